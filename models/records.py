@@ -46,6 +46,8 @@ class GenerationRequest:
         messages: chat messages {"role", "content"}, put into the model's own template.
         statistics: names of `ANSWER_STATISTICS | SAMPLE_STATISTICS`; nothing else is computed.
         answer_ids: token ids of an answer that exists already (`Engine.encode_answer`); no greedy one is decoded then.
+        hidden_layers: blocks whose hidden states are averaged over the greedy answer: `hidden_states[k]` of Hugging
+            Face, 0 < k < L. Needs the engine's statistic `answer_hidden_mean`.
     """
 
     prompt: str | None = None
@@ -54,6 +56,7 @@ class GenerationRequest:
     sampling: SamplingParams = SamplingParams()
     statistics: frozenset[str] = frozenset()
     answer_ids: tuple[int, ...] | None = None
+    hidden_layers: tuple[int, ...] = ()
 
     @property
     def num_samples(self) -> int:
@@ -84,10 +87,27 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeReading:
+    """What a probe says of one answer.
+
+    Attributes:
+        value: in [0, 1].
+        distance_percentile: where the features' distance from the training set lies among held-out rows, in [0, 100].
+        out_of_domain: whether the probe has no ground to be trusted on this answer.
+    """
+
+    value: float
+    distance_percentile: float
+    out_of_domain: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
     """What an engine returns: the answer, its M samples, and what they cost.
 
     Attributes:
+        answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; never leaves the generation worker.
+        probe_readings: by name of the statistic that each probe predicts.
         seed: the seed that repeats this generation.
         queue_s: seconds between the call and the first prefill.
         generate_s: seconds from there to the last token.
@@ -103,6 +123,8 @@ class Generation:
     queue_s: float = 0.0
     generate_s: float = 0.0
     warnings: tuple[str, ...] = ()
+    answer_hidden_mean: Array | None = None
+    probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

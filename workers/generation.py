@@ -10,6 +10,11 @@ class GenerationWorker:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
+    @property
+    def probe_sha256(self) -> tuple[str, ...]:
+        """Which probes' weights spoke, for cache keys."""
+        return ()
+
     async def run(self) -> None:
         """The engine's loop, for the supervisor to watch."""
         await self.engine.run()

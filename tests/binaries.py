@@ -1,0 +1,16 @@
+"""Programs that some tests run for real. Where one is missing the test is skipped, or fails where all are required."""
+
+import os
+import shutil
+
+import pytest
+
+
+def binary(name):
+    """Path of a program."""
+    if path := shutil.which(name):
+        return path
+    reason = f"{name} is not installed"
+    if os.environ.get("COCOA_TEST_REQUIRE_ALL") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
