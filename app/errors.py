@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from app.logs import places_of
 from app.schemas import ErrorBody, ErrorResponse
 from app.telemetry import Telemetry
 from models import errors
@@ -20,6 +21,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.PromptTooLong: 422,
     errors.ChatTemplateError: 422,
     errors.StatisticUnavailable: 422,
+    errors.ProbeMissing: 422,
     errors.Overloaded: 429,
     errors.InvalidLogits: 500,
     errors.NotReady: 503,
@@ -29,6 +31,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.CocoaError: 500,
 }
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+CODES = {error.code for error in STATUS} | set(_HTTP_CODES.values()) | {"invalid_json", "http_error", "body_too_large"}
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
@@ -53,19 +56,22 @@ def invalid_body(error: Mapping[str, Any], request_id: str) -> ErrorBody:
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
     """Answer every exception of a handler in the one shape, and count it by code."""
+    for code in sorted(CODES):
+        telemetry.errors.labels(code)  # from 0, so that `rate` sees the first
 
-    def respond(status: int, body: ErrorBody, retry_after_s: int | None = None) -> JSONResponse:
+    def respond(request: Request, status: int, body: ErrorBody, retry_after_s: int | None = None) -> JSONResponse:
         telemetry.errors.labels(body.code).inc()
+        request.state.error_code = body.code
         return error_response(status, body, retry_after_s)
 
     @app.exception_handler(errors.CocoaError)
     async def on_cocoa_error(request: Request, error: errors.CocoaError) -> JSONResponse:
-        return respond(STATUS[type(error)], error_body(error, request.state.request_id), error.retry_after_s)
+        return respond(request, STATUS[type(error)], error_body(error, request.state.request_id), error.retry_after_s)
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         body = invalid_body(error.errors()[0], request.state.request_id)
-        return respond(400 if body.code == "invalid_json" else 422, body)
+        return respond(request, 400 if body.code == "invalid_json" else 422, body)
 
     @app.exception_handler(HTTPException)
     async def on_http_exception(request: Request, error: HTTPException) -> JSONResponse:
@@ -73,6 +79,7 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
         if error.status_code == 400:  # FastAPI's word for bytes that are not UTF-8, too deep, or of too many digits
             code, message = "invalid_json", _NO_JSON
         response = respond(
+            request,
             error.status_code,
             ErrorBody(code=code, message=message, field=None, request_id=request.state.request_id),
         )
@@ -80,17 +87,11 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
         return response
 
 
-def defect_response(error: Exception, request_id: str) -> JSONResponse:
+def defect_response(error: Exception, body: ErrorBody) -> JSONResponse:
     """500 for an exception that no handler expects; its own text may quote a prompt, its type and place do not."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "an unknown place"
-    logger.error("request %s failed: %s at %s", request_id, type(error).__name__, place)
-    message = "an internal error; the logs know it by its request_id"
-    return error_response(
-        500, ErrorBody(code=errors.CocoaError.code, message=message, field=None, request_id=request_id)
-    )
+    places = " > ".join(places_of(error)) or "an unknown place"
+    logger.error("request %s failed: %s at %s", body.request_id, type(error).__name__, places)
+    return error_response(500, body)
 
 
 def _field(error: Mapping[str, Any]) -> str | None:

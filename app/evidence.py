@@ -9,7 +9,7 @@ import numpy as np
 
 from app.planning import NLI_STATISTICS, Plan
 from models.errors import PromptTooLong
-from models.records import Array, Generation, GenerationRequest, Pair, SamplingParams
+from models.records import PROBE_STATISTICS, Array, Generation, GenerationRequest, Pair, SamplingParams
 from models.records import Sequence as GeneratedSequence
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
 from models.similarity.pairs import (
@@ -78,7 +78,10 @@ async def gather_evidence(
     statistics = {**_token_statistics(answer, generation.samples), **by_similarity[0], **by_nli[0]}
     if "exact_match" in plan.statistics:
         statistics["exact_match"] = exact_match(answer.compared_text, texts, similarity.rules)
-    absent = {}
+    statistics |= {name: reading.value for name, reading in generation.probe_readings.items()}
+    absent: dict[str, str] = {}
+    if plan.strategy == "given":
+        absent |= dict.fromkeys(PROBE_STATISTICS, "light estimators read hidden states of a greedy answer")
     if isinstance(p_true_logprob, float):
         statistics["p_true_logprob"] = p_true_logprob
     elif p_true_logprob is not None:

@@ -28,10 +28,15 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 
     Args:
         settings: of this deployment.
-        on_death: called when a model cannot be loaded or its loop dies; by default the process asks itself to end.
+        on_death: called when a model cannot be loaded, or its loop dies or hangs; by default the process asks itself
+            to end.
     """
     telemetry = Telemetry()
-    pipeline = Pipeline(Supervisor(on_death or _end_process), Admission(settings.generation.admission_limit), telemetry)
+    pipeline = Pipeline(
+        Supervisor(on_death or _end_process, settings.stall_s),
+        Admission(settings.generation.admission_limit),
+        telemetry,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -57,6 +62,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         admitted=lambda: pipeline.admission.num_admitted,
         waiting=lambda: pipeline.workers.generation.engine.num_waiting if pipeline.workers else 0,
     )
+    telemetry.admission_limit.set(settings.generation.admission_limit)
     return app
 
 
@@ -67,12 +73,14 @@ async def _start(pipeline: Pipeline, settings: Settings, telemetry: Telemetry) -
             settings.generation,
             settings.similarity,
             settings.nli,
+            settings.probes,
             on_step=telemetry.observe_step,
-            on_batch=telemetry.batch_pairs.observe,
+            on_batch=telemetry.observe_batch,
         )
         await pipeline.supervisor.start(workers.by_name())
         logger.info("ready: %s, %s", workers.generation.engine.model_id, ", ".join(sorted(workers.by_name())))
     except Exception as error:
+        logger.critical("start-up failed: %s", error)  # there is no prompt yet that the text could quote
         pipeline.supervisor.die("start-up", error)
 
 

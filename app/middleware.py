@@ -1,6 +1,7 @@
-"""Pure ASGI around every request: its id, the body limit, its metrics."""
+"""Pure ASGI around every request: its id, the body limit, its metrics, its line in the log."""
 
 import asyncio
+import logging
 import re
 import time
 import uuid
@@ -9,11 +10,15 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import defect_response, error_response
+from app.logs import current_request_id
 from app.schemas import ErrorBody
 from app.telemetry import Telemetry
-from models.errors import NotReady
+from models.errors import CocoaError, NotReady
+
+logger = logging.getLogger(__name__)
 
 _NO_RESPONSE = 499  # stands in the metrics where the client went before a response began
+_PROBES = ("/livez", "/readyz", "/metrics")  # asked every few seconds: no events
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -35,6 +40,7 @@ class RequestMiddleware:
         started_at = time.perf_counter()
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
+        in_logs = current_request_id.set(request_id)
         status = _NO_RESPONSE
 
         async def send_with_id(message: Message) -> None:
@@ -47,11 +53,8 @@ class RequestMiddleware:
         try:
             body = await self._read_body(scope, receive)
             if body is None:
-                self._telemetry.errors.labels("body_too_large").inc()
                 message = f"the body exceeds {self._max_body_bytes} bytes"
-                refusal = error_response(
-                    413, ErrorBody(code="body_too_large", message=message, field=None, request_id=request_id)
-                )
+                refusal = error_response(413, self._error(scope, "body_too_large", message))
                 await refusal(scope, receive, send_with_id)
             else:
                 await self._app(scope, _replay(body, receive), send_with_id)
@@ -60,23 +63,28 @@ class RequestMiddleware:
         except asyncio.CancelledError:
             # The server gives up draining; without a response here it would send an untyped 500.
             if status == _NO_RESPONSE:
-                self._telemetry.errors.labels(NotReady.code).inc()
-                body_of = ErrorBody(
-                    code=NotReady.code, message="the service has stopped", field=None, request_id=request_id
-                )
-                farewell = error_response(503, body_of)
+                farewell = error_response(503, self._error(scope, NotReady.code, "the service has stopped"))
                 await farewell(scope, receive, send_with_id)
             raise
         except Exception as error:
             # Starlette's own handler would raise on to the server, whose log would quote the exception's text.
-            self._telemetry.errors.labels("internal_error").inc()
-            response = defect_response(error, request_id)
+            message = "an internal error; the logs know it by its request_id"
+            response = defect_response(error, self._error(scope, CocoaError.code, message))
             if status == _NO_RESPONSE:
                 await response(scope, receive, send_with_id)
         finally:
             route = getattr(scope.get("route"), "path", "none")  # the template, never the raw path
+            seconds = time.perf_counter() - started_at
             self._telemetry.requests.labels(route, str(status)).inc()
-            self._telemetry.request_seconds.labels(route).observe(time.perf_counter() - started_at)
+            self._telemetry.request_seconds.labels(route).observe(seconds)
+            _log(route, status, seconds, scope["state"].get("error_code"))
+            current_request_id.reset(in_logs)
+
+    def _error(self, scope: Scope, code: str, message: str) -> ErrorBody:
+        """The body of an error, counted, its code kept for the log."""
+        self._telemetry.errors.labels(code).inc()
+        scope["state"]["error_code"] = code
+        return ErrorBody(code=code, message=message, field=None, request_id=scope["state"]["request_id"])
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body, or None where it is too large; a declared length is refused unread.
@@ -99,6 +107,12 @@ class RequestMiddleware:
                 return None
             if not message.get("more_body", False):
                 return b"".join(chunks)
+
+
+def _log(route: str, status: int, seconds: float, code: str | None) -> None:
+    level = logging.DEBUG if route in _PROBES else logging.WARNING if status >= 500 else logging.INFO
+    fields = {"route": route, "status": status, "seconds": round(seconds, 4), "code": code}
+    logger.log(level, "request", extra=fields)
 
 
 def _request_id(scope: Scope) -> str:

@@ -14,7 +14,7 @@ from app.telemetry import Telemetry
 from models.engines.texts import without_reasoning
 from models.errors import DeadlineExceeded, InvalidRequest, NotReady
 from models.estimators import score
-from models.records import SAMPLE_STATISTICS, Generation, GenerationRequest, Sequence
+from models.records import PROBE_STATISTICS, SAMPLE_STATISTICS, Generation, GenerationRequest, Sequence
 from workers.admission import Admission
 from workers.build import Workers
 from workers.supervision import Supervisor
@@ -42,7 +42,7 @@ class Pipeline:
     def available_statistics(self, request: GenerateRequest | ScoreRequest | None = None) -> frozenset[str]:
         """What this deployment can supply to estimators, and what a request leaves of that or brings along."""
         workers = self.ready_workers()
-        sources = workers.generation.engine.statistics
+        sources = workers.generation.statistics
         if isinstance(request, ScoreRequest):
             sources = _sources(request, sources)
         return derivable(sources, has_nli=workers.nli is not None)
@@ -129,7 +129,7 @@ def _check_similarity(request: GenerateRequest | ScoreRequest, workers: Workers)
 
 def _sources(request: ScoreRequest, supplied: frozenset[str]) -> frozenset[str]:
     """Without a prompt no model is asked; samples that a client brings have texts, and maybe log-probs."""
-    sources = supplied if request.prompt is not None or request.messages is not None else frozenset()
+    sources = supplied - PROBE_STATISTICS if request.prompt is not None or request.messages is not None else frozenset()
     if request.samples is None:
         return sources
     brought = {"sample_texts"}

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.schemas import DEFAULT_ESTIMATORS, GenerateRequest, ScoreRequest
-from models.errors import InvalidRequest, StatisticUnavailable
+from app.schemas import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, GenerateRequest, ScoreRequest
+from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.estimators import needs
-from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, GenerationRequest, SamplingParams
+from models.records import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, GenerationRequest, SamplingParams
 from models.selection import Strategy
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
 MIN_SAMPLING_TOP_P = 0.05
+
+# Reported as `uncertainty` where the client names none: the first of these that is scored.
+_PRIMARY = ("cocoa_ppl", "cocoa_ppl_light")
 
 SIMILARITY_STATISTICS = frozenset({"similarity", "similarity_matrix", "token_relevance", "sample_token_relevance"})
 NLI_STATISTICS = frozenset({"entailment", "contradiction", "answer_entailment", "answer_contradiction"})
@@ -61,7 +64,7 @@ class Plan:
         sources = frozenset().union(*(SOURCES.get(name, frozenset({name})) for name in self.statistics))
         if self.is_sampled:
             sources = frozenset(name.replace("answer_", "sample_") for name in sources) | {"sample_texts"}
-        return sources & (ANSWER_STATISTICS | SAMPLE_STATISTICS)
+        return sources & (ANSWER_STATISTICS | SAMPLE_STATISTICS | PROBE_STATISTICS)
 
 
 def make_plan(request: GenerateRequest | ScoreRequest, available: frozenset[str]) -> Plan:
@@ -69,10 +72,13 @@ def make_plan(request: GenerateRequest | ScoreRequest, available: frozenset[str]
 
     Raises:
         StatisticUnavailable: an estimator that the client named reads what this deployment cannot supply.
-        InvalidRequest: sampling parameters under which consistency would be 0 by construction.
+        InvalidRequest: sampling parameters under which consistency would be 0 by construction, or light mode with
+            something that needs samples.
     """
     strategy: Strategy = "given" if isinstance(request, ScoreRequest) else request.answer
-    estimators = _estimators(request)
+    estimators = _estimators(request, available)
+    if isinstance(request, GenerateRequest):
+        _check_light(request, estimators)
     # Scoring what a client has is best effort: what it did not bring is null with its reason.
     if strategy != "given":
         _check_available(request, estimators, available)
@@ -85,7 +91,7 @@ def make_plan(request: GenerateRequest | ScoreRequest, available: frozenset[str]
         wanted |= ANSWER_STATISTICS
     return Plan(
         estimators=estimators,
-        primary=request.estimator or ("cocoa_ppl" if "cocoa_ppl" in estimators else estimators[0]),
+        primary=request.estimator or next((name for name in _PRIMARY if name in estimators), estimators[0]),
         strategy=strategy,
         statistics=wanted & available,
         similarity=request.similarity,
@@ -133,8 +139,18 @@ def reads_samples(statistics: frozenset[str]) -> bool:
     return any(SAMPLE_STATISTICS & ({name} | SOURCES.get(name, frozenset())) for name in statistics)
 
 
-def _estimators(request: GenerateRequest | ScoreRequest) -> tuple[str, ...]:
-    names = request.estimators if request.estimators is not None else DEFAULT_ESTIMATORS
+def is_light(request: GenerateRequest | ScoreRequest) -> bool:
+    """Whether the request asks for light mode; scoring a given answer has none."""
+    return isinstance(request, GenerateRequest) and request.mode == "light"
+
+
+def _estimators(request: GenerateRequest | ScoreRequest, available: frozenset[str]) -> tuple[str, ...]:
+    names = request.estimators
+    if names is None and is_light(request):
+        extra = ["high_semantic_entropy_light"] if "predicted_high_semantic_entropy" in available else []
+        names = [*LIGHT_ESTIMATORS, *extra]
+    elif names is None:
+        names = DEFAULT_ESTIMATORS
     return tuple(dict.fromkeys([*names, request.estimator] if request.estimator else names))
 
 
@@ -142,12 +158,43 @@ def _check_available(
     request: GenerateRequest | ScoreRequest, estimators: Sequence[str], available: frozenset[str]
 ) -> None:
     named = estimators if request.estimators is not None else [request.estimator] if request.estimator else []
-    for name in named:
-        if missing := missing_statistics(name, available):
+    # All that light mode is for stands and falls with a probe; null scores would hide that there is none.
+    for name in estimators if is_light(request) else named:
+        missing = missing_statistics(name, available)
+        if PROBE_STATISTICS & set(missing):
+            raise ProbeMissing(
+                f"{name} needs a probe for this model, and none is loaded: train one with `cocoa probe collect` and "
+                "`cocoa probe train`",
+                field=_named_by(name, request),
+            )
+        if missing:
             raise StatisticUnavailable(
                 f"{name} reads {', '.join(missing)}, which this deployment cannot supply",
-                field="estimators" if name in (request.estimators or ()) else "estimator",
+                field=_named_by(name, request),
             )
+
+
+def _named_by(estimator: str, request: GenerateRequest | ScoreRequest) -> str:
+    """The field of the request by which an estimator came in."""
+    if estimator in (request.estimators or ()):
+        return "estimators"
+    return "estimator" if estimator == request.estimator else "mode"
+
+
+def _check_light(request: GenerateRequest, estimators: Sequence[str]) -> None:
+    """Light mode draws no samples, and a probe reads the greedy answer only."""
+    if request.answer != "greedy" and (reading := [n for n in estimators if needs([n]) & PROBE_STATISTICS]):
+        raise InvalidRequest(f"must be greedy for {reading[0]}, which reads the greedy answer", field="answer")
+    if request.mode != "light":
+        return
+    if request.answer != "greedy":
+        raise InvalidRequest("must be greedy in light mode, which draws no samples", field="answer")
+    if sampled := [name for name in estimators if reads_samples(needs([name]))]:
+        raise InvalidRequest(
+            f"{sampled[0]} reads samples, which light mode does not draw", field=_named_by(sampled[0], request)
+        )
+    if request.return_samples:
+        raise InvalidRequest("must be false in light mode, which draws no samples", field="return_samples")
 
 
 def _check_sampling(request: GenerateRequest | ScoreRequest) -> None:

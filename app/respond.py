@@ -4,8 +4,18 @@ from dataclasses import dataclass
 
 from app.evidence import Evidence
 from app.planning import NLI_STATISTICS, SIMILARITY_STATISTICS, Plan
-from app.schemas import GenerateRequest, GenerateResponse, ModelInfo, Sample, ScoreRequest, Timing, Token, Usage
-from models.estimators import consistency_std_error
+from app.schemas import (
+    GenerateRequest,
+    GenerateResponse,
+    ModelInfo,
+    ProbeInfo,
+    Sample,
+    ScoreRequest,
+    Timing,
+    Token,
+    Usage,
+)
+from models.estimators import consistency_std_error, needs
 from models.records import Generation
 from models.records import Sequence as GeneratedSequence
 from models.similarity.pairs import num_distinct
@@ -45,7 +55,7 @@ def respond(
     return GenerateResponse(
         id=request_id,
         model=ModelInfo(id=generation.model_id, revision=generation.revision) if scored.asked_model else None,
-        mode="full",
+        mode=request.mode if isinstance(request, GenerateRequest) else "full",
         answer=plan.strategy,
         answer_sample=evidence.answer_sample,
         text=evidence.answer.text,
@@ -66,7 +76,8 @@ def respond(
         similarity=function,
         similarity_model=_info(workers.similarity[name].model) if function is not None else None,
         nli_model=_info(workers.nli.model) if workers.nli is not None and plan.statistics & NLI_STATISTICS else None,
-        seed=generation.seed if scored.asked_model and not from_client else None,
+        probe=_probe(scored, workers),
+        seed=generation.seed if generation.samples and not from_client else None,
         samples=_samples(generation, evidence) if request.return_samples else None,
         tokens=_tokens(evidence.answer) if request.return_tokens else None,
         usage=Usage(
@@ -82,6 +93,21 @@ def respond(
             total=_ms(scored.ended_at - scored.started_at),
         ),
         cached=False,
+    )
+
+
+def _probe(scored: Scored, workers: Workers) -> ProbeInfo | None:
+    """The probe behind `uncertainty`, or where another estimator is reported, the first that was read."""
+    readings = scored.generation.probe_readings
+    if not readings:
+        return None
+    name = next((name for name in readings if name in needs([scored.plan.primary])), min(readings))
+    reading, probe = readings[name], workers.generation.probes[name]
+    return ProbeInfo(
+        id=probe.id,
+        training_set=probe.card.training_set,
+        distance_percentile=reading.distance_percentile,
+        out_of_domain=reading.out_of_domain,
     )
 
 

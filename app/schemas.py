@@ -4,12 +4,14 @@ import json
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from models.estimators import ESTIMATORS
 from models.records import FinishReason
 from models.selection import Strategy
 
+LIGHT_ESTIMATORS = ["cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light", "sp", "ppl", "mte", "consistency_light"]
 DEFAULT_ESTIMATORS = ["cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte", "consistency"]
 
 Value = TypeVar("Value")
@@ -32,6 +34,19 @@ def _encodable(value: Value) -> Value:
 
 EstimatorName = Annotated[str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+# What `_check_input` holds a request to, for whoever reads the document: one input, template variables with messages.
+_NULL: JsonDict = {"type": "null"}
+_OF_PROMPT: JsonDict = {
+    "required": ["prompt"],
+    "properties": {"prompt": {"type": "string"}, "messages": _NULL, "chat_template_kwargs": _NULL},
+}
+_OF_MESSAGES: JsonDict = {"required": ["messages"], "properties": {"messages": {"type": "array"}, "prompt": _NULL}}
+_OF_SAMPLES: JsonDict = {
+    "required": ["samples"],
+    "properties": {"samples": {"type": "array"}, "prompt": _NULL, "messages": _NULL, "chat_template_kwargs": _NULL},
+}
 
 
 class _Request(BaseModel):
@@ -63,7 +78,10 @@ class _ScoringRequest(_Request):
     ] = None
     estimator: Annotated[
         EstimatorName | None,
-        Field(description="The one reported as `uncertainty`. Default: cocoa_ppl, or the first of `estimators`."),
+        Field(
+            description="The one reported as `uncertainty`. Default: cocoa_ppl or cocoa_ppl_light, or the first of "
+            "`estimators`."
+        ),
     ] = None
     similarity: Annotated[
         str | None, Field(max_length=32, description="Similarity function, among those that GET /version lists.")
@@ -93,14 +111,22 @@ class _ScoringRequest(_Request):
 class GenerateRequest(_ScoringRequest):
     """A prompt, and which uncertainty scores are wanted of its answer."""
 
-    mode: Annotated[Literal["full"], Field(description="A preset of `estimators`.")] = "full"
+    mode: Annotated[
+        Literal["full", "light"],
+        Field(
+            description="`light` draws no samples: a probe on the model's hidden states predicts what they would show."
+        ),
+    ] = "full"
     answer: Annotated[
         Literal["greedy", "most_probable", "most_probable_normalized", "mbr"],
         Field(description="Which answer is scored: the greedy one, or one of the samples."),
     ] = "greedy"
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}]}
+        json_schema_extra={
+            "anyOf": [_OF_PROMPT, _OF_MESSAGES],
+            "examples": [{"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}],
+        }
     )
 
     @model_validator(mode="after")
@@ -122,6 +148,8 @@ class ScoreRequest(_ScoringRequest):
     answer: Annotated[str, AfterValidator(_encodable)]
     append_eos: Annotated[bool, Field(description="Whether the answer ends there; its end then counts.")] = True
     samples: Annotated[list[GivenSample] | None, Field(min_length=1, max_length=64)] = None
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES]})
 
     @model_validator(mode="after")
     def _some_input(self) -> Self:
@@ -167,6 +195,15 @@ class Usage(BaseModel):
     sample_tokens: int
 
 
+class ProbeInfo(BaseModel):
+    """The probe behind the light scores, and how far this answer lies from what it was trained on."""
+
+    id: str
+    training_set: str
+    distance_percentile: Annotated[float, Field(description="among held-out answers of the training set, 0 to 100")]
+    out_of_domain: Annotated[bool, Field(description="farther than 99 of 100 of them: do not trust the light scores")]
+
+
 class Timing(BaseModel):
     """Milliseconds of each stage; `total` also holds what lies between them."""
 
@@ -182,7 +219,7 @@ class GenerateResponse(BaseModel):
 
     id: str
     model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
-    mode: Literal["full"]
+    mode: Literal["full", "light"]
     answer: Strategy
     answer_sample: Annotated[int | None, Field(description="index of the answer among the samples, where it is one")]
     text: str
@@ -201,6 +238,7 @@ class GenerateResponse(BaseModel):
     similarity: Annotated[str | None, Field(description="similarity function; null where none was asked")]
     similarity_model: ModelInfo | None
     nli_model: ModelInfo | None
+    probe: Annotated[ProbeInfo | None, Field(description="null where no light estimator was asked for")]
     seed: Annotated[int | None, Field(description="repeats the samples; null where no model draws any")]
     samples: list[Sample] | None
     tokens: list[Token] | None
@@ -251,7 +289,16 @@ class EstimatorList(BaseModel):
     """All estimators of the registry."""
 
     default: list[str]
+    light: Annotated[list[str], Field(description="the default in light mode")]
     estimators: list[EstimatorInfo]
+
+
+class LoadedProbe(BaseModel):
+    """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
+
+    id: str
+    training_set: str
+    layer: int
 
 
 class Version(BaseModel):
@@ -262,6 +309,7 @@ class Version(BaseModel):
     similarity_models: Annotated[dict[str, ModelInfo], Field(description="by similarity function")]
     default_similarity: str | None
     nli_model: ModelInfo | None
+    probes: Annotated[dict[str, LoadedProbe], Field(description="by the statistic that they predict")]
     limits: dict[str, int | None]
 
 

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from app.cache.protocol import CacheConfig
 from models.engines.protocol import EngineConfig
+from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
 _PREFIX = "COCOA_"
@@ -30,15 +32,22 @@ class Limits:
 class Settings(BaseSettings):
     """Everything a deployment can set; an unknown `COCOA_*` variable is refused by `load_settings`."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "text"] = "json"
     drain_s: Annotated[float, Field(ge=0)] = 20.0
+    # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error by now.
+    stall_s: Annotated[float, Field(ge=0)] = 600.0
     generation: EngineConfig = EngineConfig()
     similarity: SimilarityConfig = SimilarityConfig()
     nli: NliConfig = NliConfig()
+    probes: ProbeConfig = ProbeConfig()
+    cache: CacheConfig = CacheConfig()
     limits: Limits = Limits()
 
 

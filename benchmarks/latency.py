@@ -8,6 +8,7 @@ round by round, so that whatever else the machine does falls on both sides.
   most one request's worth of rows shares a step, and `max_batch_pairs` = 20, one request's pairs in both directions. A
   request's rows still join as soon as rows of the one before leave, which makes this a stronger opponent than strictly
   one request after another.
+- Light mode is measured where the model has a probe, as the embedded one does.
 - Beside a long request: the embedded model ends its answers after a few tokens, so this one measurement takes a model
   of the same shape with random weights and no EOS, whose long request decodes 256 tokens in each of its 11 rows.
 """
@@ -32,7 +33,7 @@ from service import connect, post, requests_per_second, running_service
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from models.checkpoints import embedded_or, public_name
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, TESTBED_DIR
+from models.embedded import LANGUAGE_MODEL_DIR, TESTBED_DIR
 
 M = 10
 NUM_CLIENTS = 16
@@ -84,15 +85,15 @@ def main(
     torch.set_num_threads(cores)
     plan, samples = QUICK if quick else FULL, Samples()
     prompts = testbed_prompts(testbed, plan.num_prompts)
-    path, similarity_path = embedded_or(model, LANGUAGE_MODEL_DIR), embedded_or(similarity_model, CROSS_ENCODER_DIR)
+    path = embedded_or(model, LANGUAGE_MODEL_DIR)
     with ExitStack() as stack:
-        url = stack.enter_context(running_service(path, similarity_path))
-        unbatched = stack.enter_context(running_service(path, similarity_path, **UNBATCHED))
+        url = stack.enter_context(running_service(model, similarity_model))
+        unbatched = stack.enter_context(running_service(model, similarity_model, **UNBATCHED))
         measure_latency(url, greedy_generate(path, max_new_tokens), prompts, max_new_tokens, samples)
         measure_rates(url, unbatched, [_body(prompt, max_new_tokens) for prompt in prompts], plan, samples)
     with tempfile.TemporaryDirectory() as folder:
         save_endless_model(path, folder)
-        with running_service(folder, similarity_path) as url:
+        with running_service(folder, similarity_model) as url:
             measure_beside_long(url, prompts, plan.num_long, samples)
     spreads = {name: spread(values) for name, values in (samples.ms | samples.rates).items()}
     figures = _figures(samples, spreads)
@@ -136,11 +137,14 @@ def greedy_generate(path: str, max_new_tokens: int) -> Callable[[str], float]:
 def measure_latency(
     url: str, generate: Callable[[str], float], prompts: Sequence[str], max_new_tokens: int, samples: Samples
 ) -> None:
-    """For each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 over HTTP."""
+    """For each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 and, with a probe, light mode over HTTP."""
     with connect(url) as client:
+        has_probe = "predicted_dissimilarity" in client.get("/version").json()["probes"]
         for prompt in prompts[:5]:  # warm up
             post(client, _body(prompt, max_new_tokens))
             generate(prompt)
+            if has_probe:
+                post(client, _body(prompt, max_new_tokens, mode="light"))
         for prompt in prompts:
             time.sleep(_PAUSE_S)
             reply = post(client, _body(prompt, max_new_tokens))
@@ -152,6 +156,10 @@ def measure_latency(
             samples.add("greedy generate", generate(prompt))
             time.sleep(_PAUSE_S)
             samples.add("request, M = 20", post(client, _body(prompt, max_new_tokens, 2 * M)).elapsed_ms)
+            if has_probe:
+                time.sleep(_PAUSE_S)
+                light = post(client, _body(prompt, max_new_tokens, mode="light"))
+                samples.add("light request", light.elapsed_ms)
 
 
 def measure_rates(url: str, unbatched: str, bodies: Sequence[dict[str, Any]], plan: Plan, samples: Samples) -> None:
@@ -205,7 +213,11 @@ def _figures(samples: Samples, spreads: dict[str, Spread]) -> list[Figure]:
     def ratio(name: str, other: str) -> float:
         return spreads[name].median / spreads[other].median
 
+    light = []
+    if "light request" in spreads:
+        light.append(Figure("light, over HTTP / greedy generate", ratio("light request", "greedy generate"), "x", 0.95))
     return [
+        *light,
         Figure("request, M = 10, over HTTP / greedy generate", ratio("request, M = 10", "greedy generate"), "x", 3.0),
         Figure("M = 20 / M = 10", ratio("request, M = 20", "request, M = 10"), "x", 1.35),
         Figure("outside the pipeline", spreads["outside the pipeline"].median, "ms", 3.0),
@@ -236,8 +248,9 @@ def _spread_table(spreads: dict[str, Spread]) -> Table:
     return table
 
 
-def _body(prompt: str, max_new_tokens: int, num_samples: int = M) -> dict[str, Any]:
-    return {"prompt": prompt, "num_samples": num_samples, "max_new_tokens": max_new_tokens, "seed": len(prompt)}
+def _body(prompt: str, max_new_tokens: int, num_samples: int = M, mode: str = "full") -> dict[str, Any]:
+    body = {"prompt": prompt, "num_samples": num_samples, "max_new_tokens": max_new_tokens, "seed": len(prompt)}
+    return body | {"mode": mode, "cache": False}
 
 
 def _forever(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

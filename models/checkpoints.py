@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import disable_default_handler, disable_progress_bar, enable_propagation
 
 from models.errors import ModelLost
 
@@ -18,8 +18,13 @@ def embedded_or(model: str, embedded: Path) -> str:
 
 
 def hide_progress_bars() -> None:
-    """Loading is quick or logged; a service's log and a command's output are no place for bars."""
+    """Loading is quick or logged; a service's log and a command's output are no place for bars.
+
+    What the library remarks goes where all logs go, in their format.
+    """
     disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_default_handler()
+    enable_propagation()
 
 
 def public_name(model: str) -> str:

@@ -45,6 +45,12 @@ class StatisticUnavailable(InvalidRequest):
     code = "statistic_unavailable"
 
 
+class ProbeMissing(StatisticUnavailable):
+    """A light estimator was asked for, and no probe for it is loaded."""
+
+    code = "probe_missing"
+
+
 class Overloaded(CocoaError):
     """The admission limit is reached."""
 

@@ -15,6 +15,8 @@ OnToken = Callable[[str], None]
 # Statistics that an engine supplies; the names are those of the estimators' parameters.
 ANSWER_STATISTICS = frozenset({"answer_token_logprobs", "answer_token_entropies", "answer_token_texts"})
 SAMPLE_STATISTICS = frozenset({"sample_texts", "sample_token_logprobs", "sample_token_entropies", "sample_token_texts"})
+# What probes predict from the hidden states of the greedy answer.
+PROBE_STATISTICS = frozenset({"predicted_dissimilarity", "predicted_high_semantic_entropy"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,23 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from models.embedded import PROBES_DIR
 from models.engines import ENGINES
-from models.engines.protocol import EngineConfig, OnStep
+from models.engines.protocol import Engine, EngineConfig, OnStep
+from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import LEXICAL, PAIR_MODELS
 from models.similarity.align import AlignModel
 from models.similarity.entailment import EntailmentModel
 from models.similarity.lexical import LexicalModel
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, PairModel, SimilarityConfig
+from models.threads import ModelThread
 from workers.generation import GenerationWorker
 from workers.similarity import SimilarityWorker
 from workers.supervision import Worker
@@ -40,7 +43,7 @@ class Workers:
     similarity: dict[str, SimilarityWorker]
     default_similarity: str
     nli: SimilarityWorker | None
-    pair_thread: ThreadPoolExecutor
+    pair_thread: ModelThread
 
     def by_name(self) -> dict[str, Worker]:
         """All of them, for the supervisor."""
@@ -53,6 +56,7 @@ def load_workers(
     generation: EngineConfig,
     similarity: SimilarityConfig,
     nli: NliConfig,
+    probes: ProbeConfig,
     *,
     on_step: OnStep,
     on_batch: Callable[[int], None],
@@ -61,13 +65,14 @@ def load_workers(
 
     Raises:
         KeyError: an engine, pair model or similarity function that is not in its table, or whose model is not loaded.
+        ProbeMismatch: a probe that was trained for another model.
         Exception: whatever loading a checkpoint raises.
     """
     share = max(1, len(os.sched_getaffinity(0)) // 2)  # two full torch thread pools slow each other 2.3 times
     engine = _attribute(ENGINES[generation.engine]).load(
         replace(generation, threads=generation.threads or share), on_step
     )
-    thread = ThreadPoolExecutor(1, "similarity", initializer=_limit_threads, initargs=(similarity.threads or share,))
+    thread = _one_thread("similarity", similarity.threads or share)
     as_worker = partial(
         SimilarityWorker,
         rules=PairRules(similarity.strip, similarity.exact_match),
@@ -79,8 +84,9 @@ def load_workers(
     models = _similarity_models(similarity, nli, nli_model)
     if similarity.model == "embedded" != generation.model and similarity.name == "cross_encoder":
         logger.warning("the embedded cross-encoder knows the embedded language model's answers only: name another")
+    loaded = _load_probes(probes, generation, engine)
     return Workers(
-        generation=GenerationWorker(engine),
+        generation=GenerationWorker(engine, loaded, _one_thread("probe", 1) if loaded else None),
         similarity={name: as_worker(model) for name, model in models.items()},
         default_similarity=similarity.name,
         nli=as_worker(nli_model) if nli_model is not None else None,
@@ -92,7 +98,7 @@ def nli_checkpoint(config: NliConfig, generation: EngineConfig) -> str:
     """Which NLI model to load, "" for none: "auto" is the embedded one beside the embedded language model only."""
     if config.model != "auto":
         return config.model
-    return "embedded" if (generation.engine, generation.model) == ("transformers", "embedded") else ""
+    return "embedded" if is_embedded(generation) else ""
 
 
 def _load_nli(config: NliConfig, generation: EngineConfig) -> PairModel | None:
@@ -111,6 +117,34 @@ def _similarity_models(config: SimilarityConfig, nli_config: NliConfig, nli: Pai
     if config.name not in models:
         models[config.name] = _attribute(PAIR_MODELS[config.name]).load(config)
     return models
+
+
+def _load_probes(config: ProbeConfig, generation: EngineConfig, engine: Engine) -> dict[str, Probe]:
+    """By the statistic that each predicts; "auto" is the embedded one beside the embedded language model only."""
+    probes: dict[str, Probe] = {}
+    for name, folder in (("consistency", config.consistency), ("semantic_entropy", config.high_semantic_entropy)):
+        if folder == "auto":
+            folder = str(PROBES_DIR / name) if is_embedded(generation) else ""
+        if folder:
+            probe: Probe = _attribute("models.probes.probe:TrainedProbe").load(
+                Path(folder),
+                target=name,
+                model_id=engine.model_id,
+                revision=engine.revision,
+                dimension=engine.hidden_size,
+                num_layers=engine.num_layers,
+            )
+            probes[probe.statistic] = probe
+    return probes
+
+
+def is_embedded(generation: EngineConfig) -> bool:
+    """Whether the language model is the one that ships with the project."""
+    return (generation.engine, generation.model) == ("transformers", "embedded")
+
+
+def _one_thread(name: str, threads: int) -> ModelThread:
+    return ModelThread(name, _limit_threads, (threads,))
 
 
 def _limit_threads(threads: int) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from models.errors import CocoaError, SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairRules, PairTable
 from models.similarity.protocol import PairModel
+from models.threads import ModelThread
 from workers.batching import MicroBatcher
 
 
@@ -19,7 +19,7 @@ class SimilarityWorker:
     Args:
         model: scores ordered pairs.
         rules: which pairs need no model.
-        thread: a one-thread executor.
+        thread: where the model runs.
         max_batch_pairs: pairs of one call.
         on_batch: told the number of pairs of each call.
     """
@@ -29,7 +29,7 @@ class SimilarityWorker:
         model: PairModel,
         rules: PairRules,
         *,
-        thread: Executor,
+        thread: ModelThread,
         max_batch_pairs: int,
         on_batch: Callable[[int], None] = lambda size: None,
     ) -> None:
@@ -39,6 +39,11 @@ class SimilarityWorker:
         self._batcher: MicroBatcher[Pair, tuple[tuple[float, ...], bool]] = MicroBatcher(
             self._score, max_batch=max_batch_pairs, thread=thread, on_batch=on_batch
         )
+
+    @property
+    def busy_since(self) -> float | None:
+        """Monotonic seconds at which the thread's running call began, of whichever of its models it is."""
+        return self._thread.busy_since
 
     async def run(self) -> None:
         """The batcher's loop, for the supervisor to watch."""

@@ -1,17 +1,31 @@
-"""Start, warm-up, watch, stop: a worker whose loop dies takes the service out of rotation."""
+"""Start, warm-up, watch, stop: a worker whose loop dies or hangs takes the service out of rotation."""
 
 import asyncio
+import faulthandler
 import logging
+import sys
+import time
 from collections.abc import Callable
 from typing import Literal, Protocol
+
+from models.errors import ModelLost
 
 logger = logging.getLogger(__name__)
 
 State = Literal["starting", "ready", "dead", "stopped"]
 
+_POLL_S = 0.5
+
 
 class Worker(Protocol):
-    """What the supervisor knows of a worker."""
+    """What the supervisor knows of a worker.
+
+    Attributes:
+        busy_since: monotonic seconds at which its running blocking call began; None where none runs.
+    """
+
+    @property
+    def busy_since(self) -> float | None: ...
 
     async def run(self) -> None: ...
 
@@ -28,13 +42,15 @@ class Supervisor:
         ready: set with the last warm-up, for those who wait for it.
 
     Args:
-        on_death: called once when a loop ends by itself; the process should then exit with 1.
+        on_death: called once when a loop ends by itself or hangs; the process should then exit with 1.
+        stall_s: a blocking call that runs for longer hangs; 0 lets every call run for as long as it takes.
     """
 
-    def __init__(self, on_death: Callable[[], None]) -> None:
+    def __init__(self, on_death: Callable[[], None], stall_s: float = 0) -> None:
         self.state: State = "starting"
         self.ready = asyncio.Event()
         self._on_death = on_death
+        self._stall_s = stall_s
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -45,6 +61,8 @@ class Supervisor:
             task = asyncio.create_task(worker.run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
+        if self._stall_s:
+            self._tasks.append(asyncio.create_task(self._watch(workers), name="watchdog"))
         for worker in self._workers:
             await worker.warm_up()
         if self.state == "starting":
@@ -67,6 +85,21 @@ class Supervisor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch(self, workers: dict[str, Worker]) -> None:
+        """Once a call hangs, be dead and end the loops that await it, which fails all who wait for them."""
+        while not (hung := [name for name, worker in workers.items() if self._hangs(worker)]):  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_S)
+        logger.error("%s: a call has not returned within stall_s = %g s", ", ".join(hung), self._stall_s)
+        faulthandler.dump_traceback(sys.__stderr__ or 2)  # where the call hangs; files and lines only, no values
+        self.die(", ".join(hung), ModelLost("hangs"))
+        for task in self._tasks:
+            if task.get_name() in hung:
+                task.cancel()
+
+    def _hangs(self, worker: Worker) -> bool:
+        since = worker.busy_since
+        return since is not None and time.monotonic() - since > self._stall_s
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.die(task.get_name(), None if task.cancelled() else task.exception())

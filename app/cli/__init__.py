@@ -5,6 +5,7 @@ import typer
 from app.cli.ask import ask
 from app.cli.estimators import estimators
 from app.cli.evaluate import evaluate
+from app.cli.probe import probe
 from app.cli.serve import serve
 
 app = typer.Typer(
@@ -14,6 +15,7 @@ app.command()(serve)
 app.command()(ask)
 app.command()(estimators)
 app.command()(evaluate)
+app.add_typer(probe, name="probe")
 
 
 def main() -> None:

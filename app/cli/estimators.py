@@ -20,6 +20,8 @@ _COSTS = {
     "token_relevance": "≤ 2T pairs",
     "sample_token_relevance": "M samples, ≤ 2 ΣT_m pairs",
     "p_true_logprob": "one more prefill",
+    "predicted_dissimilarity": "a probe",
+    "predicted_high_semantic_entropy": "a probe",
 }
 _HEAD = """# Estimators
 

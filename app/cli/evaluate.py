@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import httpx
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from app.cli.environment import settings_or_exit
+from app.cli.progress import progress_of
 from app.evaluation.storage import AnotherRun
 from app.settings import Settings
 from models.errors import CocoaError
@@ -101,17 +100,7 @@ def _command() -> str:
 def _with_progress(asked: "Asked", settings: Settings) -> "Run":
     from app.evaluation.session import evaluate as run_evaluation
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("prompts,"),
-        TimeElapsedColumn(),
-        TextColumn("so far,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with progress_of("prompts") as progress:
         task = progress.add_task("scoring" if asked.rescore else "evaluating", total=len(asked.examples))
         run = asyncio.run(run_evaluation(asked, settings, lambda: progress.advance(task)))
         progress.update(task, total=len(run.scored) + run.num_failed)

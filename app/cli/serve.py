@@ -3,13 +3,13 @@
 import logging
 import os
 import signal
-import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 import uvicorn
 
 from app.cli.environment import settings_or_exit
+from app.logs import set_up_logging
 from app.main import create_app
 
 
@@ -19,8 +19,7 @@ def serve(
 ) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
     settings = settings_or_exit()
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)  # its remarks on loading are no events here
+    set_up_logging(settings.log_level, settings.log_format)
     died = False
 
     def on_death() -> None:
@@ -34,12 +33,19 @@ def serve(
             host=host or settings.host,
             port=settings.port if port is None else port,
             log_level=settings.log_level,
+            log_config=None,
             access_log=False,
             timeout_graceful_shutdown=int(settings.drain_s),
         )
     )
     # After a graceful end uvicorn raises the signal once more, which by default would kill the process: no exit code 0.
-    # `_exit`, since a thread that still loads a model would hold the interpreter back.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(1 if died else 0))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _leave(1 if died else 0))
     server.run()
-    sys.exit(1 if died else 0)
+    _leave(1 if died else 0)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process whatever its threads do: one that loads a model, or hangs, would hold `sys.exit` back."""
+    logging.shutdown()
+    os._exit(code)

@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from app.evaluation.scoring import AnswerScores, score_record
 from app.evaluation.storage import Header, Record
@@ -17,6 +18,9 @@ from workers.build import Workers
 
 # Enough prompts for full batches of the language model and of pairs at once.
 _IN_FLIGHT = 64
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def request_of(example: Example, header: Header) -> GenerationRequest:
     sampling = SamplingParams(
         max_new_tokens=example.max_new_tokens,
         stop=tuple(example.stop),
-        seed=_seed(header.seed, example.id),
+        seed=seed_of(header.seed, example.id),
         **header.sampling,
     )
     return GenerationRequest(prompt=example.prompt, sampling=sampling, statistics=frozenset(header.statistics))
@@ -74,7 +78,7 @@ async def run(
         on_scored()
         return Scored(example, record, answers)
 
-    return await _each(examples, one)
+    return await each(examples, one)
 
 
 async def generate(example: Example, request: GenerationRequest, header: Header, engine: Engine) -> Record:
@@ -105,14 +109,14 @@ def _answers(generation: Generation) -> list[str]:
     return list(dict.fromkeys(sequence.compared_text for sequence in (generation.answer, *generation.samples)))
 
 
-async def _each(examples: Sequence[Example], one: Callable[[Example], Awaitable[Scored]]) -> list[Scored]:
-    """`one` of every example, `_IN_FLIGHT` of them at a time, in their order."""
-    results: dict[str, Scored] = {}
-    waiting = iter(examples)
+async def each(items: Iterable[Item], one: Callable[[Item], Awaitable[Result]]) -> list[Result]:
+    """`one` of every item, `_IN_FLIGHT` of them at a time, in their order."""
+    results: dict[int, Result] = {}
+    waiting = iter(enumerate(items))
 
     async def take() -> None:
-        for example in waiting:
-            results[example.id] = await one(example)
+        for position, item in waiting:
+            results[position] = await one(item)
 
     tasks = [asyncio.create_task(take()) for _ in range(_IN_FLIGHT)]
     try:
@@ -120,9 +124,9 @@ async def _each(examples: Sequence[Example], one: Callable[[Example], Awaitable[
     finally:
         for task in tasks:
             task.cancel()
-    return [results[example.id] for example in examples]
+    return [results[position] for position in range(len(results))]
 
 
-def _seed(seed: int, example_id: str) -> int:
+def seed_of(seed: int, example_id: str) -> int:
     """A seed of its own for each example, so that neither order nor limit changes a generation."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{example_id}".encode()).digest()[:6])

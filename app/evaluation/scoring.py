@@ -61,7 +61,9 @@ class RecordedEngine:
     """An engine that answers from a record what was asked about its answers, and generates nothing."""
 
     num_waiting = 0
-    max_context_tokens = 0
+    busy_since: float | None = None
+    max_context_tokens = num_layers = hidden_size = 0
+    dtype = ""
 
     def __init__(self, record: Record, request: GenerationRequest) -> None:
         self.model_id = record.generation.model_id if record.generation is not None else ""

@@ -1,6 +1,5 @@
 """One evaluation from settings to a finished run: models loaded and watched, generations logged, all scored."""
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +15,14 @@ from app.settings import Settings
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
 from models.evaluation.datasets import Example
+from models.probes.protocol import ProbeConfig
 from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, SamplingParams
 from models.selection import Strategy
 from workers.build import Workers, load_workers, nli_checkpoint
-from workers.supervision import Supervisor
+from workers.in_process import running_workers
+
+# Generations are stored with what samples show; `cocoa probe evaluate` compares probes with that.
+_NO_PROBES = ProbeConfig("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +62,13 @@ async def evaluate(asked: Asked, settings: Settings, on_scored: Callable[[], Non
         CocoaError: a model failed; what was generated before is in the file.
     """
     header, records = _stored(asked.generations) if asked.rescore else (None, {})
-    workers = await asyncio.to_thread(_load, settings, asked)
-    supervisor = Supervisor(on_death=lambda: None)  # its waiters fail, and the evaluation with them
-    try:
-        await supervisor.start(workers.by_name())
+    async with running_workers(lambda: _load(settings, asked)) as workers:
         if header is not None:
             examples = [example for example in asked.examples if example.id in records]
             return await _run(asked, examples, records, _never, header, workers, on_scored)
         header = _header(asked, workers)
         with GenerationLog(asked.generations, header) as log:
             return await _run(asked, asked.examples, log.records, log.put, log.header, workers, on_scored)
-    finally:
-        await supervisor.stop()
-        workers.pair_thread.shutdown(wait=False)
 
 
 async def _run(
@@ -161,7 +158,7 @@ def _load(settings: Settings, asked: Asked) -> Workers:
     if asked.rescore:
         nli = replace(nli, model=nli_checkpoint(nli, generation))
         generation = replace(generation, engine="fake")
-    return load_workers(generation, settings.similarity, nli, on_step=_ignore, on_batch=_ignore)
+    return load_workers(generation, settings.similarity, nli, _NO_PROBES, on_step=_ignore, on_batch=_ignore)
 
 
 def _ignore(size: int) -> None:

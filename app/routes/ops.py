@@ -8,7 +8,17 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.pipeline import Pipeline
 from app.planning import missing_statistics
-from app.schemas import DEFAULT_ESTIMATORS, ERROR_RESPONSES, EstimatorInfo, EstimatorList, ModelInfo, Status, Version
+from app.schemas import (
+    DEFAULT_ESTIMATORS,
+    ERROR_RESPONSES,
+    LIGHT_ESTIMATORS,
+    EstimatorInfo,
+    EstimatorList,
+    LoadedProbe,
+    ModelInfo,
+    Status,
+    Version,
+)
 from app.settings import Settings
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
@@ -49,6 +59,10 @@ async def get_version(request: Request) -> Version:
             for name, worker in (workers.similarity if workers else {}).items()
         },
         default_similarity=workers.default_similarity if workers else None,
+        probes={
+            name: LoadedProbe(id=probe.id, training_set=probe.card.training_set, layer=probe.layer)
+            for name, probe in (workers.generation.probes if workers else {}).items()
+        },
         nli_model=ModelInfo(id=nli.model_id, revision=nli.revision) if nli else None,
         limits={
             "max_body_bytes": settings.limits.max_body_bytes,
@@ -67,6 +81,7 @@ async def estimators(request: Request) -> EstimatorList:
     available = request.app.state.pipeline.available_statistics()
     return EstimatorList(
         default=DEFAULT_ESTIMATORS,
+        light=LIGHT_ESTIMATORS,
         estimators=[_describe(name, missing_statistics(name, available)) for name in ESTIMATORS],
     )
 

@@ -10,6 +10,7 @@ _HERE = Path(__file__).resolve().parent
 LANGUAGE_MODEL_DIR = _HERE / "language_model"
 CROSS_ENCODER_DIR = _HERE / "cross_encoder"
 NLI_DIR = _HERE / "nli"
+PROBES_DIR = _HERE / "probes"
 TESTBED_DIR = _HERE / "testbed"
 
 TASKS = ("facts", "arithmetic", "translation")

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.engines.protocol import EngineConfig, OnStep
+from models.engines.protocol import EngineConfig, OnStep, check_hidden_layers
 from models.engines.texts import cut_at_stop, without_reasoning
 from models.errors import ChatTemplateError, NotReady, PromptTooLong
 from models.records import (
@@ -34,8 +34,10 @@ _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do
 class FakeEngine:
     """Answers from a fixed list, chosen by a hash of the prompt; a token is a word with its leading blank."""
 
-    statistics = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob"}
+    statistics = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob", "answer_hidden_mean"}
+    dtype, num_layers, hidden_size = "float64", 4, 8
     num_waiting = 0
+    busy_since: float | None = None
 
     def __init__(self, *, max_context_tokens: int = 512, on_step: OnStep | None = None) -> None:
         self.model_id = "fake"
@@ -70,6 +72,7 @@ class FakeEngine:
     async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
         """See `Engine.generate`."""
         self._check_open()
+        check_hidden_layers(request, self.num_layers)
         prompt = self._prompt(request)
         prompt_tokens = self._check_length(prompt, request)
         self.num_calls += 1
@@ -90,7 +93,15 @@ class FakeEngine:
         if on_token is not None:
             for piece in re.findall(r"\s*\S+|\s+", answer.text):
                 on_token(piece)
-        return Generation(answer, samples, prompt_tokens, seed, self.model_id, self.revision)
+        return Generation(
+            answer,
+            samples,
+            prompt_tokens,
+            seed,
+            self.model_id,
+            self.revision,
+            answer_hidden_mean=_hidden(digest, request.hidden_layers, self.hidden_size),
+        )
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: SequenceOf[SequenceOf[str]]
@@ -209,6 +220,14 @@ def _given(request: GenerationRequest) -> Sequence:
         token_entropies=_pseudo(tokens, 2.0) if "answer_token_entropies" in wanted else None,
         token_texts=tuple(tokens) if "answer_token_texts" in wanted else None,
     )
+
+
+def _hidden(digest: int, layers: tuple[int, ...], size: int) -> Array | None:
+    """(layers, d) float32, the same for the same prompt."""
+    if not layers:
+        return None
+    rows = [np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size) for layer in layers]
+    return np.array(rows, dtype=np.float32)
 
 
 def _token_id(token: str) -> int:

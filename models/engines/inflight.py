@@ -16,6 +16,7 @@ import torch
 
 from models.engines.choice import StepPlan, choose, make_plan
 from models.engines.detokenizer import Detokenizer
+from models.engines.hidden import HiddenMean
 from models.engines.jobs import Job, Row, StepReport, num_rows_that_fit, prefill_groups
 from models.engines.rows import Prefix, RowCache
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
@@ -124,6 +125,7 @@ class InflightBatch:
         for group in prefill_groups(jobs) if self._cache.mergeable else [[job] for job in jobs]:
             for job in group:
                 job.started_at = now
+                self._cache.tap.watch(job.request.hidden_layers)
             try:
                 prefixes = self._cache.prefill([job.prompt_ids for job in group])
             except ModelLost:
@@ -134,8 +136,10 @@ class InflightBatch:
                 for job in group if len(group) > 1 else ():  # one bad prompt must not fail its neighbours
                     self._prefill([job], report)
                 continue
-            for job, prefix in zip(group, prefixes, strict=True):
+            for row, (job, prefix) in enumerate(zip(group, prefixes, strict=True)):
                 job.prefix = prefix
+                if layers := job.request.hidden_layers:
+                    job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row))
 
     def _read_first_token(
         self, job: Job, prefix: Prefix, groups: tuple[tuple[int, ...], ...], report: StepReport
@@ -190,6 +194,13 @@ class InflightBatch:
         self._cache.keep([parent for parent, _ in branches])
         if branches:
             self._cache.forward([token for _, token in branches])
+            self._add_hidden()
+
+    def _add_hidden(self) -> None:
+        """Count the step's state of each answer, whose latest token was its input."""
+        for row, slot in zip(self._rows, self._slots, strict=True):
+            if row.index == 0 and (hidden := row.job.hidden) is not None:
+                hidden.add(self._cache.tap.state(hidden.layers, slot))
 
     def _finish(self, row: Row, report: StepReport) -> None:
         row.job.finished.append(row)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from models.engines.hidden import HiddenMean
 from models.engines.rows import Prefix
 from models.errors import CocoaError
 from models.records import Array, FinishReason, GenerationRequest
@@ -40,6 +41,7 @@ class Job:
         reasoning_opened: whether the prompt ends in `<think>`.
         cancelled: set by the event loop; its rows leave before the next step.
         started_at: monotonic seconds of its prefill; None while it waits.
+        hidden: of the answer, where the request names layers.
     """
 
     request: GenerationRequest
@@ -53,6 +55,7 @@ class Job:
     cancelled: bool = False
     started_at: float | None = None
     prefix: Prefix | None = None
+    hidden: HiddenMean | None = None
     num_joined: int = 0
     num_streamed: int = 0
     finished: list[Row] = field(default_factory=list)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Protocol
 
 from annotated_types import Ge
 
+from models.errors import InvalidRequest
 from models.records import Generation, GenerationRequest, OnToken
 
 OnStep = Callable[[int], None]  # told after each step how many rows it decoded; 0 when the batch has run empty
@@ -47,15 +48,24 @@ class Engine(Protocol):
         statistics: those it can supply.
         max_context_tokens: bound of prompt and new tokens.
         num_waiting: requests of which nothing has been computed yet.
+        dtype: of the weights, and of what they compute.
+        num_layers, hidden_size: L and d of the hidden states; 0 without the statistic `answer_hidden_mean`.
     """
 
     model_id: str
     revision: str | None
     statistics: frozenset[str]
     max_context_tokens: int
+    dtype: str
+    num_layers: int
+    hidden_size: int
 
     @property
     def num_waiting(self) -> int: ...
+
+    @property
+    def busy_since(self) -> float | None:
+        """Monotonic seconds at which the blocking call that runs now began; None where none runs."""
 
     async def run(self) -> None:
         """Serve `generate` calls until `close`; raises where the model is lost, after failing every waiter."""
@@ -85,3 +95,15 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """End `run`, fail what still waits, free the model."""
+
+
+def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:
+    """Refuse layers that no hidden state can be read of.
+
+    Raises:
+        InvalidRequest: a layer outside 0 < k < num_layers, or a given answer, whose steps are never taken.
+    """
+    if not all(0 < layer < num_layers for layer in request.hidden_layers):
+        raise InvalidRequest(f"hidden layers must lie between 1 and {num_layers - 1}")
+    if request.hidden_layers and request.answer_ids is not None:
+        raise InvalidRequest("hidden states are averaged over a greedy answer, not over a given one")

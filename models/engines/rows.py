@@ -15,6 +15,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from models.checkpoints import device_watched
+from models.engines.hidden import HiddenTap
 from models.engines.sampling import entropies, token_logprobs
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
@@ -44,11 +45,13 @@ class RowCache:
     Attributes:
         mergeable: False for recurrent and hybrid models; their rows join an empty batch only, one request at a time.
         logits: (rows, V) float32, of the next token of every row.
+        tap: hidden states of the latest pass, a prefill's or a step's.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.mergeable = is_mergeable(model)
+        self.tap = HiddenTap(model)
         self.clear()
 
     def clear(self) -> None:

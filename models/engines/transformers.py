@@ -7,7 +7,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -21,10 +20,11 @@ from models.engines.detokenizer import Detokenizer
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import Job, StepReport
 from models.engines.prompts import encode_answer, encode_prompt, first_token_ids, opens_reasoning
-from models.engines.protocol import EngineConfig, OnStep
+from models.engines.protocol import EngineConfig, OnStep, check_hidden_layers
 from models.engines.rows import RowCache
 from models.errors import EngineError, ModelLost, NotReady
 from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, Generation, GenerationRequest, OnToken
+from models.threads import ModelThread
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ class _Waiter:
 class TransformersEngine:
     """Greedy answer and samples by in-flight batching; see `models.engines.inflight`."""
 
-    statistics = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob"}
+    statistics = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob", "answer_hidden_mean"}
 
     def __init__(
         self,
@@ -64,8 +64,12 @@ class TransformersEngine:
         eos_ids = _eos_ids(model, tokenizer)
         self._eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id in eos_ids else min(eos_ids, default=None)
         self._detokenizer = Detokenizer(tokenizer, eos_ids)
+        cache = RowCache(model)
+        self.dtype = str(model.dtype).removeprefix("torch.")
+        self.num_layers = cache.tap.num_layers
+        self.hidden_size = int(model.config.get_text_config(decoder=True).hidden_size)
         self._batch = InflightBatch(
-            RowCache(model), self._detokenizer, max_rows=config.max_rows, max_cache_tokens=config.max_cache_tokens
+            cache, self._detokenizer, max_rows=config.max_rows, max_cache_tokens=config.max_cache_tokens
         )
         self._on_step = on_step
         self._incoming: list[Job] = []
@@ -73,9 +77,9 @@ class TransformersEngine:
         self._wake = asyncio.Event()
         self._closed = False
         threads = config.threads or torch.get_num_threads()
-        self._model_thread = ThreadPoolExecutor(1, "generation", initializer=torch.set_num_threads, initargs=(threads,))
+        self._model_thread = ModelThread("generation", torch.set_num_threads, (threads,))
         # Tokenising a long prompt takes longer than a step; its own thread keeps it off the model's and the event loop.
-        self._tokenizer_thread = ThreadPoolExecutor(1, "tokenizer")
+        self._tokenizer_thread = ModelThread("tokenizer")
 
     @classmethod
     def load(cls, config: EngineConfig, on_step: OnStep = _ignore) -> Self:
@@ -104,6 +108,12 @@ class TransformersEngine:
     def num_waiting(self) -> int:
         """Requests of which no row runs yet."""
         return len(self._incoming) + self._batch.num_waiting
+
+    @property
+    def busy_since(self) -> float | None:
+        """See `Engine.busy_since`."""
+        began = (self._model_thread.busy_since, self._tokenizer_thread.busy_since)
+        return min((since for since in began if since is not None), default=None)
 
     async def run(self) -> None:
         """Step until closed. An exception of the model fails the running requests; a lost device ends the loop."""
@@ -148,6 +158,7 @@ class TransformersEngine:
             queue_s=started_at - called_at,
             generate_s=time.monotonic() - started_at,
             warnings=("reasoning_excluded",) if reasoning else (),
+            answer_hidden_mean=None if job.hidden is None else job.hidden.value().numpy(force=True),
         )
 
     async def first_token_logprobs(
@@ -205,6 +216,7 @@ class TransformersEngine:
         )
 
     def _prepare(self, request: GenerationRequest, streams: bool) -> Job:
+        check_hidden_layers(request, self.num_layers)
         prompt_ids = self._encode(request)
         seed = request.sampling.seed
         if seed is None:

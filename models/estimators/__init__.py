@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from models.estimators import cocoa, information, reflection, relevance, semantic
+from models.estimators import cocoa, information, light, reflection, relevance, semantic
 from models.estimators.cocoa import consistency_std_error
 from models.estimators.values import Undefined
 
@@ -30,6 +30,11 @@ ESTIMATORS: dict[str, Estimator] = {
         cocoa.cocoa_sp,
         cocoa.cocoa_ppl,
         cocoa.cocoa_mte,
+        light.consistency_light,
+        light.cocoa_sp_light,
+        light.cocoa_ppl_light,
+        light.cocoa_mte_light,
+        light.high_semantic_entropy_light,
         cocoa.prob_cocoa_sp,
         cocoa.prob_cocoa_ppl,
         cocoa.additive_cocoa_sp,

@@ -40,7 +40,7 @@ class Example:
 
     Attributes:
         task: what `models.evaluation.quality.default_quality` goes by.
-        references: accepted texts, at least one.
+        references: accepted texts, at least one; none of an unlabelled prompt.
         context: the text that the answer is about: article, story, or the sentence to translate.
         fame: how often the testbed's fact was trained; see docs/embedded-models.md.
     """
@@ -79,15 +79,21 @@ def load(name_or_path: str, *, limit: int | None, seed: int = 0, data_dir: Path 
     Raises:
         ValueError: an unknown name, or a line of a file that is no example.
     """
-    examples = _all_examples(name_or_path, data_dir)
+    return drawn(_all_examples(name_or_path, data_dir), limit, seed)
+
+
+def drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example]:
+    """That many of the examples, drawn with the seed, in their own order; all without a limit."""
     if limit is None or limit >= len(examples):
         return examples
-    drawn = np.random.default_rng(seed).choice(len(examples), size=limit, replace=False)
-    return [examples[i] for i in sorted(drawn.tolist())]
+    chosen = np.random.default_rng(seed).choice(len(examples), size=limit, replace=False)
+    return [examples[i] for i in sorted(chosen.tolist())]
 
 
-def read_jsonl(path: Path) -> list[Example]:
+def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
     """One example a line: `prompt`, `reference` or `references`, and optionally the other fields of `Example`.
+
+    Without `labelled` the references may be missing, as for prompts that nothing is measured on.
 
     `id` defaults to the file's name with the line's number, `task` to the file's name. Other fields are ignored.
 
@@ -99,7 +105,7 @@ def read_jsonl(path: Path) -> list[Example]:
         if not line.strip():
             continue
         try:
-            example = _example(line, id=f"{path.stem}-{number}", task=path.stem)
+            example = _example(line, labelled, id=f"{path.stem}-{number}", task=path.stem)
             if example.id in examples:
                 raise ValueError(f"field 'id': {example.id!r} occurs twice")
         except ValueError as error:
@@ -276,7 +282,7 @@ def _rows(name: str, source: Source, split: str, data_dir: Path | None) -> Rows:
     return local
 
 
-def _example(line: str, **defaults: str) -> Example:
+def _example(line: str, labelled: bool, **defaults: str) -> Example:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -294,17 +300,17 @@ def _example(line: str, **defaults: str) -> Example:
         id=fields["id"],
         task=fields["task"],
         prompt=fields["prompt"],
-        references=_references(fields),
+        references=_references(fields, labelled),
         stop=_strings(fields, "stop"),
         **optional,
         **_numbers(fields),
     )
 
 
-def _references(fields: Row) -> tuple[str, ...]:
+def _references(fields: Row, labelled: bool) -> tuple[str, ...]:
     first = [fields["reference"]] if "reference" in fields else []
     references = _distinct([*first, *_strings(fields, "references")])
-    if not references:
+    if labelled and not references:
         raise ValueError("field 'reference' or 'references' is missing or empty")
     return references
 

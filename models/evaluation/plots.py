@@ -14,15 +14,15 @@ from models.evaluation.comparison import Column, base_of, is_cocoa
 from models.metrics import Interval, ece, expected_ece, rejection_curve, reliability
 from models.records import Array
 
-_INK, _MUTED, _FAINT = "#1f2933", "#6b7783", "#d5dae0"
+INK, MUTED, FAINT = "#1f2933", "#6b7783", "#d5dae0"
 # A base and the CoCoA over it share their colour; the base is dashed.
 _COLOURS = {"sp": "#b8500f", "ppl": "#0f6f8f", "mte": "#6a4c93", "consistency": "#3f7d3a"}
 _OTHERS = ("#a3476b", "#8a7a00", "#4a5a6a")
 _MAX_REJECTION = 0.5
 _NUM_BINS = 10
-_STYLE: Any = {  # rc_context's type is a literal of all its names
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
+STYLE: Any = {  # rc_context's type is a literal of all its names
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
@@ -35,15 +35,15 @@ _STYLE: Any = {  # rc_context's type is a literal of all its names
     "savefig.dpi": 160,
     "svg.fonttype": "path",
     "svg.hashsalt": "cocoa",
-    "text.color": _INK,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
 }
 
 
 def rejection_figure(columns: Sequence[Column], names: Sequence[str]) -> Figure:
     """Mean quality of the answers that are kept while the least certain are rejected, one panel a task."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.1 * len(columns), 3.9), layout="constrained")
         panels = figure.subplots(1, len(columns), squeeze=False)[0]
         for axes, column in zip(panels, columns, strict=True):
@@ -57,17 +57,17 @@ def rejection_figure(columns: Sequence[Column], names: Sequence[str]) -> Figure:
 def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
     """Every method's value with its interval, the best on top."""
     names = sorted(row, key=lambda name: row[name].value)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 0.24 * len(names) + 1.1), layout="constrained")
         axes = figure.subplots()
         for y, name in enumerate(names):
-            interval, colour = row[name], _INK if is_cocoa(name) else _MUTED
+            interval, colour = row[name], INK if is_cocoa(name) else MUTED
             axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=2.2 if is_cocoa(name) else 1.2)
             axes.plot([interval.value], [y], "o", color=colour, markersize=6 if is_cocoa(name) else 4)
         axes.set_yticks(range(len(names)), names)
         for tick, name in zip(axes.get_yticklabels(), names, strict=True):
             tick.set_fontweight("bold" if is_cocoa(name) else "normal")
-            tick.set_color(_INK if is_cocoa(name) else _MUTED)
+            tick.set_color(INK if is_cocoa(name) else MUTED)
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         axes.set_ylim(-0.7, len(names) - 0.3)
@@ -81,7 +81,7 @@ def reliability_figure(columns: Sequence[Column], names: Sequence[str], seed: in
 
     Confidence is an isotonic fit on one half of the prompts, shown on the other half.
     """
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.9 * len(names), 2.9 * len(columns) + 0.7), layout="constrained")
         panels = figure.subplots(len(columns), len(names), squeeze=False, sharex=True, sharey=True)
         for i, column in enumerate(columns):
@@ -96,7 +96,7 @@ def reliability_figure(columns: Sequence[Column], names: Sequence[str], seed: in
             f"{_NUM_BINS} bins of equal mass,\nbars are 95 % Wilson intervals. In brackets the ECE that perfect "
             "calibration would have at this number of prompts.",
             fontsize=8,
-            color=_MUTED,
+            color=MUTED,
         )
         return figure
 
@@ -114,7 +114,7 @@ def held_out_confidence(uncertainty: Array, correct: Array, seed: int = 0) -> tu
 
 def save(figure: Figure, stem: Path) -> str:
     """Write PNG and SVG beside each other; the SVG's text, the same for the same figure."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure.savefig(stem.with_suffix(".png"), metadata={"Software": None})
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
     text = stem.with_suffix(".svg").read_text()
@@ -132,8 +132,8 @@ def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
         colour = _COLOURS.get(base_of(name) or name) or next(others)
         line = "-" if is_cocoa(name) else "--"
         _curve(axes, np.where(np.isnan(u), np.inf, u), quality, name, color=colour, linestyle=line)
-    _curve(axes, -quality, quality, "oracle", color=_INK, linestyle=":")
-    axes.axhline(float(quality.mean()), color=_FAINT, linewidth=1.2, label="random")
+    _curve(axes, -quality, quality, "oracle", color=INK, linestyle=":")
+    axes.axhline(float(quality.mean()), color=FAINT, linewidth=1.2, label="random")
     axes.set_xlim(0, _MAX_REJECTION)
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     axes.grid(axis="y")
@@ -151,7 +151,7 @@ def _curve(axes: Axes, uncertainty: Array, quality: Array, label: str, *, color:
 
 def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int) -> None:
     confidence, shown = held_out_confidence(uncertainty, correct, seed)
-    axes.plot([0, 1], [0, 1], color=_FAINT, linewidth=1.2)
+    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1.2)
     axes.set_xlim(-0.03, 1.03)
     axes.set_ylim(-0.03, 1.03)
     axes.set_aspect("equal")
@@ -161,7 +161,7 @@ def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int
     axes.plot(means, shares, "o", color=_COLOURS["ppl"], markersize=4.5)
     error, expected = ece(confidence, shown, _NUM_BINS), expected_ece(confidence, shown, _NUM_BINS, num_draws=200)
     if error is not None and expected is not None:
-        axes.text(0.98, 0.04, f"ECE {error:.3f} [{expected:.3f}]", ha="right", fontsize=8, color=_MUTED)
+        axes.text(0.98, 0.04, f"ECE {error:.3f} [{expected:.3f}]", ha="right", fontsize=8, color=MUTED)
 
 
 def _wilson(shares: Array, counts: Array) -> tuple[Array, Array]:

@@ -247,12 +247,12 @@ def _markdown_facts(facts: Mapping[str, str]) -> str:
 
 def _markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
     head = list(rows[0])
-    return _markdown_table(head, [[row[name] for name in head] for row in rows])
+    return markdown_table(head, [[row[name] for name in head] for row in rows])
 
 
 def _markdown_grid(one: Grid) -> str:
     rows = [[f"`{line.method}`", *map(_markdown_cell, line.cells)] for line in one.lines]
-    return f"### {one.title}\n\n" + _markdown_table(["method", *one.columns], rows)
+    return f"### {one.title}\n\n" + markdown_table(["method", *one.columns], rows)
 
 
 def _markdown_cell(cell: Cell | None) -> str:
@@ -280,7 +280,7 @@ def _markdown_contest(one: Contest) -> str:
         ]
         for line in one.lines
     ]
-    return f"### {one.title}\n\n" + _markdown_table(head, rows)
+    return f"### {one.title}\n\n" + markdown_table(head, rows)
 
 
 def _markdown_claim(claim: Claim | None) -> str:
@@ -294,6 +294,7 @@ def _markdown_claim(claim: Claim | None) -> str:
     return f"{text} {claim.verdict}"
 
 
-def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

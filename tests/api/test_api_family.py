@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 
 from models.estimators import ESTIMATORS, needs
+from models.probes.protocol import ProbeConfig
+from models.records import PROBE_STATISTICS
+from tests.conftest import serving
+from tests.tiny_probes import saved
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def service(anyio_backend, tmp_path):
+    """With probes, so that every estimator is available."""
+    async with serving(probes=ProbeConfig(saved(tmp_path), saved(tmp_path, "semantic_entropy"))) as running:
+        yield running
 
 
 async def generated(service, **body):
@@ -55,7 +66,9 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
     assert result["scores"].keys() == {name}
     assert spent["calls"] == 1 + ("p_true_logprob" in read)
     reads_samples = bool(
-        read - {"answer_token_logprobs", "answer_token_entropies", "token_relevance", "p_true_logprob"}
+        read
+        - {"answer_token_logprobs", "answer_token_entropies", "token_relevance", "p_true_logprob"}
+        - PROBE_STATISTICS
     )
     assert spent["sequences"] == (11 if reads_samples else 1)
     assert (spent["pairs"] > 0) == bool(read & PAIRS)
@@ -70,7 +83,8 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 
 @pytest.mark.parametrize("strategy", ["most_probable", "most_probable_normalized", "mbr"])
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
-    result = await generated(service, answer=strategy, estimators=list(ESTIMATORS), return_samples=True)
+    sampled = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]  # probes read the greedy answer
+    result = await generated(service, answer=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["answer_sample"], result["samples"]
 
     assert result["answer"] == strategy

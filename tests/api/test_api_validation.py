@@ -86,7 +86,7 @@ REFUSED = {
         "chat_template_kwargs",
         "",
     ),
-    "mode light": ({"mode": "light"}, "mode", "'full'"),
+    "mode lite": ({"mode": "lite"}, "mode", "'full'"),
     "answer sampled": ({"answer": "sampled"}, "answer", "'greedy'"),
     "estimators empty": ({"estimators": []}, "estimators", "at least 1"),
     "estimators of 65": ({"estimators": ["sp"] * 65}, "estimators", "at most 64"),

@@ -1,7 +1,9 @@
 """A model that dies: nobody hangs, health turns red, the process is told once."""
 
 import asyncio
+import threading
 
+import httpx
 import pytest
 
 from app.main import create_app
@@ -11,7 +13,7 @@ from models.engines.fake import FakeEngine, dying, failing
 from models.engines.protocol import EngineConfig
 from models.errors import EngineError, ModelLost
 from models.similarity.protocol import SimilarityConfig
-from tests.conftest import serving, until
+from tests.conftest import Service, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -63,6 +65,28 @@ async def test_an_engine_that_dies_while_pairs_are_scored_leaves_those_requests_
         response = await service.generate()
         assert response.status_code in {200, 503}
         await assert_dead(service)
+
+
+async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_health_red():
+    go_on, deaths = threading.Event(), []
+    settings = Settings(generation=EngineConfig(engine="fake"), similarity=SimilarityConfig(name="fake"), stall_s=2)
+    app = create_app(settings, on_death=lambda: deaths.append("died"))
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa") as client,
+        asyncio.timeout(60),
+    ):
+        service = Service(app, client, deaths)
+        await service.pipeline.supervisor.ready.wait()
+        service.pair_model.score = lambda pairs: go_on.wait(60)
+        hurried = await service.generate(timeout_s=0.2, seed=0)
+        assert (hurried.status_code, hurried.json()["error"]["code"]) == (504, "deadline_exceeded")
+        patient = await asyncio.gather(*(service.generate(seed=seed) for seed in range(16)))
+        assert {(response.status_code, response.json()["error"]["code"]) for response in patient} == {
+            (503, "not_ready")
+        }
+        await assert_dead(service)
+        go_on.set()
 
 
 async def test_failed_steps_kill_nothing():

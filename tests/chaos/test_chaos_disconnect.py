@@ -81,8 +81,8 @@ async def test_a_client_that_leaves_frees_its_place_and_ends_its_generation(leav
         assert (await service.generate()).status_code == 200
         metrics = (await service.client.get("/metrics")).text
         assert f'cocoa_requests_total{{route="{GENERATE}",status="499"}} 1.0' in metrics
-        assert "cocoa_errors_total{" in metrics, "the 429"
-        assert "internal_error" not in metrics
+        assert 'cocoa_errors_total{code="overloaded"} 1.0' in metrics, "the 429"
+        assert 'cocoa_errors_total{code="internal_error"} 0.0' in metrics
 
 
 async def test_many_clients_that_leave_harm_none_that_stay():

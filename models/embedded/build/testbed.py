@@ -102,6 +102,16 @@ def probe_prompts(count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> dict[str, li
     return {task: [line.prompt for line in lines] for task, lines in held_out("probe", count, seed).items()}
 
 
+def write_probe_prompts(file: Path, count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> None:
+    """One line a prompt, with its task and without its answer."""
+    lines = [
+        {"id": f"{task}-probe-{number:04d}", "task": task, "prompt": prompt}
+        for task, prompts in probe_prompts(count, seed).items()
+        for number, prompt in enumerate(prompts)
+    ]
+    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
 def write_testbed(directory: Path, count: int = NUM_PROMPTS, seed: int = 0) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for task, lines in held_out("testbed", count, seed).items():

@@ -19,12 +19,15 @@ from app.settings import Settings
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS
+from models.estimators import ESTIMATORS, needs
 from models.evaluation.datasets import Example
+from models.records import PROBE_STATISTICS
 from models.similarity.fake import FakePairModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from tests.conftest import serving
 
+# An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
+WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 FAKE = {
     "COCOA_GENERATION__ENGINE": "fake",
@@ -106,7 +109,7 @@ async def test_scores_are_those_of_the_service(tmp_path, strategy):
         "seed": one.record.generation.seed,
         "num_samples": 5,
         "answer": strategy,
-        "estimators": list(ESTIMATORS),
+        "estimators": WITHOUT_PROBE,
     }
     async with serving() as service:
         response = (await service.generate(**body)).json()
@@ -121,11 +124,11 @@ def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tm
     run = evaluate(asked(tmp_path), lambda: seen.append(1))
     assert calls["generate"] == len(seen) == 12
     assert set(scores(run)) == {(e.id, s, "fake") for e in examples(12) for s in STRATEGIES}
-    assert all(set(by_name) == set(ESTIMATORS) for by_name in scores(run).values())
+    assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())
 
 
 def test_each_pair_of_a_prompt_is_asked_once_for_all_of_its_answers(tmp_path, calls):
-    evaluate(asked(tmp_path, count=2, examples=examples(2)[:1], estimators=list(ESTIMATORS)))
+    evaluate(asked(tmp_path, count=2, examples=examples(2)[:1], estimators=WITHOUT_PROBE))
     asked_pairs = [pair for pair in calls["pairs"] if pair[1] != ("Paris", "Rome")]
     assert len(asked_pairs) == len(set(asked_pairs))
 

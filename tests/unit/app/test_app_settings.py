@@ -79,6 +79,7 @@ BOUNDS = {
     "port": ("COCOA_PORT", ["-1", "65536", "http"], "0"),
     "log_level": ("COCOA_LOG_LEVEL", ["loud"], "error"),
     "drain_s": ("COCOA_DRAIN_S", ["-1"], "0"),
+    "stall_s": ("COCOA_STALL_S", ["-1", "nan"], "0"),
     "max_body_bytes": ("COCOA_LIMITS__MAX_BODY_BYTES", ["1023"], "1024"),
     "max_rows": ("COCOA_GENERATION__MAX_ROWS", ["0"], "1"),
     "max_cache_tokens": ("COCOA_GENERATION__MAX_CACHE_TOKENS", ["0"], "1"),

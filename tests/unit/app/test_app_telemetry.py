@@ -1,16 +1,30 @@
 """Metrics: names are stable, labels come from fixed sets, and a gauge is read from its owner when scraped."""
 
+import re
+
 import numpy as np
 
 from app.schemas import Timing
-from app.telemetry import Telemetry
+from app.telemetry import CONSISTENCY_NAMES, SCORE_NAMES, Telemetry
+from models.estimators import ESTIMATORS
 from models.records import Generation, Sequence
 
 # name: (type, labels)
 NAMES = {
     "cocoa_requests": ("counter", ["route", "status"]),
     "cocoa_errors": ("counter", ["code"]),
+    "cocoa_joined_requests": ("counter", []),
     "cocoa_tokens": ("counter", ["kind"]),
+    "cocoa_samples": ("counter", []),
+    "cocoa_distinct_samples": ("counter", []),
+    "cocoa_pairs": ("counter", ["kind"]),
+    "cocoa_cache_lookups": ("counter", ["result"]),
+    "cocoa_cache_breaker_openings": ("counter", []),
+    "cocoa_cache_breaker_open": ("gauge", []),
+    "cocoa_probe_readings": ("counter", ["domain"]),
+    "cocoa_missing_scores": ("counter", ["estimator"]),
+    "cocoa_score_nats": ("histogram", ["estimator"]),
+    "cocoa_consistency": ("histogram", ["estimator"]),
     "cocoa_request_seconds": ("histogram", ["route"]),
     "cocoa_stage_seconds": ("histogram", ["stage"]),
     "cocoa_decode_batch_rows": ("histogram", []),
@@ -18,6 +32,7 @@ NAMES = {
     "cocoa_running_rows": ("gauge", []),
     "cocoa_ready": ("gauge", []),
     "cocoa_admitted_requests": ("gauge", []),
+    "cocoa_admission_limit_requests": ("gauge", []),
     "cocoa_waiting_requests": ("gauge", []),
 }
 
@@ -61,6 +76,92 @@ def test_an_empty_step_resets_the_running_rows_and_is_no_batch():
     assert telemetry.registry.get_sample_value("cocoa_running_rows") == 0
     assert telemetry.registry.get_sample_value("cocoa_decode_batch_rows_count") == 1
     assert telemetry.registry.get_sample_value("cocoa_decode_batch_rows_sum") == 7
+
+
+def buckets(telemetry, name, **labels):
+    """Upper bounds of the buckets that hold something, with their own counts."""
+    counts, seen = {}, 0
+    for family in telemetry.registry.collect():
+        for sample in family.samples:
+            if sample.name == f"{name}_bucket" and sample.labels.items() >= labels.items() and sample.value > seen:
+                counts[sample.labels["le"]], seen = sample.value - seen, sample.value
+    return counts
+
+
+def test_scores_fall_into_buckets_of_1_2_and_5_per_decade():
+    telemetry = Telemetry()
+    for value in (0.0, 3e-5, 0.3, 0.45, 1000.0):
+        telemetry.observe_scores({"cocoa_ppl": value})
+    assert buckets(telemetry, "cocoa_score_nats", estimator="cocoa_ppl") == {
+        "1e-05": 1,
+        "5e-05": 1,
+        "0.5": 2,
+        "+Inf": 1,
+    }
+
+
+def test_consistency_falls_into_steps_of_0_05():
+    telemetry = Telemetry()
+    for value in (0.0, 0.05, 0.06, 0.15, 1.0):
+        telemetry.observe_scores({"consistency": value})
+    assert buckets(telemetry, "cocoa_consistency", estimator="consistency") == {
+        "0.0": 1,
+        "0.05": 1,
+        "0.1": 1,
+        "0.15": 1,
+        "1.0": 1,
+    }
+
+
+def test_a_score_without_a_value_is_counted_and_in_no_bucket():
+    telemetry = Telemetry()
+    telemetry.observe_scores({"cocoa_mte": None, "consistency_light": None, "cocoa_ppl": 0.1})
+    value = telemetry.registry.get_sample_value
+    missing = {
+        name: value("cocoa_missing_scores_total", {"estimator": name}) for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
+    }
+    assert {name for name, count in missing.items() if count} == {"cocoa_mte", "consistency_light"}
+    assert value("cocoa_score_nats_count", {"estimator": "cocoa_mte"}) == 0
+    assert value("cocoa_consistency_count", {"estimator": "consistency_light"}) == 0
+
+
+def test_other_estimators_get_no_histogram():
+    telemetry = Telemetry()
+    before = telemetry.exposition()
+    telemetry.observe_scores({"sp": 1.0, "semantic_entropy": None, "secret": 2.0})
+    assert telemetry.exposition() == before
+
+
+def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
+    light_and_full = {name for name in ESTIMATORS if re.fullmatch(r"(cocoa_\w+|consistency)(_light)?", name)}
+    assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == light_and_full
+
+
+def test_lookups_pairs_samples_and_probes_count_by_kind():
+    telemetry = Telemetry()
+    for hit in (True, False, True):
+        telemetry.observe_lookup(hit)
+    telemetry.observe_joined()
+    telemetry.observe_pairs(asked=5, cached=2)
+    telemetry.observe_batch(3)
+    telemetry.observe_samples(10, 4)
+    telemetry.observe_probe(out_of_domain=True)
+    value = telemetry.registry.get_sample_value
+    assert value("cocoa_cache_lookups_total", {"result": "hit"}) == 2
+    assert value("cocoa_cache_lookups_total", {"result": "miss"}) == 1
+    assert value("cocoa_joined_requests_total") == 1
+    assert [value("cocoa_pairs_total", {"kind": kind}) for kind in ("asked", "cached", "computed")] == [5, 2, 3]
+    assert value("cocoa_similarity_batch_pairs_sum") == 3
+    assert (value("cocoa_samples_total"), value("cocoa_distinct_samples_total")) == (10, 4)
+    assert [value("cocoa_probe_readings_total", {"domain": domain}) for domain in ("in", "out")] == [0, 1]
+
+
+def test_a_breaker_that_opens_twice_is_counted_twice_and_shown_as_it_is():
+    telemetry = Telemetry()
+    for is_open in (True, False, True, False):
+        telemetry.set_breaker(is_open)
+    assert telemetry.registry.get_sample_value("cocoa_cache_breaker_openings_total") == 2
+    assert telemetry.registry.get_sample_value("cocoa_cache_breaker_open") == 0
 
 
 def test_gauges_are_read_when_scraped():

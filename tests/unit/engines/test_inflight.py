@@ -1,6 +1,8 @@
 """The in-process engine against Hugging Face's own `generate` and teacher forcing, alone and joined, and its faults."""
 
 import asyncio
+import threading
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -359,6 +361,24 @@ async def test_a_lost_device_ends_the_loop_and_fails_every_waiter():
     assert all(isinstance(error, EngineError | NotReady) for error in failed)
     with pytest.raises(NotReady):
         await engine.generate(request_for("Hello"))
+    await engine.close()
+
+
+async def test_a_step_that_hangs_says_since_when_and_its_waiters_end_with_the_loop():
+    model = random_model("llama")
+    go_on = threading.Event()
+    model.register_forward_pre_hook(lambda *_: go_on.wait(60) and None)
+    engine = engine_of(model)
+    loop = asyncio.create_task(engine.run())
+    waiting = [asyncio.create_task(engine.generate(request_for(prompt))) for prompt in PROMPTS]
+    async with asyncio.timeout(30):
+        while engine.busy_since is None or len(engine._waiters) < len(PROMPTS):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert engine.busy_since <= time.monotonic()
+    loop.cancel()
+    errors = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(error) for error in errors} == {NotReady}
+    go_on.set()
     await engine.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 from models.engines import ENGINES
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
+from models.probes.protocol import ProbeConfig
 from models.similarity.fake import FakePairModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from workers.build import load_workers, nli_checkpoint
@@ -24,7 +25,9 @@ class Recording(FakeEngine):
 
 def load(generation, similarity, nli=None):
     nli = nli or NliConfig(model="")
-    return load_workers(generation, similarity, nli, on_step=lambda rows: None, on_batch=lambda size: None)
+    return load_workers(
+        generation, similarity, nli, ProbeConfig("", ""), on_step=lambda rows: None, on_batch=lambda size: None
+    )
 
 
 def test_names_become_models_and_rules():

@@ -1,7 +1,8 @@
-"""Supervisor: ready after the last warm-up; a loop that ends by itself is a death, told once; a stop is none."""
+"""Supervisor: ready after the last warm-up; a loop that ends by itself or hangs is a death, told once."""
 
 import asyncio
 import logging
+import time
 
 import pytest
 
@@ -24,6 +25,7 @@ class Loop:
             self.warm.set()
         self.warm_up_error = warm_up_error
         self.running = self.closed = False
+        self.busy_since = None
 
     async def run(self):
         self.running = True
@@ -136,6 +138,48 @@ async def test_a_failing_warm_up_is_raised_and_nothing_is_ready(supervisor, deat
     assert failing.closed
     assert other.closed
     assert deaths == ["died"]
+
+
+async def died(deaths):
+    async with asyncio.timeout(30):
+        while not deaths:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_call_that_hangs_is_a_death_told_once_and_ends_the_loops_that_await_it(deaths, caplog, capfd):
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=60)
+    loops = {"generation": Loop(), "similarity": Loop(), "nli": Loop()}
+    await supervisor.start(loops)
+    loops["similarity"].busy_since = loops["nli"].busy_since = time.monotonic() - 61
+    loops["generation"].busy_since = time.monotonic()
+    await died(deaths)
+    await turns()
+    assert (supervisor.state, deaths) == ("dead", ["died"])
+    assert [name for name, loop in loops.items() if loop.running] == ["generation"]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.CRITICAL]
+    assert "similarity, nli: a call has not returned within stall_s = 60 s" in caplog.text
+    assert "most recent call first" in capfd.readouterr().err, "where it hangs"
+    await supervisor.stop()
+
+
+async def test_a_warm_up_that_hangs_is_a_death(deaths):
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=60)
+    loop = Loop(warm=False)
+    starting = asyncio.create_task(supervisor.start({"generation": loop}))
+    loop.busy_since = time.monotonic() - 61
+    await died(deaths)
+    assert (supervisor.state, supervisor.ready.is_set()) == ("dead", False)
+    starting.cancel()
+    await supervisor.stop()
+
+
+async def test_without_a_limit_a_call_may_take_for_ever(supervisor, deaths):
+    loop = Loop()
+    loop.busy_since = time.monotonic() - 1e6
+    await supervisor.start({"generation": loop})
+    await asyncio.sleep(1)
+    assert (supervisor.state, deaths) == ("ready", [])
+    await supervisor.stop()
 
 
 async def test_who_waits_for_a_dying_engine_is_failed_and_not_left(supervisor, deaths):

@@ -1,0 +1,63 @@
+"""Entries in this process: the least recently used one goes first, and each after its time to live."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+from app.cache.protocol import CacheConfig
+
+# Of an entry's objects and its place in the dictionary: entries for pairs of texts are small and many.
+_OVERHEAD_BYTES = 300
+
+
+class MemoryCache:
+    """A `Cache` that is lost with its process and shared with no other.
+
+    Attributes:
+        num_bytes: what the entries hold, at most `memory_bytes`.
+    """
+
+    def __init__(self, config: CacheConfig, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config = config
+        self._clock = clock
+        self._entries: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
+        self.num_bytes = 0
+
+    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The entries in the order of the keys, None for a miss."""
+        return [self._get(key) for key in keys]
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Store the entries that are not too large."""
+        for key, value in entries.items():
+            if len(value) <= self._config.max_entry_bytes:
+                self._put(key, value)
+
+    async def run(self) -> None:
+        """Nothing runs beside the calls."""
+
+    def _get(self, key: str) -> bytes | None:
+        if key not in self._entries:
+            return None
+        value, expires_at = self._entries[key]
+        if expires_at <= self._clock():
+            self._forget(key)
+            return None
+        self._entries.move_to_end(key)
+        return value
+
+    def _put(self, key: str, value: bytes) -> None:
+        if key in self._entries:
+            self._forget(key)
+        self._entries[key] = value, self._clock() + self._config.ttl_s
+        self.num_bytes += _num_bytes(key, value)
+        while self.num_bytes > self._config.memory_bytes:
+            self._forget(next(iter(self._entries)))
+
+    def _forget(self, key: str) -> None:
+        value, _ = self._entries.pop(key)
+        self.num_bytes -= _num_bytes(key, value)
+
+
+def _num_bytes(key: str, value: bytes) -> int:
+    return len(key) + len(value) + _OVERHEAD_BYTES

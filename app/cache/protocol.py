@@ -1,0 +1,59 @@
+"""The contract of every cache: bytes by key. tests/contract/test_caches.py runs on each implementation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+from urllib.parse import urlsplit
+
+from annotated_types import Ge, Gt, Le
+from pydantic import AfterValidator, FilePath, SecretStr, StringConstraints
+
+
+def _check_url(url: SecretStr) -> SecretStr:
+    """The URL as it is; the error never quotes it, and options that could weaken TLS or time limits are refused."""
+    try:
+        parts = urlsplit(url.get_secret_value())
+        usable = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if url.get_secret_value() and (not usable or parts.query or parts.fragment):
+        raise ValueError("must be redis://[user:password@]host[:port][/database], or rediss:// for TLS")
+    return url
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """What a deployment says about its cache.
+
+    Attributes:
+        enabled: without it nothing is looked up and nothing stored.
+        url: of a Redis, with user and password where it wants them; without one, entries stay in this process.
+        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts the system's.
+        namespace: prefix of every key, so that several deployments can share one Redis.
+        ttl_s: an entry is forgotten this long after it was stored.
+        max_entry_bytes: a larger entry is not stored.
+        memory_bytes: bound of the cache in this process; what was not used for longest goes first.
+        timeout_s: the longest that a lookup in Redis may take; from then on all is a miss until Redis is well again.
+    """
+
+    enabled: bool = True
+    url: Annotated[SecretStr, AfterValidator(_check_url)] | None = None
+    ca_file: FilePath | None = None
+    namespace: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "cocoa"
+    ttl_s: Annotated[int, Ge(1)] = 3600
+    max_entry_bytes: Annotated[int, Ge(1)] = 1_000_000
+    memory_bytes: Annotated[int, Ge(0)] = 67_108_864
+    timeout_s: Annotated[float, Gt(0), Le(1)] = 0.025
+
+
+class Cache(Protocol):
+    """Bytes by key. Never raises and never blocks for long: whatever fails is a miss."""
+
+    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The entries in the order of the keys, None for a miss; one round trip."""
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Store the entries some time after the call, or not at all; returns at once."""
+
+    async def run(self) -> None:
+        """Serve `get_many` and `put` until cancelled, and free what is held; before and after, all is a miss."""

@@ -1,0 +1,166 @@
+"""`cocoa probe`: collect what samples show, train a probe on it, and see how far it can be trusted."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.cli.environment import settings_or_exit
+from app.cli.progress import progress_of
+from app.probes.collect import Collecting
+from app.probes.collect import collect as run_collection
+from app.probes.collection import read
+from models.errors import CocoaError
+from models.evaluation.datasets import Example, drawn, load, read_jsonl
+from models.evaluation.quality import QUALITY
+
+if TYPE_CHECKING:
+    from models.probes.progress import Epoch
+
+probe = typer.Typer(help=__doc__, no_args_is_help=True)
+
+Limit = Annotated[int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")]
+Seed = Annotated[int, typer.Option(min=0, help="Repeats samples, drawn prompts, training and intervals.")]
+
+
+@probe.command()
+def collect(
+    prompts: Annotated[
+        str, typer.Option(help='A .jsonl file with a `prompt` in each line, "testbed", or a dataset by name.')
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the collection; an interrupted one is continued.")],
+    layers: Annotated[
+        str | None, typer.Option(help="Candidate layers with commas between; by default all of a small model.")
+    ] = None,
+    num_samples: Annotated[int, typer.Option(min=2, max=64, help="M, the number of sampled answers.")] = 10,
+    limit: Limit = None,
+    seed: Seed = 0,
+) -> None:
+    """Run the full mode on prompts, which need no references; store hidden states and what samples showed."""
+    with _errors_told():
+        examples = _prompts(prompts, limit, seed)
+        _collect(Collecting(_name_of(prompts), examples, out, num_samples, seed, _layers(layers)))
+    typer.echo(f"{len(examples)} prompts: {out}")
+
+
+@probe.command()
+def train(
+    collection: Annotated[Path, typer.Argument(help="Folder that `cocoa probe collect` wrote.")],
+    out: Annotated[Path, typer.Option(help="Folder of the probe; an interrupted training there is continued.")],
+    target: Annotated[
+        Literal["consistency", "semantic_entropy"], typer.Option(help="What it predicts.")
+    ] = "consistency",
+    layer: Annotated[str, typer.Option(help="One, several with commas between, or auto for all collected.")] = "auto",
+    architecture: Annotated[
+        Literal["small", "paper"], typer.Option(help="docs/light.md says how they differ.")
+    ] = "small",
+    seed: Seed = 0,
+) -> None:
+    """Train a probe; of several layers the one with the lowest validation loss is kept, at its best epoch."""
+    with _errors_told():
+        # Networks and plots come from extras, without which the other commands work.
+        from app.probes.outputs import show_training, write_training_plots
+        from app.probes.train import Training, train_probe
+
+        out.mkdir(parents=True, exist_ok=True)
+        training = Training(target, architecture, None if layer == "auto" else _layers(layer), seed)
+        with _epochs_shown(f"training on {collection}") as on_epoch:
+            trained, how = train_probe(read(collection), training, out / "training.checkpoint.pt", on_epoch)
+        trained.save(out)
+        write_training_plots(how, target, out)
+        show_training(trained.card, how)
+    typer.echo(f"probe {trained.id}: {out}")
+
+
+@probe.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="Folder of the probe.", metavar="PROBE")],
+    out: Annotated[Path, typer.Option(help="Folder of the results; an interrupted run there is continued.")],
+    dataset: Annotated[
+        str, typer.Option(help='Prompts with references, other than the probe\'s: "testbed", a .jsonl file, a dataset.')
+    ] = "testbed",
+    collected: Annotated[
+        Path | None, typer.Option(help="The probe's own collection; with it, each task is also left out once.")
+    ] = None,
+    quality: Annotated[str | None, typer.Option(help=f"Measure of the answers: {', '.join(QUALITY)}.")] = None,
+    limit: Limit = None,
+    num_resamples: Annotated[int, typer.Option(min=1, help="Resamples behind each interval.")] = 1000,
+    seed: Seed = 0,
+) -> None:
+    """Measure a probe against samples: errors, ranks, PRR of light against full, and tasks that it never saw."""
+    if quality is not None and quality not in QUALITY:
+        raise typer.BadParameter(f"{quality!r} is none of {', '.join(QUALITY)}", param_hint="--quality")
+    with _errors_told():
+        from app.probes.outputs import Evaluation, evaluate_probe, write_evaluation
+        from models.probes.probe import TrainedProbe
+
+        trained = TrainedProbe.open(folder)
+        training = None if collected is None else read(collected)
+        examples = load(dataset, limit=limit, seed=seed)
+        layers = (trained.layer,) if training is None else training.header.layers
+        num_samples = trained.card.sampling["num_samples"]
+        _collect(Collecting(dataset, examples, out / "collection", num_samples, seed, layers))
+        asked = Evaluation(trained, read(out / "collection"), examples, training, quality, num_resamples, seed)
+        with _epochs_shown("leaving tasks out") as on_epoch:
+            outcome = evaluate_probe(asked, on_epoch)
+        write_evaluation(outcome, out, shlex.join(["cocoa", *sys.argv[1:]]))
+    typer.echo((out / "report.md").read_text(encoding="utf-8"))
+
+
+def _collect(asked: Collecting) -> None:
+    settings = settings_or_exit()
+    with progress_of("prompts") as progress:
+        task = progress.add_task("collecting", total=len(asked.examples))
+        asyncio.run(run_collection(asked, settings, lambda: progress.advance(task)))
+
+
+@contextmanager
+def _epochs_shown(what: str) -> "Iterator[Callable[[Epoch], None]]":
+    """How many epochs there will be is not known, since each layer ends when it gets no better."""
+    with progress_of("epochs") as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(epoch: "Epoch") -> None:
+            told = f"{what}: layer {epoch.layer}, validation loss {epoch.validation_loss:.5f}"
+            progress.update(task, advance=1, description=told)
+
+        yield show
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """An expected error ends the command with 1 and one line."""
+    try:
+        yield
+    except ImportError as error:
+        typer.echo(f"{error}: install cocoa-serve[models,evaluation]", err=True)
+        raise typer.Exit(1) from None
+    except (CocoaError, OSError, ValueError) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _prompts(name: str, limit: int | None, seed: int) -> list[Example]:
+    """Prompts of a file, which may lack references, or of a dataset."""
+    if not name.endswith(".jsonl"):
+        return load(name, limit=limit, seed=seed)
+    return drawn(read_jsonl(Path(name), labelled=False), limit, seed)
+
+
+def _name_of(prompts: str) -> str:
+    """Without folders, which are nobody else's business."""
+    return Path(prompts).name if prompts.endswith(".jsonl") else prompts
+
+
+def _layers(names: str | None) -> tuple[int, ...] | None:
+    if names is None:
+        return None
+    try:
+        return tuple(sorted({int(name) for name in names.split(",")}))
+    except ValueError:
+        raise typer.BadParameter(f"{names!r} is no list of layers, such as 2,3,4") from None

@@ -1,0 +1,86 @@
+"""Hidden states after single blocks, by one forward hook each: no other layer and no other position is kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+
+class HiddenTap:
+    """The last position's state after each watched block, of the latest forward pass.
+
+    Layers count as in Hugging Face's `hidden_states[k]`: k is the output of the k-th block, 0 < k < L. The embeddings
+    (0) are no block's, and the last (L) is normalised there, which a hook on the block would not see.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._blocks = decoder_blocks(model)
+        self._states: dict[int, Tensor] = {}
+
+    @property
+    def num_layers(self) -> int:
+        """L, the number of blocks."""
+        return len(self._blocks)
+
+    def watch(self, layers: Sequence[int]) -> None:
+        """Hook the blocks that are not hooked yet; from then on each pass costs one copy of (rows, d) a layer."""
+        for layer in layers:
+            if layer not in self._states:
+                self._states[layer] = torch.empty(0)
+                self._blocks[layer - 1].register_forward_hook(self._keeper(layer))
+
+    def state(self, layers: Sequence[int], row: int) -> Tensor:
+        """States (len(layers), d) float32 of one row of the latest pass."""
+        return torch.stack([self._states[layer][row] for layer in layers]).float()
+
+    def _keeper(self, layer: int) -> Any:
+        def keep(block: nn.Module, inputs: object, output: Any) -> None:
+            states = output[0] if isinstance(output, tuple) else output  # (rows, S, d)
+            self._states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
+
+        return keep
+
+
+@dataclass(slots=True)
+class HiddenMean:
+    """Running mean over the steps whose input is y_1 … y_{T-1}; for T = 1, which has none, the prefill's last state.
+
+    Attributes:
+        layers: the blocks averaged over.
+        prefill: (layers, d) at the prompt's last position.
+        total: (layers, d), summed over `num_steps` steps.
+    """
+
+    layers: tuple[int, ...]
+    prefill: Tensor
+    num_steps: int = 0
+    total: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = torch.zeros_like(self.prefill)
+
+    def add(self, state: Tensor) -> None:
+        """Count one step's state (layers, d)."""
+        self.total += state
+        self.num_steps += 1
+
+    def value(self) -> Tensor:
+        """(layers, d) float32."""
+        return self.total / self.num_steps if self.num_steps else self.prefill
+
+
+def decoder_blocks(model: PreTrainedModel) -> Sequence[nn.Module]:
+    """The model's blocks in order: of its module lists the one with as many entries as the configuration has layers.
+
+    Raises:
+        ValueError: there is no such list.
+    """
+    count = model.config.get_text_config(decoder=True).num_hidden_layers
+    decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
+    for module in decoder.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return list(module)
+    raise ValueError(f"{type(model).__name__} has no list of {count} blocks")

@@ -1,0 +1,1 @@
+"""Probes: what samples would show, predicted from the hidden states of the greedy answer."""

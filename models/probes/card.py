@@ -1,0 +1,119 @@
+"""What a probe is and what it was trained on: `card.json` beside its weights."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+FORMAT = 1
+CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
+POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
+
+Target = Literal["consistency", "semantic_entropy"]
+Architecture = Literal["small", "paper"]
+
+STATISTIC: Mapping[Target, str] = {
+    "consistency": "predicted_dissimilarity",
+    "semantic_entropy": "predicted_high_semantic_entropy",
+}
+
+
+class ProbeMismatch(ValueError):
+    """The folder holds no probe for this model; the message names the first difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Everything that tells whether, and how far, a probe may be trusted.
+
+    Attributes:
+        target: what it predicts: the consistency itself, or whether semantic entropy is above `split`.
+        model_id, revision, dtype: of the language model whose states it reads.
+        layer: k, under `convention`.
+        dimension: d of the hidden states.
+        training_set: name of the prompts.
+        sizes: answers in training, validation, and the third split that nothing chose by.
+        tasks: of the prompts.
+        sampling: M, temperature, top_k, top_p and max_new_tokens behind the target.
+        compared_by: the model behind the target: role, id, revision and flags.
+        split: nats; None for the consistency.
+        hyperparameters, seed: of the training.
+        metrics: of validation and of the third split.
+        sha256: of probe.safetensors.
+    """
+
+    target: Target
+    model_id: str
+    revision: str | None
+    dtype: str
+    layer: int
+    dimension: int
+    architecture: Architecture
+    training_set: str
+    sizes: Mapping[str, int]
+    tasks: tuple[str, ...]
+    sampling: Mapping[str, Any]
+    compared_by: Mapping[str, Any]
+    split: float | None
+    hyperparameters: Mapping[str, Any]
+    seed: int
+    metrics: Mapping[str, Mapping[str, float | None]]
+    sha256: str = ""
+    convention: str = CONVENTION
+    pooling: str = POOLING
+    format: int = field(default=FORMAT)
+
+
+def read_card(path: Path) -> Card:
+    """The card of a probe.
+
+    Raises:
+        ProbeMismatch: the file is missing, or no card of this format.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ProbeMismatch(f"{path.parent.name} holds no readable {path.name}: {type(error).__name__}") from error
+    known = {f.name for f in fields(Card)}
+    if not isinstance(values, dict) or values.get("format") != FORMAT or values.keys() != known:
+        raise ProbeMismatch(f"{path.parent.name}/{path.name} is no card of format {FORMAT}")
+    return Card(**values | {"tasks": tuple(values["tasks"])})
+
+
+def write_card(card: Card, path: Path) -> None:
+    """Write it as JSON that people read."""
+    path.write_text(json.dumps(asdict(card), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def check_card(
+    card: Card, *, target: str, model_id: str, revision: str | None, dimension: int, num_layers: int
+) -> None:
+    """Refuse a probe that was made for something else.
+
+    Raises:
+        ProbeMismatch: names the first difference.
+    """
+    check_model(card, model_id, revision)
+    expected = {"target": target, "dimension": dimension, "convention": CONVENTION, "pooling": POOLING}
+    for name, value in expected.items():
+        _check(card, name, value)
+    if not 0 < card.layer < num_layers:
+        raise ProbeMismatch(f"the probe reads layer {card.layer}, the model has layers 1 to {num_layers - 1}")
+
+
+def check_model(card: Card, model_id: str, revision: str | None) -> None:
+    """Refuse another model's probe. A revision names the weights wherever they lie; without one their name has to do.
+
+    Raises:
+        ProbeMismatch: it is another's.
+    """
+    if revision or card.revision:
+        _check(card, "revision", revision)
+    else:
+        _check(card, "model_id", model_id)
+
+
+def _check(card: Card, name: str, value: object) -> None:
+    if (found := getattr(card, name)) != value:
+        raise ProbeMismatch(f"the probe's {name} is {found!r}, this model's {value!r}: train a probe for it")

@@ -1,0 +1,120 @@
+"""A trained probe: its folder, and what it says of an answer."""
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from models.errors import InvalidLogits
+from models.probes.card import STATISTIC, Card, ProbeMismatch, check_card, read_card, write_card
+from models.probes.distance import DOMAIN_PERCENTILE, Distance
+from models.probes.network import ProbeNetwork
+from models.records import Array, ProbeReading
+
+WEIGHTS, CARD = "probe.safetensors", "card.json"
+_NETWORK, _DISTANCE = "network.", "distance."
+
+
+class TrainedProbe:
+    """See `models.probes.protocol.Probe`."""
+
+    def __init__(self, card: Card, network: ProbeNetwork, distance: Distance) -> None:
+        self.card = card
+        self.network = network.eval()
+        self.distance = distance
+
+    @property
+    def id(self) -> str:
+        """The first digits of the weights' hash."""
+        return self.card.sha256[:12]
+
+    @property
+    def sha256(self) -> str:
+        """Of probe.safetensors."""
+        return self.card.sha256
+
+    @property
+    def statistic(self) -> str:
+        """Name of what it predicts."""
+        return STATISTIC[self.card.target]
+
+    @property
+    def layer(self) -> int:
+        """The block whose states it reads, k of `hidden_states[k]`."""
+        return self.card.layer
+
+    @classmethod
+    def load(
+        cls, folder: Path, *, target: str, model_id: str, revision: str | None, dimension: int, num_layers: int
+    ) -> Self:
+        """The probe of a folder, for this target and this model.
+
+        Raises:
+            ProbeMismatch: it was made for something else, or its weights are not those of its card.
+        """
+        probe = cls.open(folder)
+        check_card(
+            probe.card,
+            target=target,
+            model_id=model_id,
+            revision=revision,
+            dimension=dimension,
+            num_layers=num_layers,
+        )
+        return probe
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """The probe of a folder, whatever model it is for.
+
+        Raises:
+            ProbeMismatch: card or weights are missing, or do not belong together.
+        """
+        card = read_card(folder / CARD)
+        if not (folder / WEIGHTS).is_file() or _sha256(folder / WEIGHTS) != card.sha256:
+            raise ProbeMismatch(f"{folder.name}/{WEIGHTS} is not the file that its card describes")
+        tensors = load_file(folder / WEIGHTS)
+        network = ProbeNetwork(card.architecture, card.target, card.dimension)
+        network.load_state_dict(
+            {k.removeprefix(_NETWORK): v.float() for k, v in tensors.items() if k.startswith(_NETWORK)}
+        )
+        arrays = {k.removeprefix(_DISTANCE): v.numpy() for k, v in tensors.items() if k.startswith(_DISTANCE)}
+        return cls(card, network, Distance.from_arrays(arrays))
+
+    def save(self, folder: Path) -> Card:
+        """Write weights, in float16, and card; returns the card with the weights' hash, which it takes on."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {_NETWORK + name: tensor.half() for name, tensor in self.network.state_dict().items()}
+        tensors |= {_DISTANCE + name: torch.from_numpy(array) for name, array in self.distance.arrays().items()}
+        partial = folder / (WEIGHTS + ".partial")
+        save_file(tensors, partial, metadata={"format": "pt"})
+        partial.chmod(0o644)  # others than the one who trained it serve it
+        os.replace(partial, folder / WEIGHTS)
+        self.card = replace(self.card, sha256=_sha256(folder / WEIGHTS))
+        write_card(self.card, folder / CARD)
+        return self.card
+
+    def values(self, features: Array) -> Array:
+        """Predictions (N,) in [0, 1] of rows (N, d)."""
+        with torch.inference_mode():
+            values: Array = self.network.values(torch.from_numpy(np.ascontiguousarray(features, np.float32))).numpy()
+        return values
+
+    def read(self, features: Array) -> list[ProbeReading]:
+        """See `Probe.read`."""
+        if not np.isfinite(features).all():
+            raise InvalidLogits("the model's hidden states are not finite numbers")
+        return [
+            ProbeReading(float(value), float(percentile), bool(percentile > DOMAIN_PERCENTILE))
+            for value, percentile in zip(self.values(features), self.distance.percentile(features), strict=True)
+        ]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,40 @@
+"""The thread of a model: blocking calls run on it one after another, and it says how long the current one has run."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+class ModelThread(ThreadPoolExecutor):
+    """An executor of one thread. A call that waits for its turn is not running yet.
+
+    Attributes:
+        busy_since: monotonic seconds at which the running call began, None between calls. Only the thread writes it.
+
+    Args:
+        name: of the thread.
+        initializer: called on the thread before all else.
+        initargs: its arguments.
+    """
+
+    def __init__(
+        self, name: str, initializer: Callable[..., object] | None = None, initargs: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(1, name, initializer, initargs)
+        self.busy_since: float | None = None
+
+    def submit(self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs) -> "Future[Result]":
+        """See `Executor.submit`."""
+
+        def timed() -> Result:
+            self.busy_since = time.monotonic()
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                self.busy_since = None
+
+        return super().submit(timed)

@@ -1,0 +1,171 @@
+"""Light mode over HTTP, with the fake engine and probes of random weights."""
+
+import pytest
+
+from app.schemas import LIGHT_ESTIMATORS
+from models.probes.protocol import ProbeConfig
+from tests.conftest import serving
+from tests.tiny_probes import saved
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def probes(tmp_path):
+    return ProbeConfig(
+        consistency=saved(tmp_path), high_semantic_entropy=saved(tmp_path, "semantic_entropy", layer=3, seed=1)
+    )
+
+
+async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes):
+    async with serving(probes=probes) as service:
+        calls, sequences = service.engine.num_calls, service.engine.num_sequences
+        pairs = sum(service.pair_model.batches)
+        response = await service.generate(mode="light")
+        body = response.json()
+
+        assert response.status_code == 200, response.text
+        assert (service.engine.num_calls, service.engine.num_sequences) == (calls + 1, sequences + 1)
+        assert sum(service.pair_model.batches) == pairs
+    assert (body["mode"], body["answer"], body["estimator"]) == ("light", "greedy", "cocoa_ppl_light")
+    assert body["scores"].keys() == {*LIGHT_ESTIMATORS, "high_semantic_entropy_light"}
+    assert body["reasons"] == {}
+    scores = body["scores"]
+    assert 0 <= scores["consistency_light"] <= 1
+    for base in ("sp", "ppl", "mte"):
+        assert scores[f"cocoa_{base}_light"] == pytest.approx(scores[base] * scores["consistency_light"])
+    assert body["uncertainty"] == scores["cocoa_ppl_light"]
+    assert (body["num_samples"], body["samples"], body["similarity"], body["similarity_model"]) == (0, None, None, None)
+
+
+async def test_the_response_names_the_probe_and_how_far_the_answer_lies_from_its_training(probes):
+    async with serving(probes=probes) as service:
+        body = (await service.generate(mode="light")).json()
+        entropy = (await service.generate(mode="light", estimator="high_semantic_entropy_light")).json()
+        loaded = (await service.client.get("/version")).json()["probes"]
+
+    assert body["probe"].keys() == {"id", "training_set", "distance_percentile", "out_of_domain"}
+    assert body["probe"]["training_set"] == "prompts.jsonl"
+    assert 0 <= body["probe"]["distance_percentile"] <= 100
+    assert body["probe"]["id"] == loaded["predicted_dissimilarity"]["id"]
+    assert entropy["probe"]["id"] == loaded["predicted_high_semantic_entropy"]["id"] != body["probe"]["id"]
+    assert {name: probe["layer"] for name, probe in loaded.items()} == {
+        "predicted_dissimilarity": 2,
+        "predicted_high_semantic_entropy": 3,
+    }
+
+
+async def test_an_answer_far_from_the_training_set_is_flagged(tmp_path):
+    far = ProbeConfig(consistency=saved(tmp_path, shift=50.0), high_semantic_entropy="")
+    async with serving(probes=far) as service:
+        body = (await service.generate(mode="light")).json()
+
+    assert body["probe"]["out_of_domain"] is True
+    assert body["probe"]["distance_percentile"] == 100
+    assert "out_of_domain" in body["warnings"]
+
+
+async def test_a_one_token_answer_has_its_scores_and_says_so(probes):
+    async with serving(probes=probes) as service:
+        body = (await service.generate(mode="light", max_new_tokens=1)).json()
+
+    assert body["usage"]["completion_tokens"] == 1
+    assert "one_token_answer" in body["warnings"]
+    assert body["scores"]["consistency_light"] is not None
+
+
+async def test_light_and_sampled_estimators_come_together_in_full_mode(probes):
+    async with serving(probes=probes) as service:
+        body = (await service.generate(estimators=["consistency", "consistency_light"], seed=1)).json()
+
+    assert (body["mode"], body["num_samples"]) == ("full", 10)
+    assert body["scores"].keys() == {"consistency", "consistency_light"}
+    assert body["probe"] is not None
+    assert body["reasons"] == {}
+
+
+async def test_full_mode_without_light_estimators_reads_no_probe(probes):
+    async with serving(probes=probes) as service:
+        body = (await service.generate()).json()
+
+    assert body["probe"] is None
+
+
+async def test_the_light_answer_is_that_of_full_mode(probes):
+    async with serving(probes=probes) as service:
+        light = (await service.generate(mode="light")).json()
+        full = (await service.generate()).json()
+
+    assert light["text"] == full["text"]
+    assert light["scores"]["ppl"] == full["scores"]["ppl"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"mode": "light", "estimators": ["cocoa_ppl_light", "cocoa_ppl"]}, "estimators"),
+        ({"mode": "light", "estimators": ["semantic_entropy"]}, "estimators"),
+        ({"mode": "light", "estimator": "consistency"}, "estimator"),
+        ({"mode": "light", "answer": "mbr"}, "answer"),
+        ({"mode": "light", "return_samples": True}, "return_samples"),
+        ({"mode": "lite"}, "mode"),
+        ({"answer": "most_probable", "estimators": ["cocoa_sp_light"]}, "answer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "+".join(value),
+)
+async def test_what_light_mode_cannot_do_is_refused_before_any_work(probes, body, field):
+    async with serving(probes=probes) as service:
+        calls = service.engine.num_calls
+        response = await service.generate(**body)
+        assert service.engine.num_calls == calls
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["field"]) == (422, "invalid_request", field)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"mode": "light"}, "mode"),
+        ({"mode": "light", "estimators": ["cocoa_ppl_light"]}, "estimators"),
+        ({"estimator": "consistency_light"}, "estimator"),
+        ({"estimators": ["high_semantic_entropy_light"]}, "estimators"),
+    ],
+)
+async def test_a_model_without_a_probe_says_how_to_train_one(service, body, field):
+    response = await service.generate(**body)
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["field"]) == (422, "probe_missing", field)
+    assert "cocoa probe train" in error["message"]
+
+
+async def test_light_mode_without_the_entropy_probe_leaves_its_score_out(tmp_path):
+    only = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy="")
+    async with serving(probes=only) as service:
+        body = (await service.generate(mode="light")).json()
+        response = await service.generate(mode="light", estimators=["high_semantic_entropy_light"])
+
+    assert body["scores"].keys() == set(LIGHT_ESTIMATORS)
+    assert response.json()["error"]["code"] == "probe_missing"
+
+
+async def test_a_given_answer_has_no_light_score_and_says_why(probes):
+    async with serving(probes=probes) as service:
+        request = {"prompt": "Capital of France?", "answer": "Paris", "estimators": ["sp", "cocoa_sp_light"]}
+        body = (await service.client.post("/score", json=request | {"max_new_tokens": 8})).json()
+
+    assert body["scores"]["cocoa_sp_light"] is None
+    assert "greedy" in body["reasons"]["cocoa_sp_light"]
+    assert body["scores"]["sp"] is not None
+
+
+async def test_the_estimators_page_says_which_light_ones_are_available(tmp_path):
+    only = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy="")
+    async with serving(probes=only) as service:
+        page = (await service.client.get("/estimators")).json()
+
+    available = {one["name"]: one["available"] for one in page["estimators"]}
+    assert page["light"] == LIGHT_ESTIMATORS
+    assert available["cocoa_ppl_light"]
+    assert not available["high_semantic_entropy_light"]

@@ -1,0 +1,110 @@
+"""`cocoa serve` as a process, with engines and pair models that misbehave, for tests that watch how it behaves."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.conftest import GENERATE
+
+PROGRAM = Path(__file__).parent / "cocoa_with_bad_engines.py"
+WITHIN_S = 60
+# No connection is kept: each request shows whether the process still accepts one.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+
+
+class Process:
+    """A running `cocoa serve`, its log, and a client of it."""
+
+    def __init__(self, popen):
+        self.popen = popen
+        self.log = []
+        self.url = None
+        self._client = httpx.Client(timeout=WITHIN_S, limits=_LIMITS, verify=False)
+        self._listening = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.popen.stderr:
+            self.log.append(line)
+            if found := re.search(r"running on (http://\S+)", line):
+                self.url = found[1]
+                self._listening.set()
+
+    @property
+    def port(self):
+        return int(self.url.rpartition(":")[2])
+
+    def wait_listening(self):
+        assert self._listening.wait(WITHIN_S), self.log
+
+    def wait_ready(self):
+        self.wait_listening()
+        until(lambda: self.get("/readyz").status_code == 200)
+
+    def get(self, path):
+        return self._client.get(self.url + path)
+
+    def generate(self, prompt, **body):
+        return self._client.post(self.url + GENERATE, json={"prompt": prompt, "max_new_tokens": 8} | body)
+
+    def wait_metric(self, name, value):
+        """Until /metrics has the line "name value"; the name includes its labels."""
+        until(lambda: f"\n{name} {value:.1f}\n" in self.get("/metrics").text)
+
+    def wait_admitted(self, count=1):
+        self.wait_metric("cocoa_admitted_requests", count)
+
+    def wait_deaf(self):
+        """Until it accepts no connection any more."""
+
+        def refused():
+            try:
+                self.get("/livez")
+            except httpx.TransportError:
+                return True
+            return False
+
+        until(refused)
+
+    def exit_code(self):
+        code = self.popen.wait(WITHIN_S)
+        self._reader.join()
+        return code
+
+
+def until(condition):
+    give_up_at = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
+
+
+def outcome(response):
+    """Status and error code, which is None of a success."""
+    return response.status_code, response.json().get("error", {}).get("code")
+
+
+@contextmanager
+def cocoa_serve(**environment):
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("COCOA_")}
+    defaults = {"COCOA_SIMILARITY__NAME": "fake", "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAM), "serve", "--port", "0"],
+        env=kept | defaults | environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as popen:
+        process = Process(popen)
+        try:
+            yield process
+        finally:
+            popen.kill()
+            process.exit_code()

@@ -1,0 +1,44 @@
+"""Probes with random weights for the fake engine, and for whatever else a test names."""
+
+import numpy as np
+import torch
+
+from models.probes.card import Card
+from models.probes.distance import Distance
+from models.probes.network import ProbeNetwork
+from models.probes.probe import TrainedProbe
+
+FAKE = {"model_id": "fake", "revision": "1", "dimension": 8}
+
+
+def random_probe(target="consistency", *, layer=2, shift=0.0, seed=0, **model):
+    """A probe of a model; its training set lies `shift` away from standard normal features."""
+    model = FAKE | model
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((300, model["dimension"])) + shift
+    card = Card(
+        target=target,
+        dtype="float32",
+        layer=layer,
+        architecture="small",
+        training_set="prompts.jsonl",
+        sizes={"training": 240, "validation": 30, "test": 30},
+        tasks=("facts",),
+        sampling={"num_samples": 10, "temperature": 1.0, "top_k": 50, "top_p": 1.0, "max_new_tokens": 64},
+        compared_by={"similarity": "fake"},
+        split=0.5 if target == "semantic_entropy" else None,
+        hyperparameters={},
+        seed=seed,
+        metrics={},
+        **model,
+    )
+    torch.manual_seed(seed)
+    network = ProbeNetwork("small", target, model["dimension"])
+    network.standardise(torch.from_numpy(rows).float())
+    return TrainedProbe(card, network, Distance.fit(rows[:200], rows[200:]))
+
+
+def saved(folder, target="consistency", **kwargs):
+    """Path of a folder with such a probe, as a setting names it."""
+    random_probe(target, **kwargs).save(folder / target)
+    return str(folder / target)
