@@ -75,7 +75,7 @@ async def gather_evidence(
         _nli_statistics(plan, answer, texts, workers.nli),
         _p_true_logprob(plan, answer, request, workers),
     )
-    statistics = {**_token_statistics(answer, generation.samples), **by_similarity[0], **by_nli[0]}
+    statistics = {**token_statistics(answer, generation.samples), **by_similarity[0], **by_nli[0]}
     if "exact_match" in plan.statistics:
         statistics["exact_match"] = exact_match(answer.compared_text, texts, similarity.rules)
     statistics |= {name: reading.value for name, reading in generation.probe_readings.items()}
@@ -116,7 +116,8 @@ def question_about(text: str, request: GenerationRequest) -> GenerationRequest:
     )
 
 
-def _token_statistics(answer: GeneratedSequence, samples: Sequence[GeneratedSequence]) -> dict[str, Any]:
+def token_statistics(answer: GeneratedSequence, samples: Sequence[GeneratedSequence]) -> dict[str, Any]:
+    """The statistics that a generation holds as they are."""
     statistics: dict[str, Any] = {
         "answer_token_logprobs": answer.token_logprobs,
         "answer_token_entropies": answer.token_entropies,

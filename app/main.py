@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
+from app.cache.build import make_cache
 from app.errors import add_error_handlers
 from app.middleware import RequestMiddleware
 from app.pipeline import Pipeline
@@ -32,20 +33,24 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             to end.
     """
     telemetry = Telemetry()
+    cache = make_cache(settings.cache, telemetry.set_breaker)
     pipeline = Pipeline(
         Supervisor(on_death or _end_process, settings.stall_s),
         Admission(settings.generation.admission_limit),
         telemetry,
+        cache,
     )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        starting = asyncio.create_task(_start(pipeline, settings, telemetry))
+        tasks = [asyncio.create_task(_start(pipeline, settings, telemetry))]
+        tasks += [asyncio.create_task(cache.run())] if cache is not None else []
         try:
             yield
         finally:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await pipeline.supervisor.stop()
             if pipeline.workers is not None:
                 pipeline.workers.pair_thread.shutdown(wait=False)
@@ -68,7 +73,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 
 async def _start(pipeline: Pipeline, settings: Settings, telemetry: Telemetry) -> None:
     try:
-        pipeline.workers = workers = await asyncio.to_thread(
+        workers = await asyncio.to_thread(
             load_workers,
             settings.generation,
             settings.similarity,
@@ -77,6 +82,7 @@ async def _start(pipeline: Pipeline, settings: Settings, telemetry: Telemetry) -
             on_step=telemetry.observe_step,
             on_batch=telemetry.observe_batch,
         )
+        pipeline.use(workers, settings)
         await pipeline.supervisor.start(workers.by_name())
         logger.info("ready: %s, %s", workers.generation.engine.model_id, ", ".join(sorted(workers.by_name())))
     except Exception as error:

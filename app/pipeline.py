@@ -1,33 +1,59 @@
-"""The one path of a request: plan, generate, gather evidence, score, respond."""
+"""The one path of a request: plan, look up, generate, gather evidence, remember, score, respond."""
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
+from app.cache.entries import Computed, decode, encode
+from app.cache.flight import SingleFlight
+from app.cache.keys import model_identities, statistics_key
+from app.cache.pairs import RememberingWorker
+from app.cache.protocol import Cache
 from app.evidence import gather_evidence
 from app.planning import Plan, derivable, generation_request, make_plan
 from app.respond import Scored, respond
 from app.schemas import GenerateRequest, GenerateResponse, ScoreRequest
+from app.settings import Settings
 from app.telemetry import Telemetry
 from models.engines.texts import without_reasoning
 from models.errors import DeadlineExceeded, InvalidRequest, NotReady
 from models.estimators import score
 from models.records import PROBE_STATISTICS, SAMPLE_STATISTICS, Generation, GenerationRequest, Sequence
+from models.similarity import LEXICAL
 from workers.admission import Admission
 from workers.build import Workers
+from workers.similarity import SimilarityWorker
 from workers.supervision import Supervisor
+
+# Word overlap of long samples takes a while; the others take less than handing them to a thread.
+_SLOW = frozenset({"lexical_similarity"})
 
 
 class Pipeline:
-    """Carries requests through the workers under one admission limit and each under its own deadline."""
+    """Carries requests through the workers under one admission limit and each under its own deadline.
 
-    def __init__(self, supervisor: Supervisor, admission: Admission, telemetry: Telemetry) -> None:
+    Attributes:
+        workers: None until they are loaded.
+    """
+
+    def __init__(
+        self, supervisor: Supervisor, admission: Admission, telemetry: Telemetry, cache: Cache | None = None
+    ) -> None:
         self.supervisor = supervisor
         self.admission = admission
         self.workers: Workers | None = None
         self._telemetry = telemetry
+        self._cache = cache
+        self._identities: dict[str, str] = {}
+        self._flights: SingleFlight[Computed] = SingleFlight()
+
+    def use(self, workers: Workers, settings: Settings) -> None:
+        """Take the workers, once they are loaded."""
+        self.workers = workers
+        self._identities = model_identities(settings, workers)
 
     def ready_workers(self) -> Workers:
         """The workers, once they are warm.
@@ -57,37 +83,90 @@ class Pipeline:
         workers = self.ready_workers()
         _check_similarity(request, workers)
         plan = make_plan(request, self.available_statistics(request))
-        with self.admission.admit():
-            try:
-                async with asyncio.timeout(request.timeout_s):
-                    scored = await self._score(plan, request, workers, started_at)
-            except TimeoutError:
-                raise DeadlineExceeded(f"no result within timeout_s = {request.timeout_s:g} s") from None
-        response = respond(scored, request, workers, request_id)
-        self._telemetry.observe_generation(scored.generation, response.timing_ms)
-        return response
-
-    async def _score(
-        self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers, started_at: float
-    ) -> Scored:
-        asked, generation = await _generate(plan, request, workers)
-        generated_at = time.monotonic()
-        evidence = await gather_evidence(plan, generation, asked, workers)
-        compared_at = time.monotonic()
-        # Word overlap of long samples takes a while; on a thread it does not hold up the event loop.
-        scores, reasons = await asyncio.to_thread(score, plan.estimators, evidence.statistics, evidence.absent)
-        return Scored(
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                computed, cached = await self._remembered(plan, request, workers)
+                scored_at = time.monotonic()
+                scores, reasons = await _score(plan.estimators, computed)
+        except TimeoutError:
+            raise DeadlineExceeded(f"no result within timeout_s = {request.timeout_s:g} s") from None
+        scored = Scored(
             plan=plan,
-            generation=generation,
-            evidence=evidence,
+            computed=computed,
             scores=scores,
             reasons=reasons,
-            asked_model=asked is not None,
+            cached=cached,
+            score_s=time.monotonic() - scored_at,
             started_at=started_at,
-            generated_at=generated_at,
-            compared_at=compared_at,
-            ended_at=time.monotonic(),
         )
+        response = respond(scored, request, workers, request_id)
+        self._observe(scored, response)
+        return response
+
+    async def _remembered(
+        self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers
+    ) -> tuple[Computed, bool]:
+        """What the cache holds for a request, or what it, or an identical one under way, computes; and whether it held.
+
+        Only what is complete is ever put into the cache.
+        """
+        if self._cache is None or not request.cache:
+            return await self._compute(plan, request, workers), False
+        cache, key = self._cache, statistics_key(plan, request, workers, self._identities)
+        entry = (await cache.get_many([key]))[0]
+        computed = None if entry is None else decode(entry, plan)
+        self._telemetry.observe_lookup(computed is not None)
+        if computed is not None:
+            return computed, True
+
+        async def compute() -> Computed:
+            computed = await self._compute(plan, request, self._remembering(workers, cache))
+            cache.put({key: encode(computed, plan)})
+            return computed
+
+        # One that returns more needs more computed.
+        flight = key, plan.statistics
+        if flight in self._flights:
+            self._telemetry.observe_joined()
+        return await self._flights.run(flight, compute), False
+
+    async def _compute(self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers) -> Computed:
+        with self.admission.admit():
+            asked, generation = await _generate(plan, request, workers)
+            generated_at = time.monotonic()
+            evidence = await gather_evidence(plan, generation, asked, workers)
+            return Computed(asked is not None, generation, evidence, time.monotonic() - generated_at)
+
+    def _remembering(self, workers: Workers, cache: Cache) -> Workers:
+        """The workers, with a memory for pairs in front of each model that has weights."""
+
+        def remembering(worker: SimilarityWorker, name: str) -> SimilarityWorker:
+            return RememberingWorker(worker, cache, self._identities[name], self._telemetry.observe_pairs)
+
+        return replace(
+            workers,
+            similarity={
+                name: worker if name in LEXICAL else remembering(worker, f"similarity-{name}")
+                for name, worker in workers.similarity.items()
+            },
+            nli=None if workers.nli is None else remembering(workers.nli, "nli"),
+        )
+
+    def _observe(self, scored: Scored, response: GenerateResponse) -> None:
+        telemetry = self._telemetry
+        if not scored.cached:
+            telemetry.observe_generation(scored.computed.generation, response.timing_ms)
+        telemetry.observe_samples(response.num_samples, response.num_distinct_samples)
+        telemetry.observe_scores(scored.scores)
+        if response.probe is not None:
+            telemetry.observe_probe(response.probe.out_of_domain)
+
+
+async def _score(names: Iterable[str], computed: Computed) -> tuple[dict[str, float | None], dict[str, str]]:
+    evidence = computed.evidence
+    if _SLOW.isdisjoint(names):
+        return score(names, evidence.statistics, evidence.absent)
+    return await asyncio.to_thread(score, names, evidence.statistics, evidence.absent)
 
 
 async def _generate(

@@ -45,6 +45,7 @@ class Plan:
         strategy: how y* is chosen, a key of `STRATEGY_NEEDS`.
         statistics: all that estimators, strategy and returned fields read, derived ones included.
         similarity: name of the similarity function; None takes the deployment's default.
+        returned: those of the statistics that only returned fields read.
     """
 
     estimators: tuple[str, ...]
@@ -52,6 +53,7 @@ class Plan:
     strategy: Strategy
     statistics: frozenset[str]
     similarity: str | None
+    returned: frozenset[str] = frozenset()
 
     @property
     def is_sampled(self) -> bool:
@@ -85,16 +87,18 @@ def make_plan(request: GenerateRequest | ScoreRequest, available: frozenset[str]
     wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
     if reads_samples(wanted) and not (isinstance(request, ScoreRequest) and request.samples is not None):
         _check_sampling(request)
+    shown: frozenset[str] = frozenset()
     if request.return_samples:
-        wanted |= {"sample_texts", "sample_token_logprobs"}
+        shown |= {"sample_texts", "sample_token_logprobs"}
     if request.return_tokens:
-        wanted |= ANSWER_STATISTICS
+        shown |= ANSWER_STATISTICS
     return Plan(
         estimators=estimators,
         primary=request.estimator or next((name for name in _PRIMARY if name in estimators), estimators[0]),
         strategy=strategy,
-        statistics=wanted & available,
+        statistics=(wanted | shown) & available,
         similarity=request.similarity,
+        returned=(shown - wanted) & available,
     )
 
 

@@ -1,7 +1,9 @@
-"""Pure: from scores and evidence to the response."""
+"""From scores and evidence to the response."""
 
+import time
 from dataclasses import dataclass
 
+from app.cache.entries import Computed
 from app.evidence import Evidence
 from app.planning import NLI_STATISTICS, SIMILARITY_STATISTICS, Plan
 from app.schemas import (
@@ -25,42 +27,42 @@ from workers.build import Workers
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Everything a response is made of; times are monotonic seconds.
+    """Everything a response is made of.
 
     Attributes:
-        asked_model: whether the engine was asked; not for texts that a client brought without a prompt.
+        cached: whether the cache held what was computed.
+        score_s: seconds of scoring.
+        started_at: monotonic seconds.
     """
 
     plan: Plan
-    generation: Generation
-    evidence: Evidence
+    computed: Computed
     scores: dict[str, float | None]
     reasons: dict[str, str]
-    asked_model: bool
+    cached: bool
+    score_s: float
     started_at: float
-    generated_at: float
-    compared_at: float
-    ended_at: float
 
 
 def respond(
     scored: Scored, request: GenerateRequest | ScoreRequest, workers: Workers, request_id: str
 ) -> GenerateResponse:
     """The response of one scored request."""
-    plan, generation, evidence = scored.plan, scored.generation, scored.evidence
+    plan, computed = scored.plan, scored.computed
+    generation, evidence = computed.generation, computed.evidence
     from_client = isinstance(request, ScoreRequest) and request.samples is not None
     name = plan.similarity or workers.default_similarity
     function = name if plan.statistics & SIMILARITY_STATISTICS else None
     similarity = evidence.statistics.get("similarity")
     return GenerateResponse(
         id=request_id,
-        model=ModelInfo(id=generation.model_id, revision=generation.revision) if scored.asked_model else None,
+        model=ModelInfo(id=generation.model_id, revision=generation.revision) if computed.asked_model else None,
         mode=request.mode if isinstance(request, GenerateRequest) else "full",
         answer=plan.strategy,
         answer_sample=evidence.answer_sample,
         text=evidence.answer.text,
         finish_reason=evidence.answer.finish_reason,
-        retokenized=plan.strategy == "given" and scored.asked_model,
+        retokenized=plan.strategy == "given" and computed.asked_model,
         estimator=plan.primary,
         uncertainty=scored.scores[plan.primary],
         confidence=None,
@@ -88,17 +90,17 @@ def respond(
         timing_ms=Timing(
             queue=_ms(generation.queue_s),
             generate=_ms(generation.generate_s),
-            similarity=_ms(scored.compared_at - scored.generated_at),
-            score=_ms(scored.ended_at - scored.compared_at),
-            total=_ms(scored.ended_at - scored.started_at),
+            similarity=_ms(computed.similarity_s),
+            score=_ms(scored.score_s),
+            total=_ms(time.monotonic() - scored.started_at),
         ),
-        cached=False,
+        cached=scored.cached,
     )
 
 
 def _probe(scored: Scored, workers: Workers) -> ProbeInfo | None:
     """The probe behind `uncertainty`, or where another estimator is reported, the first that was read."""
-    readings = scored.generation.probe_readings
+    readings = scored.computed.generation.probe_readings
     if not readings:
         return None
     name = next((name for name in readings if name in needs([scored.plan.primary])), min(readings))

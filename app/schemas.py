@@ -96,7 +96,9 @@ class _ScoringRequest(_Request):
     return_samples: bool = False
     return_tokens: bool = False
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
-    cache: Annotated[bool, Field(description="Whether a cached result may serve; nothing is cached yet.")] = True
+    cache: Annotated[
+        bool, Field(description="Whether statistics of an identical request may serve, and these be remembered.")
+    ] = True
 
     def _check_input(self, *, required: bool) -> None:
         num_given = (self.prompt is not None) + (self.messages is not None)

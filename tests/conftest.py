@@ -56,7 +56,7 @@ class Service:
 
 
 @asynccontextmanager
-async def serving(*, ready=True, limits=None, probes=None, **generation):
+async def serving(*, ready=True, limits=None, probes=None, cache=None, **generation):
     """A `Service` under its lifespan; with `ready=False` as it is before its models are loaded."""
     deaths = []
     settings = Settings(
@@ -65,6 +65,7 @@ async def serving(*, ready=True, limits=None, probes=None, **generation):
         nli=NliConfig(name="fake_nli", model="fake"),
         **({"limits": limits} if limits else {}),
         **({"probes": probes} if probes else {}),
+        **({"cache": cache} if cache else {}),
     )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa") as client:

@@ -12,6 +12,9 @@ from models.similarity.protocol import PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
 
+# The K values of one pair, and whether it was cut to the model's length.
+PairScore = tuple[tuple[float, ...], bool]
+
 
 class SimilarityWorker:
     """Scores pairs of texts on a thread that all pair models of the process share.
@@ -36,7 +39,7 @@ class SimilarityWorker:
         self.model = model
         self.rules = rules
         self._thread = thread
-        self._batcher: MicroBatcher[Pair, tuple[tuple[float, ...], bool]] = MicroBatcher(
+        self._batcher: MicroBatcher[Pair, PairScore] = MicroBatcher(
             self._score, max_batch=max_batch_pairs, thread=thread, on_batch=on_batch
         )
 
@@ -60,16 +63,21 @@ class SimilarityWorker:
             SimilarityUnavailable: the model failed on one of these pairs.
             NotReady: the model has stopped.
         """
+        scored = await self.scores(pairs)
+        values = {pair: value for pair, (value, _) in scored.items()}
+        return PairTable(self.model.labels, values, self.rules, any(cut for _, cut in scored.values()))
+
+    async def scores(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
+        """Values and truncation of each distinct pair; raises as `table` does."""
         try:
             scored = await self._batcher.submit(pairs)
         except CocoaError:
             raise
         except Exception as error:
             raise SimilarityUnavailable(f"the similarity model failed: {type(error).__name__}") from error
-        values = {pair: value for pair, (value, _) in scored.items()}
-        if not all(np.isfinite(value).all() for value in values.values()):
+        if not all(np.isfinite(value).all() for value, _ in scored.values()):
             raise SimilarityUnavailable("the similarity model returned a value that is not a finite number")
-        return PairTable(self.model.labels, values, self.rules, any(cut for _, cut in scored.values()))
+        return scored
 
     async def fit_context(self, context: str, text: str) -> str:
         """See `PairModel.fit_context`."""
@@ -78,6 +86,6 @@ class SimilarityWorker:
     async def close(self) -> None:
         """The loop ends with its task; the thread belongs to whoever made it."""
 
-    def _score(self, pairs: list[Pair]) -> list[tuple[tuple[float, ...], bool]]:
+    def _score(self, pairs: list[Pair]) -> list[PairScore]:
         scores = self.model.score(pairs)
         return list(zip(map(tuple, scores.values.tolist()), scores.truncated.tolist(), strict=True))

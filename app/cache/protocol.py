@@ -10,15 +10,21 @@ from pydantic import AfterValidator, FilePath, SecretStr, StringConstraints
 
 
 def _check_url(url: SecretStr) -> SecretStr:
-    """The URL as it is; the error never quotes it, and options that could weaken TLS or time limits are refused."""
-    try:
-        parts = urlsplit(url.get_secret_value())
-        usable = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if url.get_secret_value() and (not usable or parts.query or parts.fragment):
+    """The URL as it is; the error never quotes it. Options that could weaken TLS or the time limits are refused."""
+    text = url.get_secret_value()
+    if text and not (text.startswith(("redis://", "rediss://")) and _is_server(text)):
         raise ValueError("must be redis://[user:password@]host[:port][/database], or rediss:// for TLS")
     return url
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        database = parts.path.removeprefix("/")
+        has_options = parts.query or parts.fragment
+        return bool(parts.hostname) and parts.port != 0 and not has_options and (not database or database.isdecimal())
+    except ValueError:  # of the port, or of brackets
+        return False
 
 
 @dataclass(frozen=True, slots=True)

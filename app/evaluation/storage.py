@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from models.records import Array, Generation, Sequence
+from app.sequences import sequence_from_json, sequence_to_json
+from models.records import Generation
 
 _FORMAT = 1
 
@@ -153,8 +152,8 @@ def _record_to_json(record: Record) -> dict[str, Any]:
         "revision": generation.revision,
         "prompt_tokens": generation.prompt_tokens,
         "warnings": generation.warnings,
-        "answer": _sequence_to_json(generation.answer),
-        "samples": [_sequence_to_json(sample) for sample in generation.samples],
+        "answer": sequence_to_json(generation.answer),
+        "samples": [sequence_to_json(sample) for sample in generation.samples],
         "true_false": record.true_false,
     }
 
@@ -163,8 +162,8 @@ def _record_from_json(value: Mapping[str, Any]) -> Record:
     if "error" in value:
         return Record(value["id"], value["prompt"], None, error=value["error"])
     generation = Generation(
-        answer=_sequence_from_json(value["answer"]),
-        samples=tuple(map(_sequence_from_json, value["samples"])),
+        answer=sequence_from_json(value["answer"]),
+        samples=tuple(map(sequence_from_json, value["samples"])),
         prompt_tokens=value["prompt_tokens"],
         seed=value["seed"],
         model_id=value["model"],
@@ -173,31 +172,3 @@ def _record_from_json(value: Mapping[str, Any]) -> Record:
     )
     pairs = {text: None if pair is None else (pair[0], pair[1]) for text, pair in value["true_false"].items()}
     return Record(value["id"], value["prompt"], generation, pairs)
-
-
-def _sequence_to_json(sequence: Sequence) -> dict[str, Any]:
-    return {
-        "text": sequence.text,
-        "compared_text": sequence.compared_text,
-        "finish_reason": sequence.finish_reason,
-        "token_ids": sequence.token_ids,
-        "token_texts": sequence.token_texts,
-        "token_logprobs": None if sequence.token_logprobs is None else sequence.token_logprobs.tolist(),
-        "token_entropies": None if sequence.token_entropies is None else sequence.token_entropies.tolist(),
-    }
-
-
-def _sequence_from_json(value: Mapping[str, Any]) -> Sequence:
-    return Sequence(
-        text=value["text"],
-        compared_text=value["compared_text"],
-        finish_reason=value["finish_reason"],
-        token_ids=tuple(value["token_ids"]),
-        token_texts=None if value["token_texts"] is None else tuple(value["token_texts"]),
-        token_logprobs=_array(value["token_logprobs"]),
-        token_entropies=_array(value["token_entropies"]),
-    )
-
-
-def _array(values: list[float] | None) -> Array | None:
-    return None if values is None else np.array(values, dtype=np.float64)

@@ -58,21 +58,16 @@ def load_on(process):
     assert set.union(*(client.result(WITHIN_S) for client in clients)) == {(200, None)}
 
 
-def fill(server):
+def limit_memory(server, num_bytes):
     with server.client() as client:
-        client.config_set("maxmemory", "1")
-
-
-def empty(server):
-    with server.client() as client:
-        client.config_set("maxmemory", "0")
+        client.config_set("maxmemory", num_bytes)
 
 
 # id: (what happens to Redis, what ends it)
 FAULTS = {
     "killed": (lambda server: server.kill(), lambda server: server.start()),
     "stopped": (lambda server: server.stop(), lambda server: server.cont()),
-    "full": (fill, empty),
+    "full": (lambda server: limit_memory(server, 1), lambda server: limit_memory(server, 0)),
 }
 
 
@@ -107,9 +102,10 @@ def vanish(process, prompt):
     return connection
 
 
-def test_what_fails_or_is_given_up_leaves_nothing_in_redis_and_what_succeeds_does(redis_server, tmp_path):
+def test_what_fails_or_is_given_up_leaves_nothing_in_redis_and_what_succeeds_does(tmp_path):
     gate = tmp_path / "gate"
     with (
+        running_redis(tmp_path) as redis_server,
         serving(redis_server, COCOA_GENERATION__ENGINE="gated", COCOA_TEST_GATE=str(gate)) as process,
         ThreadPoolExecutor(4) as threads,
     ):

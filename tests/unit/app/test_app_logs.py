@@ -1,17 +1,15 @@
 """Logs: one JSON object a line with the request's id, exceptions by type and place only."""
 
 import asyncio
-import io
 import json
 import logging
-import sys
 import warnings
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
 
-from app.logs import JsonFormatter, TextFormatter, current_request_id, set_up_logging
+from app.logs import JsonFormatter, TextFormatter, current_request_id
+from tests.log_lines import logged
 
 SECRET = "sesame"
 
@@ -26,28 +24,11 @@ def log_format(request):
     return request.param
 
 
-@contextmanager
-def logging_kept():
-    """What `set_up_logging` changes is put back, since all tests share one root logger."""
-    root = logging.getLogger()
-    level, handlers = root.level, root.handlers[:]
-    root.handlers.clear()  # of pytest, which `force` would close
-    try:
-        yield
-    finally:
-        logging.captureWarnings(False)
-        root.handlers[:] = handlers
-        root.setLevel(level)
-
-
 @pytest.fixture
-def lines(monkeypatch, log_format):
+def lines(log_format):
     """Lines that the process would write to stderr."""
-    stderr = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with logging_kept():
-        set_up_logging("info", log_format)
-        yield lambda: stderr.getvalue().splitlines()
+    with logged("info", log_format) as lines_so_far:
+        yield lines_so_far
 
 
 def record(message="ready", *args, name="app.test", exc_info=None, **extra):
@@ -88,11 +69,15 @@ def test_a_request_line_has_its_route_status_and_seconds_and_nothing_else_of_its
     assert SECRET not in str(line)
 
 
-@pytest.mark.parametrize("message", ["two\nlines", 'a "quote"', "\ud800 alone", "\x00\x1b[31m", "日本"])
-def test_any_message_stays_one_line_of_json(message):
+@pytest.mark.parametrize("message", ["two\nlines", 'a "quote"', "\x00\x1b[31m", "日本"])
+def test_any_message_stays_one_line(message):
     line = JsonFormatter().format(record(message))
-    assert "\n" not in line
-    assert json.loads(line)["message"].isprintable() or message != "日本"
+    assert line.isprintable()
+    assert json.loads(line)["message"] == message
+
+
+def test_a_lone_surrogate_is_escaped():
+    assert entry("\ud800 alone")["message"] == r"\ud800 alone"
 
 
 def test_an_exception_is_logged_with_its_cause_by_type_and_place(log_format):
@@ -149,15 +134,12 @@ def test_what_nobody_retrieved_from_a_task_is_not_quoted(lines):
     assert SECRET not in written
 
 
-@pytest.mark.parametrize("log_format", ["json"], indirect=True)
-def test_warnings_and_other_libraries_write_the_same_format(lines):
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        logging.captureWarnings(False)  # entered again below: catch_warnings has put its own function in place
-        logging.captureWarnings(True)
+@pytest.mark.filterwarnings("always")
+def test_warnings_and_other_libraries_write_the_same_format():
+    with logged() as lines:
         warnings.warn("deprecated", stacklevel=1)
-    logging.getLogger("uvicorn.error").info("Started")
-    logging.getLogger("sentence_transformers").info("chatter")
+        logging.getLogger("uvicorn.error").info("Started")
+        logging.getLogger("sentence_transformers").info("chatter")
     told = [json.loads(line) for line in lines()]
     assert [line["logger"] for line in told] == ["py.warnings", "uvicorn.error"]
     assert (datetime.now(UTC) - datetime.fromisoformat(told[0]["time"])).total_seconds() < 600

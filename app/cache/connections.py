@@ -1,0 +1,99 @@
+"""The two connections to Redis, one that reads and one that writes, each used by one caller at a time.
+
+What is late is cancelled, which closes its connection: nobody else can take a late reply for their own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from app.cache.protocol import CacheConfig
+
+T = TypeVar("T")
+# Nobody waits for a connection to be made, nor for a value to be stored.
+_PATIENCE_S = 1.0
+# Rounds of the event loop that bring a reply from the socket to who waits for it.
+_ROUNDS = 4
+
+
+class Connections:
+    """Bytes by key in Redis, each call within its time limit."""
+
+    def __init__(self, url: str, config: CacheConfig) -> None:
+        self._config = config
+        self._reader, self._writer = _client(url, config), _client(url, config)
+
+    async def read(self, keys: Sequence[str], limit_s: float) -> list[bytes | None]:
+        """The values in the order of the keys, None for what is not there; one round trip.
+
+        Raises:
+            TimeoutError: the limit has passed.
+            RedisError: whatever else went wrong.
+        """
+        values = await _within(limit_s, self._reader.mget([self._name(key) for key in keys]))
+        return cast("list[bytes | None]", values)
+
+    async def write(self, entries: Mapping[str, bytes], limit_s: float = _PATIENCE_S) -> None:
+        """Store the entries in one round trip.
+
+        Raises:
+            TimeoutError: the limit has passed.
+            RedisError: whatever else went wrong; some entries may have been stored.
+        """
+        pipeline = self._writer.pipeline(transaction=False)
+        for key, value in entries.items():
+            pipeline.set(self._name(key), value, ex=self._config.ttl_s)
+        await _within(limit_s, pipeline.execute())
+
+    async def probe(self) -> None:
+        """Connect anew, then read and write in time.
+
+        Raises:
+            TimeoutError: Redis is too slow.
+            RedisError: whatever else is wrong with it.
+        """
+        await self.close()
+        # The first round connects, which includes TLS and the password.
+        for limit_s in (_PATIENCE_S, self._config.timeout_s):
+            await self.write({"probe": b""}, limit_s)
+            await self.read(["probe"], limit_s)
+
+    async def close(self) -> None:
+        """Disconnect; a further call connects again."""
+        for client in (self._reader, self._writer):
+            with suppress(RedisError, OSError):
+                await client.aclose()
+
+    def _name(self, key: str) -> str:
+        return f"{self._config.namespace}:{key}"
+
+
+def _client(url: str, config: CacheConfig) -> Redis:
+    """A client without time limits and repetitions of its own."""
+    tls: dict[str, Any] = {"ssl_ca_certs": config.ca_file} if config.ca_file and url.startswith("rediss:") else {}
+    return Redis.from_url(
+        url,
+        protocol=2,  # saves the round trip of HELLO
+        retry=Retry(NoBackoff(), 0),
+        socket_timeout=None,
+        socket_connect_timeout=2 * _PATIENCE_S,  # bounds the closing, too
+        **tls,
+    )
+
+
+async def _within(limit_s: float, exchange: Awaitable[T]) -> T:
+    """What the exchange returns.
+
+    A reply that arrived while the event loop was busy elsewhere is not late: at the limit the loop looks once more.
+
+    Raises:
+        TimeoutError: nothing has arrived; the exchange is cancelled.
+    """
+    async with asyncio.timeout(limit_s):
+        return await exchange

@@ -1,0 +1,106 @@
+"""Entries: everything that a response needs comes back exactly, and what is no entry is a miss."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import orjson
+import pytest
+
+from app.cache.entries import Computed, decode, encode
+from app.evidence import Evidence, token_statistics
+from app.planning import Plan
+from models.records import Generation, ProbeReading, Sequence
+
+ARRAY = np.array([-0.1, -1 / 3])
+
+
+def sequence(text):
+    return Sequence(text, text.strip(), (3, 1), "stop", ARRAY, -ARRAY, ("a", "é\u2028"))
+
+
+GENERATION = Generation(
+    answer=sequence(" Paris"),
+    samples=(sequence(" Rome"), replace(sequence("\x00"), token_logprobs=None)),
+    prompt_tokens=7,
+    seed=2**53 - 1,
+    model_id="fake",
+    revision="1",
+    queue_s=0.5,
+    generate_s=1.5,
+    warnings=("reasoning_excluded",),
+    probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
+)
+DERIVED = {
+    "similarity": np.array([0.1, 1 / 3]),
+    "similarity_matrix": np.eye(2),
+    "sample_token_relevance": [np.array([0.5]), np.array([])],
+    "p_true_logprob": -0.7,
+    "predicted_dissimilarity": 0.25,
+}
+EVIDENCE = Evidence(
+    GENERATION.samples[0],
+    0,
+    token_statistics(GENERATION.samples[0], GENERATION.samples) | DERIVED,
+    {"p_true_logprob": "too long"},
+    True,
+)
+PLAN = Plan(("sp",), "sp", "mbr", frozenset({"similarity", "answer_token_logprobs"}), None)
+COMPUTED = Computed(True, GENERATION, EVIDENCE, similarity_s=2.0)
+
+
+def assert_same(one, other):
+    if isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+        assert one.shape == other.shape
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert_same(one[name], other[name])
+    elif hasattr(one, "__dataclass_fields__"):
+        for field in fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name))
+    else:
+        assert one == other
+
+
+def test_every_field_comes_back_but_times_and_hidden_states():
+    back = decode(encode(COMPUTED, PLAN), PLAN)
+
+    timeless = replace(GENERATION, queue_s=0.0, generate_s=0.0)
+    assert_same(back, Computed(True, timeless, EVIDENCE, 0.0))
+
+
+def test_an_entry_serves_whoever_wants_no_more_than_it_holds():
+    entry = encode(COMPUTED, PLAN)
+
+    assert decode(entry, replace(PLAN, statistics=frozenset({"similarity"}))) is not None
+    assert decode(entry, replace(PLAN, statistics=PLAN.statistics | {"answer_token_entropies"})) is None
+
+
+def broken(change):
+    values = orjson.loads(encode(COMPUTED, PLAN))
+    change(values)
+    return orjson.dumps(values)
+
+
+BROKEN = {
+    "empty": b"",
+    "no JSON": b"\xff\x00",
+    "no object": b"[]",
+    "null": b"null",
+    "half of it": encode(COMPUTED, PLAN)[:-20],
+    "another format": broken(lambda values: values.update(format=0)),
+    "a field is missing": broken(lambda values: values.pop("samples")),
+    "a sample lacks a field": broken(lambda values: values["samples"][0].pop("text")),
+    "no such sample": broken(lambda values: values.update(answer_sample=9)),
+    "an array of words": broken(lambda values: values["derived"].update(similarity=["a"])),
+}
+
+
+@pytest.mark.parametrize("entry", BROKEN.values(), ids=list(BROKEN))
+def test_what_is_no_entry_is_a_miss(entry):
+    assert decode(entry, PLAN) is None
