@@ -36,7 +36,7 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
         similarity_model: as in COCOA_SIMILARITY__MODEL.
         settings: further settings by the rest of their names, e.g. `GENERATION__MAX_ROWS=11`.
     """
-    port = _free_port()
+    port = free_port()
     settings = {"GENERATION__MODEL": model, "SIMILARITY__MODEL": similarity_model, "LOG_LEVEL": "warning", **settings}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COCOA_")}
     environment |= {f"COCOA_{name}": str(value) for name, value in settings.items()}
@@ -101,7 +101,8 @@ def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
     raise TimeoutError(f"the service was not ready within {_START_S} s")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nothing listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

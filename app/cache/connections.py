@@ -95,5 +95,15 @@ async def _within(limit_s: float, exchange: Awaitable[T]) -> T:
     Raises:
         TimeoutError: nothing has arrived; the exchange is cancelled.
     """
-    async with asyncio.timeout(limit_s):
-        return await exchange
+    task = asyncio.ensure_future(exchange)
+    try:
+        await asyncio.wait({task}, timeout=max(limit_s, 0.0))
+        for _ in range(_ROUNDS):
+            # An exchange that ends cancelled by itself must not pass for the cancellation of its caller.
+            if task.done() and not task.cancelled():
+                return task.result()
+            await asyncio.sleep(0)
+        raise TimeoutError
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

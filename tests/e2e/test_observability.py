@@ -41,7 +41,8 @@ def dashboard_expressions():
 
 def rule_expressions():
     """Of each rule by its name; the file is flat enough to be read without a YAML library."""
-    rules = re.split(r"^ {6}- (?=alert|record)", RULES.read_text(), flags=re.MULTILINE)[1:]
+    text = re.sub(r"^ *#.*\n", "", RULES.read_text(), flags=re.MULTILINE)
+    rules = re.split(r"^ {6}- (?=alert|record)", text, flags=re.MULTILINE)[1:]
     return {
         re.match(r"\w+: (\S+)", rule)[1]: re.search(r"expr:(.*?)(?=^ {8}\w|\Z)", rule, re.DOTALL | re.MULTILINE)[1]
         for rule in rules
@@ -138,7 +139,7 @@ async def test_a_misspelt_metric_is_found(samples, expression):
     "expression",
     [
         'cocoa_score_nats_count{estimator="cocoa_pppl"}',
-        'cocoa_score_nats_count{estimater="cocoa_ppl"}',
+        'cocoa_score_nats_count{estimators="cocoa_ppl"}',
         'cocoa_requests_total{route=~"/generate|/scores", status="200"}',
     ],
 )
