@@ -91,4 +91,4 @@ def _identity(model: PairModel, flags: list[str]) -> str:
 
 def _digest(parts: Any) -> str:
     # orjson knows no integer beyond 64 bits, which a template may be given.
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

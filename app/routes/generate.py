@@ -4,9 +4,10 @@ from fastapi import APIRouter, Request, Response
 
 from app.disconnect import ClientGone, unless_gone
 from app.pipeline import Pipeline
+from app.routes.json_body import JsonBodyRoute
 from app.schemas import ERROR_RESPONSES, GenerateRequest, GenerateResponse
 
-router = APIRouter(tags=["generation"])
+router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 
 
 @router.post("/generate-with-uncertainty", response_model=GenerateResponse, responses=ERROR_RESPONSES)

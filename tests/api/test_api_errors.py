@@ -12,7 +12,7 @@ from app.settings import Limits
 from models import errors
 from models.engines.fake import FakeEngine, dying, failing, slow
 from models.records import ANSWER_STATISTICS
-from tests.conftest import GENERATE, serving
+from tests.conftest import GENERATE, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +139,7 @@ async def test_each_way_to_fail_has_its_code_and_quotes_no_prompt(
     assert f'cocoa_errors_total{{code="{code}"}} 1.0' in metrics
     assert f'cocoa_requests_total{{route="{GENERATE}",status="{status}"}} 1.0' in metrics
     assert SENTINEL not in response.text + str(response.headers) + caplog.text + metrics
-    assert service.pipeline.admission.num_admitted == 0
+    await until(lambda: service.pipeline.admission.num_admitted == 0)
 
 
 def test_every_error_class_has_a_status():

@@ -158,6 +158,12 @@ async def test_one_request_is_one_value_of_each_score(samples):
     assert counts == {name: float(name in DEFAULT_ESTIMATORS) for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)}
 
 
+@pytest.mark.anyio
+async def test_the_limit_of_the_queue_is_that_of_the_settings(service, samples):
+    (limit,) = [sample.value for sample in samples if sample.name == "cocoa_admission_limit_requests"]
+    assert limit == service.pipeline.admission.limit > 0
+
+
 def test_every_alert_has_its_severity_texts_and_a_runbook_that_exists():
     alerts = [name for name in rule_expressions() if ":" not in name]
     operations = (OBSERVABILITY.parents[1] / "docs" / "operations.md").read_text()
