@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from workers.admission import Admission
 from workers.build import Workers
 from workers.similarity import SimilarityWorker
 from workers.supervision import Supervisor
+
+Source = Literal["cache", "joined", "computed"]
 
 # Word overlap of long samples takes a while; the others take less than handing them to a thread.
 _SLOW = frozenset({"lexical_similarity"})
@@ -85,7 +88,7 @@ class Pipeline:
         plan = make_plan(request, self.available_statistics(request))
         try:
             async with asyncio.timeout(request.timeout_s):
-                computed, cached = await self._remembered(plan, request, workers)
+                computed, source = await self._obtain(plan, request, workers)
                 scored_at = time.monotonic()
                 scores, reasons = await _score(plan.estimators, computed)
         except TimeoutError:
@@ -95,29 +98,29 @@ class Pipeline:
             computed=computed,
             scores=scores,
             reasons=reasons,
-            cached=cached,
+            cached=source == "cache",
             score_s=time.monotonic() - scored_at,
             started_at=started_at,
         )
         response = respond(scored, request, workers, request_id)
-        self._observe(scored, response)
+        self._observe(scored, response, source)
         return response
 
-    async def _remembered(
+    async def _obtain(
         self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers
-    ) -> tuple[Computed, bool]:
-        """What the cache holds for a request, or what it, or an identical one under way, computes; and whether it held.
+    ) -> tuple[Computed, Source]:
+        """What the cache holds for a request, or what it, or an identical one under way, computes; and which it was.
 
         Only what is complete is ever put into the cache.
         """
         if self._cache is None or not request.cache:
-            return await self._compute(plan, request, workers), False
+            return await self._compute(plan, request, workers), "computed"
         cache, key = self._cache, statistics_key(plan, request, workers, self._identities)
         entry = (await cache.get_many([key]))[0]
         computed = None if entry is None else decode(entry, plan)
         self._telemetry.observe_lookup(computed is not None)
         if computed is not None:
-            return computed, True
+            return computed, "cache"
 
         async def compute() -> Computed:
             computed = await self._compute(plan, request, self._remembering(workers, cache))
@@ -126,9 +129,10 @@ class Pipeline:
 
         # One that returns more needs more computed.
         flight = key, plan.statistics
-        if flight in self._flights:
+        source: Source = "joined" if flight in self._flights else "computed"
+        if source == "joined":
             self._telemetry.observe_joined()
-        return await self._flights.run(flight, compute), False
+        return await self._flights.run(flight, compute), source
 
     async def _compute(self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers) -> Computed:
         with self.admission.admit():
@@ -152,9 +156,9 @@ class Pipeline:
             nli=None if workers.nli is None else remembering(workers.nli, "nli"),
         )
 
-    def _observe(self, scored: Scored, response: GenerateResponse) -> None:
+    def _observe(self, scored: Scored, response: GenerateResponse, source: Source) -> None:
         telemetry = self._telemetry
-        if not scored.cached:
+        if source == "computed":  # whoever joined cost nothing
             telemetry.observe_generation(scored.computed.generation, response.timing_ms)
         telemetry.observe_samples(response.num_samples, response.num_distinct_samples)
         telemetry.observe_scores(scored.scores)

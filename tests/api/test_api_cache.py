@@ -149,6 +149,9 @@ async def test_fifty_identical_requests_at_once_are_one_generation(service):
 
     assert service.engine.num_calls == calls + 1
     assert {response.status_code for response in responses} == {200}
+    usage = responses[0].json()["usage"]
+    metrics = (await service.client.get("/metrics")).text
+    assert f'cocoa_tokens_total{{kind="answer"}} {usage["completion_tokens"]:.1f}' in metrics, "paid for once"
     assert len({response.json()["seed"] for response in responses}) == 1
     assert len({response.headers["x-request-id"] for response in responses}) == 50
 
