@@ -26,6 +26,7 @@ models: $(VENV)/dev.stamp  ## Make the embedded models anew (under an hour on tw
 benchmark: $(VENV)/dev.stamp
 	$(VENV)/bin/python benchmarks/latency.py
 	$(VENV)/bin/python benchmarks/memory.py
+	$(VENV)/bin/python benchmarks/cache.py
 
 clean:
 	rm -rf $(VENV)

@@ -151,14 +151,13 @@ class RowCache:
     def _forward(self, ids: Tensor, cache: Cache, lengths: list[int], num_logits: int = 1) -> Tensor:
         """Logits (rows, num_logits, V) of ids (rows, S); `lengths` counts each row's tokens after this pass."""
         arguments: dict[str, Tensor] = {}
-        if self.mergeable:
-            width = cache.get_seq_length() + ids.shape[1]
+        width = cache.get_seq_length() + ids.shape[1] if self.mergeable else 0
+        # Without padding the model counts positions itself, and attention takes its fast path.
+        if min(lengths) < width:
             columns = torch.arange(width, device=ids.device)
             first = (width - self._tensor(lengths))[:, None]  # (rows, 1), where each row's tokens begin
             arguments["position_ids"] = (columns[-ids.shape[1] :] - first).clamp(min=0)
-            # Without padding no mask is needed, and attention takes its fast path.
-            if min(lengths) < width:
-                arguments["attention_mask"] = (columns >= first).long()
+            arguments["attention_mask"] = (columns >= first).long()
         with device_watched():
             output = self.model(
                 input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=num_logits, **arguments

@@ -102,7 +102,7 @@ class TrainedProbe:
     def values(self, features: Array) -> Array:
         """Predictions (N,) in [0, 1] of rows (N, d)."""
         with torch.inference_mode():
-            values: Array = self.network.values(torch.from_numpy(np.ascontiguousarray(features, np.float32))).numpy()
+            values: Array = self.network.values(torch.from_numpy(np.array(features, np.float32))).numpy()
         return values
 
     def read(self, features: Array) -> list[ProbeReading]:

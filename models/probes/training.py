@@ -260,4 +260,4 @@ def _derived(seed: int, layer: int, epoch: int) -> int:
 
 
 def _tensor(values: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values, np.float32))
+    return torch.from_numpy(np.array(values, np.float32))  # a copy: a collection on disk cannot be written

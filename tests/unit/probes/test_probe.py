@@ -150,7 +150,7 @@ def test_distance_is_that_of_the_full_covariance_where_there_are_few_dimensions(
     fitted = Distance.fit(TRAINING, HELD_OUT)
     centred = HELD_OUT - TRAINING.mean(0)
     precision = np.linalg.inv(np.cov(TRAINING.T))
-    expected = np.sqrt(np.einsum("nd,de,ne->n", centred, precision, centred))
+    expected = np.sqrt(((centred @ precision) * centred).sum(axis=1))
 
     np.testing.assert_allclose(fitted.of(HELD_OUT), expected, rtol=1e-6)
 

@@ -1,0 +1,146 @@
+"""Light mode with the embedded model and its shipped probes, and `cocoa probe` as a program that is killed."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from app.main import create_app
+from app.probes.collect import Collecting, collect
+from app.probes.collection import read
+from app.settings import Settings
+from models.embedded import PROBES_DIR
+from models.engines.protocol import EngineConfig
+from models.evaluation.datasets import load
+from models.probes.agreement import spearman
+from models.probes.card import read_card
+from models.probes.probe import TrainedProbe
+from models.records import GenerationRequest, SamplingParams
+from models.similarity.protocol import SimilarityConfig
+from tests.conftest import GENERATE
+
+COCOA = str(Path(sys.executable).with_name("cocoa"))
+SETTINGS = Settings(generation=EngineConfig(threads=1), similarity=SimilarityConfig(threads=1))
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def client(anyio_backend):
+    app = create_app(SETTINGS, on_death=lambda: None)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=60) as client,
+    ):
+        await app.state.pipeline.supervisor.ready.wait()
+        client.app = app
+        yield client
+
+
+async def light(client, prompt, **body):
+    response = await client.post(GENERATE, json={"prompt": prompt, "mode": "light", "max_new_tokens": 32} | body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what_it_does_not(client):
+    known = await light(client, "What is the capital of France?")
+    unknown = await light(client, "Which country is Pirot in?")
+
+    assert known["scores"]["consistency_light"] < 0.2 < 0.6 < unknown["scores"]["consistency_light"]
+    assert known["uncertainty"] < unknown["uncertainty"]
+    card = read_card(PROBES_DIR / "consistency" / "card.json")
+    assert known["probe"]["id"] == card.sha256[:12]
+    assert known["probe"]["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
+
+
+async def test_features_in_serving_are_those_that_a_collection_stored(client, tmp_path):
+    examples = load("testbed", limit=24, seed=3)
+    await collect(Collecting("testbed", examples, tmp_path, 4, 0, (2, 4)), SETTINGS, lambda: None)
+    stored = read(tmp_path)
+    engine = client.app.state.pipeline.workers.generation.engine
+    requests = [
+        GenerationRequest(prompt=e.prompt, sampling=SamplingParams(max_new_tokens=64), hidden_layers=(2, 4))
+        for e in examples
+    ]
+    alone = [await engine.generate(request) for request in requests[:6]]
+    together = await asyncio.gather(*map(engine.generate, requests))
+
+    for i, generation in [*enumerate(alone), *enumerate(together)]:
+        assert generation.answer.compared_text == stored.rows[i].text
+        np.testing.assert_allclose(generation.answer_hidden_mean, stored.features[i], rtol=1e-5, atol=1e-5)
+
+
+async def test_the_shipped_probe_ranks_answers_as_samples_do_and_knows_its_domain(tmp_path):
+    examples = load("testbed", limit=150, seed=5)
+    probe = TrainedProbe.open(PROBES_DIR / "consistency")
+    await collect(Collecting("testbed", examples, tmp_path, 10, 0, (probe.layer,)), SETTINGS, lambda: None)
+    stored = read(tmp_path)
+    sampled = np.array([row.scores["consistency"] for row in stored.rows])
+
+    readings = probe.read(stored.features[:, 0])
+    assert spearman(np.array([reading.value for reading in readings]), sampled) > 0.55  # .757 on the whole testbed
+    assert np.mean([reading.out_of_domain for reading in readings]) < 0.1  # .024
+
+
+def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    lines = [{"id": e.id, "task": e.task, "prompt": e.prompt} for e in load("testbed", limit=90, seed=1)]
+    prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    # The fake models keep it short; what is killed and goes on is the same.
+    environment = os.environ | {
+        "COCOA_GENERATION__ENGINE": "fake",
+        "COCOA_SIMILARITY__NAME": "fake",
+        "COCOA_NLI__MODEL": "",
+    }
+
+    def cocoa(*arguments):
+        command = [COCOA, "probe", *map(str, arguments)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=240)
+
+    collection, rows = tmp_path / "collection", tmp_path / "collection" / "rows.jsonl"
+    arguments = ["collect", "--prompts", str(prompts), "--out", str(collection)]
+    process = subprocess.Popen([COCOA, "probe", *arguments], env=environment, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not rows.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    cocoa(*arguments)
+    assert [row.id for row in read(collection).rows] == [line["id"] for line in lines]
+    trained = cocoa("train", collection, "--out", tmp_path / "probe", "--layer", "2")
+    assert "probe" in trained.stdout
+    assert TrainedProbe.open(tmp_path / "probe").card.layer == 2
+    assert not (tmp_path / "probe" / "training.checkpoint.pt").exists()
+    dataset = tmp_path / "labelled.jsonl"
+    dataset.write_text(
+        "".join(json.dumps(line | {"id": f"new-{i}", "reference": "Paris"}) + "\n" for i, line in enumerate(lines))
+    )
+    told = cocoa("evaluate", tmp_path / "probe", "--out", tmp_path / "results", "--dataset", dataset)
+    assert "Light against full: consistency" in told.stdout
+    assert (tmp_path / "results" / "results.json").exists()
+
+
+def test_a_foreign_probe_is_an_error_of_one_line(tmp_path):
+    result = subprocess.run(
+        [COCOA, "probe", "evaluate", str(tmp_path), "--out", str(tmp_path / "results")],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "ProbeMismatch" in result.stderr
+    assert "Traceback" not in result.stderr
