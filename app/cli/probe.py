@@ -107,7 +107,7 @@ def evaluate(
         _collect(Collecting(dataset, examples, out / "collection", num_samples, seed, layers))
         asked = Evaluation(trained, read(out / "collection"), examples, training, quality, num_resamples, seed)
         with _epochs_shown("leaving tasks out") as on_epoch:
-            outcome = evaluate_probe(asked, on_epoch)
+            outcome = evaluate_probe(asked, out, on_epoch)
         write_evaluation(outcome, out, shlex.join(["cocoa", *sys.argv[1:]]))
     typer.echo((out / "report.md").read_text(encoding="utf-8"))
 

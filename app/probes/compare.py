@@ -1,7 +1,10 @@
 """Light against full on one collection with known quality: the probe as it is, and one that never saw the task."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +15,7 @@ from models.evaluation.comparison import MEAN, Column, Table, difference, table
 from models.metrics import Interval, prr
 from models.probes.agreement import classification_metrics, regression_metrics
 from models.probes.card import Card, Target
-from models.probes.probe import TrainedProbe
+from models.probes.probe import CARD, TrainedProbe
 from models.probes.progress import Epoch
 from models.records import Array
 
@@ -66,18 +69,31 @@ def predictions(probe: TrainedProbe, collection: Collection) -> Predicted:
 
 
 def leave_one_out(
-    training: Collection, how: Training, measured: Collection, on_epoch: Callable[[Epoch], None]
+    training: Collection, how: Training, measured: Collection, folder: Path, on_epoch: Callable[[Epoch], None]
 ) -> Predicted:
-    """For the answers of each task the predictions of a probe that was trained on the other tasks only."""
+    """For the answers of each task the predictions of a probe that was trained on the other tasks only.
+
+    The probes are kept in the folder, so that an interrupted evaluation does not train them again.
+    """
     tasks = [row.task for row in measured.rows]
     values, outside = np.full(len(tasks), np.nan), np.zeros(len(tasks), dtype=bool)
     for task in dict.fromkeys(tasks):
         others = _without(training, task)
-        probe, _ = train_probe(others, how, None, on_epoch)
-        rows = np.flatnonzero([t == task for t in tasks])
-        predicted = predictions(probe, measured)
+        predicted = predictions(_kept_probe(others, how, folder, on_epoch), measured)
+        rows = _rows_of(measured, task)
         values[rows], outside[rows] = predicted.values[rows], predicted.out_of_domain[rows]
     return Predicted(values, outside)
+
+
+def _kept_probe(training: Collection, how: Training, folder: Path, on_epoch: Callable[[Epoch], None]) -> TrainedProbe:
+    """The probe of this training, from the folder where it is there."""
+    parts = [asdict(training.header), asdict(how), [row.id for row in training.rows]]
+    own = folder / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    if not (own / CARD).exists():
+        own.mkdir(parents=True, exist_ok=True)
+        probe, _ = train_probe(training, how, own / "training.checkpoint.pt", on_epoch)
+        probe.save(own)
+    return TrainedProbe.open(own)
 
 
 def agreement(collection: Collection, card: Card, predicted: Predicted) -> dict[str, dict[str, float | None]]:

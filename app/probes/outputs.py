@@ -94,7 +94,7 @@ def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
     save(prediction_figure(predicted, true, title), folder / "predictions")
 
 
-def evaluate_probe(asked: Evaluation, on_epoch: Callable[[Epoch], None]) -> Outcome:
+def evaluate_probe(asked: Evaluation, out: Path, on_epoch: Callable[[Epoch], None]) -> Outcome:
     """Predictions of the probe, and where its collection is at hand of probes that never saw the task, measured.
 
     Raises:
@@ -105,7 +105,7 @@ def evaluate_probe(asked: Evaluation, on_epoch: Callable[[Epoch], None]) -> Outc
     by_probe = {SEEN: predictions(asked.probe, measured)}
     if asked.training is not None:
         how = Training(card.target, card.architecture, seed=card.seed)
-        by_probe[UNSEEN] = leave_one_out(asked.training, how, measured, on_epoch)
+        by_probe[UNSEEN] = leave_one_out(asked.training, how, measured, out / "left-out", on_epoch)
     quality, is_binary = _quality(asked)
     return Outcome(
         card=card,

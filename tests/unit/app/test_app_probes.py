@@ -175,9 +175,13 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(tm
     measured = [Example(f"new-{e.id}", e.task, f"New: {e.prompt}", ("Paris",)) for e in examples(count=40)]
     answers = collected(tmp_path / "answers", measured, layers=(1, 2, 3))
     asked = Evaluation(probe, answers, measured, collection, "exact_match", num_resamples=50, seed=0)
-    outcome = evaluate_probe(asked, lambda epoch: None)
+    epochs = []
+    outcome = evaluate_probe(asked, tmp_path, epochs.append)
+    again = evaluate_probe(asked, tmp_path, lambda epoch: pytest.fail("trained again"))
     write_evaluation(outcome, tmp_path, "cocoa probe evaluate")
 
+    assert epochs
+    np.testing.assert_array_equal(again.by_probe[UNSEEN].values, outcome.by_probe[UNSEEN].values)
     assert (card.model_id, card.revision, card.layer, card.tasks) == ("fake", "1", 2, ("facts", "sums"))
     assert card.compared_by["similarity"] == "fake"
     assert outcome.by_probe.keys() == {SEEN, UNSEEN}
@@ -202,7 +206,7 @@ def test_a_probe_of_another_model_is_not_compared(tmp_path, collection):
     probe, _ = train_probe(collection, Training("consistency", "small", (2,)), None, lambda epoch: None)
     probe.card = replace(probe.card, revision="2")
     with pytest.raises(ProbeMismatch):
-        evaluate_probe(Evaluation(probe, collection, examples(), None, None, 50, 0), lambda epoch: None)
+        evaluate_probe(Evaluation(probe, collection, examples(), None, None, 50, 0), tmp_path, lambda epoch: None)
 
 
 def test_the_target_and_layers_have_to_be_in_the_collection(collection):
