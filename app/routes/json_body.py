@@ -42,7 +42,7 @@ def _json_of(content_type: str, content: bytes) -> Any:
     if not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
         return content or None
     try:
-        return json.loads(content)
+        return json.loads(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         where = ("body", error.pos)
         raise RequestValidationError([{"type": "json_invalid", "loc": where, "msg": "JSON decode error"}]) from None

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Discriminator, JsonValue, Tag, ValidationError
 from app.disconnect import ClientGone, unless_gone
 from app.errors import error_body, invalid_body
 from app.pipeline import Pipeline
+from app.routes.json_body import JsonBodyRoute
 from app.schemas import (
     ERROR_RESPONSES,
     GenerateResponse,
@@ -20,7 +21,7 @@ from app.schemas import (
 )
 from models.errors import CocoaError
 
-router = APIRouter(tags=["generation"])
+router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 
 # Items of one call that run at once: one call must not take all places of the admission limit.
 _CONCURRENT_ITEMS = 8

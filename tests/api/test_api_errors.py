@@ -299,3 +299,12 @@ async def test_a_success_leaves_no_word_of_prompt_or_answer_in_logs_and_metrics(
     assert response.json()["text"].strip()
     assert SENTINEL not in caplog.text + metrics
     assert response.json()["text"].strip() not in caplog.text + metrics
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+async def test_json_in_another_encoding_than_utf_8_is_refused(service, encoding):
+    content, headers = '{"prompt": "Hi", "max_new_tokens": 8}', {"content-type": "application/json"}
+    refused = await service.client.post(GENERATE, content=content.encode(encoding), headers=headers)
+    marked = await service.client.post(GENERATE, content=content.encode("utf-8-sig"), headers=headers)
+    assert_error(refused, 400, "invalid_json", None)
+    assert marked.status_code == 200
