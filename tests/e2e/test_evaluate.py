@@ -9,9 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from models.estimators import ESTIMATORS
+from models.estimators import ESTIMATORS, needs
+from models.records import PROBE_STATISTICS
 
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+# Probes have their own evaluation, `cocoa probe evaluate`.
+WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def test_twelve_prompts_are_scored_by_every_estimator_under_every_strategy(out):
     lines = [json.loads(line) for line in (out / "scores.jsonl").read_text().splitlines()]
     assert len(lines) == 3 * 12
     for line in lines:
-        assert set(line["scores"]) == set(ESTIMATORS)
+        assert set(line["scores"]) == set(WITHOUT_PROBE)
         assert line["quality"] in (0.0, 1.0)
         assert not [name for name, value in line["scores"].items() if value is None]
 
@@ -52,7 +57,7 @@ def test_the_results_hold_every_metric_and_claim(out):
 
 def test_the_page_and_the_tables_show_them(out):
     page, tables = (out / "report.html").read_text(), (out / "report.md").read_text()
-    for name in ESTIMATORS:
+    for name in WITHOUT_PROBE:
         assert f"<code>{name}</code>" in page
         assert f"| `{name}` |" in tables
     assert page.count("<svg") >= 2
