@@ -1,16 +1,16 @@
 """What is remembered of a request: statistics, never scores, prompts or anything that only a response says."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 
 from app.evidence import Evidence, token_statistics
+from app.generations import generation_from_json, generation_to_json
 from app.planning import Plan
-from app.sequences import sequence_from_json, sequence_to_json
-from models.records import Generation, ProbeReading
+from models.records import Generation
 
 FORMAT = 1
 _RAGGED = frozenset({"sample_token_relevance"})
@@ -39,14 +39,7 @@ def encode(computed: Computed, plan: Plan) -> bytes:
         "format": FORMAT,
         "statistics": sorted(plan.statistics),
         "asked_model": computed.asked_model,
-        "answer": sequence_to_json(generation.answer),
-        "samples": [sequence_to_json(sample) for sample in generation.samples],
-        "prompt_tokens": generation.prompt_tokens,
-        "seed": generation.seed,
-        "model_id": generation.model_id,
-        "revision": generation.revision,
-        "warnings": generation.warnings,
-        "probe_readings": {name: asdict(reading) for name, reading in generation.probe_readings.items()},
+        "generation": generation_to_json(generation),
         "answer_sample": evidence.answer_sample,
         "derived": {name: value for name, value in evidence.statistics.items() if name not in held},
         "absent": evidence.absent,
@@ -67,16 +60,7 @@ def decode(entry: bytes, plan: Plan) -> Computed | None:
 
 
 def _decoded(values: Mapping[str, Any]) -> Computed:
-    generation = Generation(
-        answer=sequence_from_json(values["answer"]),
-        samples=tuple(map(sequence_from_json, values["samples"])),
-        prompt_tokens=values["prompt_tokens"],
-        seed=values["seed"],
-        model_id=values["model_id"],
-        revision=values["revision"],
-        warnings=tuple(values["warnings"]),
-        probe_readings={name: ProbeReading(**reading) for name, reading in values["probe_readings"].items()},
-    )
+    generation = generation_from_json(values["generation"])
     index = values["answer_sample"]
     answer = generation.answer if index is None else generation.samples[index]
     derived = {name: _statistic(name, value) for name, value in values["derived"].items()}

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from app.sequences import sequence_from_json, sequence_to_json
+from app.generations import generation_from_json, generation_to_json
 from models.records import Generation
 
 _FORMAT = 1
@@ -146,29 +146,11 @@ def _record_to_json(record: Record) -> dict[str, Any]:
     value: dict[str, Any] = {"id": record.id, "prompt": record.prompt}
     if (generation := record.generation) is None:
         return value | {"error": record.error}
-    return value | {
-        "seed": generation.seed,
-        "model": generation.model_id,
-        "revision": generation.revision,
-        "prompt_tokens": generation.prompt_tokens,
-        "warnings": generation.warnings,
-        "answer": sequence_to_json(generation.answer),
-        "samples": [sequence_to_json(sample) for sample in generation.samples],
-        "true_false": record.true_false,
-    }
+    return value | generation_to_json(generation) | {"true_false": record.true_false}
 
 
 def _record_from_json(value: Mapping[str, Any]) -> Record:
     if "error" in value:
         return Record(value["id"], value["prompt"], None, error=value["error"])
-    generation = Generation(
-        answer=sequence_from_json(value["answer"]),
-        samples=tuple(map(sequence_from_json, value["samples"])),
-        prompt_tokens=value["prompt_tokens"],
-        seed=value["seed"],
-        model_id=value["model"],
-        revision=value["revision"],
-        warnings=tuple(value["warnings"]),
-    )
     pairs = {text: None if pair is None else (pair[0], pair[1]) for text, pair in value["true_false"].items()}
-    return Record(value["id"], value["prompt"], generation, pairs)
+    return Record(value["id"], value["prompt"], generation_from_json(value), pairs)

@@ -94,8 +94,8 @@ BROKEN = {
     "null": b"null",
     "half of it": encode(COMPUTED, PLAN)[:-20],
     "another format": broken(lambda values: values.update(format=0)),
-    "a field is missing": broken(lambda values: values.pop("samples")),
-    "a sample lacks a field": broken(lambda values: values["samples"][0].pop("text")),
+    "a field is missing": broken(lambda values: values.pop("generation")),
+    "a sample lacks a field": broken(lambda values: values["generation"]["samples"][0].pop("text")),
     "no such sample": broken(lambda values: values.update(answer_sample=9)),
     "an array of words": broken(lambda values: values["derived"].update(similarity=["a"])),
 }
