@@ -1,4 +1,7 @@
-"""Work ends with the client that asked for it. FastAPI does not cancel a handler whose client has gone."""
+"""Work ends with the client that asked for it.
+
+FastAPI does not cancel a handler whose client has gone.
+"""
 
 import asyncio
 from collections.abc import Awaitable

@@ -31,7 +31,11 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.CocoaError: 500,
 }
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
-CODES = {error.code for error in STATUS} | set(_HTTP_CODES.values()) | {"invalid_json", "http_error", "body_too_large"}
+CODES = (
+    {error.code for error in STATUS}
+    | set(_HTTP_CODES.values())
+    | {"invalid_json", "http_error", "body_too_large"}
+)
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
@@ -44,14 +48,21 @@ def error_response(status: int, body: ErrorBody, retry_after_s: int | None = Non
 
 def error_body(error: errors.CocoaError, request_id: str) -> ErrorBody:
     """The body of a typed error."""
-    return ErrorBody(code=error.code, message=error.message, field=error.field, request_id=request_id)
+    return ErrorBody(
+        code=error.code, message=error.message, field=error.field, request_id=request_id
+    )
 
 
 def invalid_body(error: Mapping[str, Any], request_id: str) -> ErrorBody:
-    """The body for one of pydantic's errors; the message names the limit, `input` would quote the prompt."""
+    """The body for one of pydantic's errors.
+
+    The message names the limit; `input` is left out, because it would quote the prompt.
+    """
     if error["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
-    return ErrorBody(code="invalid_request", message=error["msg"], field=_field(error), request_id=request_id)
+    return ErrorBody(
+        code="invalid_request", message=error["msg"], field=_field(error), request_id=request_id
+    )
 
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
@@ -59,14 +70,21 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
     for code in sorted(CODES):
         telemetry.errors.labels(code)  # from 0, so that `rate` sees the first
 
-    def respond(request: Request, status: int, body: ErrorBody, retry_after_s: int | None = None) -> JSONResponse:
+    def respond(
+        request: Request, status: int, body: ErrorBody, retry_after_s: int | None = None
+    ) -> JSONResponse:
         telemetry.errors.labels(body.code).inc()
         request.state.error_code = body.code
         return error_response(status, body, retry_after_s)
 
     @app.exception_handler(errors.CocoaError)
     async def on_cocoa_error(request: Request, error: errors.CocoaError) -> JSONResponse:
-        return respond(request, STATUS[type(error)], error_body(error, request.state.request_id), error.retry_after_s)
+        return respond(
+            request,
+            STATUS[type(error)],
+            error_body(error, request.state.request_id),
+            error.retry_after_s,
+        )
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -76,7 +94,9 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
     @app.exception_handler(HTTPException)
     async def on_http_exception(request: Request, error: HTTPException) -> JSONResponse:
         code, message = _HTTP_CODES.get(error.status_code, "http_error"), str(error.detail)
-        if error.status_code == 400:  # FastAPI's word for bytes that are not UTF-8, too deep, or of too many digits
+        if (
+            error.status_code == 400
+        ):  # FastAPI's word for bytes that are not UTF-8, too deep, or of too many digits
             code, message = "invalid_json", _NO_JSON
         response = respond(
             request,
@@ -88,7 +108,10 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
 
 
 def defect_response(error: Exception, body: ErrorBody) -> JSONResponse:
-    """500 for an exception that no handler expects; its own text may quote a prompt, its type and place do not."""
+    """500 for an exception that no handler expects.
+
+    The log has its type and place only: its own text may quote a prompt.
+    """
     places = " > ".join(places_of(error)) or "an unknown place"
     logger.error("request %s failed: %s at %s", body.request_id, type(error).__name__, places)
     return error_response(500, body)
@@ -99,5 +122,7 @@ def _field(error: Mapping[str, Any]) -> str | None:
     named = error.get("ctx", {}).get("field")
     if isinstance(named, str):
         return named
-    path = ".".join(str(part) for part in error["loc"] if part != "body" and not str(part).startswith("#"))
+    path = ".".join(
+        str(part) for part in error["loc"] if part != "body" and not str(part).startswith("#")
+    )
     return path[:_MAX_FIELD_CHARACTERS] or None

@@ -1,4 +1,7 @@
-"""What estimators may read of one generation: y* chosen, pairs compared, the model asked about its own answer."""
+"""What estimators may read of one generation.
+
+y* is chosen, pairs are compared, and the model is asked about its own answer.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +12,14 @@ import numpy as np
 
 from app.planning import NLI_STATISTICS, Plan
 from models.errors import PromptTooLong
-from models.records import PROBE_STATISTICS, Array, Generation, GenerationRequest, Pair, SamplingParams
+from models.records import (
+    PROBE_STATISTICS,
+    Array,
+    Generation,
+    GenerationRequest,
+    Pair,
+    SamplingParams,
+)
 from models.records import Sequence as GeneratedSequence
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
 from models.similarity.pairs import (
@@ -71,7 +81,9 @@ async def gather_evidence(
     answer = generation.answer if index is None else generation.samples[index]
     others = [text for i, text in enumerate(texts) if i != index]
     by_similarity, by_nli, p_true_logprob = await asyncio.gather(
-        _similarity_statistics(plan, answer, others, generation.samples, request, similarity, known),
+        _similarity_statistics(
+            plan, answer, others, generation.samples, request, similarity, known
+        ),
         _nli_statistics(plan, answer, texts, workers.nli),
         _p_true_logprob(plan, answer, request, workers),
     )
@@ -81,7 +93,9 @@ async def gather_evidence(
     statistics |= {name: reading.value for name, reading in generation.probe_readings.items()}
     absent: dict[str, str] = {}
     if plan.strategy == "given":
-        absent |= dict.fromkeys(PROBE_STATISTICS, "light estimators read hidden states of a greedy answer")
+        absent |= dict.fromkeys(
+            PROBE_STATISTICS, "light estimators read hidden states of a greedy answer"
+        )
     if isinstance(p_true_logprob, float):
         statistics["p_true_logprob"] = p_true_logprob
     elif p_true_logprob is not None:
@@ -94,13 +108,22 @@ def choose(strategy: Strategy, generation: Generation, table: PairTable) -> int 
     if strategy in ("greedy", "given"):
         return None
     if strategy == "mbr":
-        return mbr(similarity_matrix([sample.compared_text for sample in generation.samples], table))
+        return mbr(
+            similarity_matrix([sample.compared_text for sample in generation.samples], table)
+        )
     logprobs = _all_or_none([sample.token_logprobs for sample in generation.samples]) or []
-    return most_probable(logprobs) if strategy == "most_probable" else most_probable_normalized(logprobs)
+    return (
+        most_probable(logprobs)
+        if strategy == "most_probable"
+        else most_probable_normalized(logprobs)
+    )
 
 
 def question_about(text: str, request: GenerationRequest) -> GenerationRequest:
-    """What P(True) asks the engine about an answer to a request: whether it is true. Kadavath et al. 2022."""
+    """What P(True) asks the engine about an answer to a request: whether it is true.
+
+    Kadavath et al. 2022.
+    """
     question = (
         f"Question: {_question(request)}\n Possible answer: {text}\n Is the possible answer:\n"
         " (A) True\n (B) False\n The possible answer is:"
@@ -116,7 +139,9 @@ def question_about(text: str, request: GenerationRequest) -> GenerationRequest:
     )
 
 
-def token_statistics(answer: GeneratedSequence, samples: Sequence[GeneratedSequence]) -> dict[str, Any]:
+def token_statistics(
+    answer: GeneratedSequence, samples: Sequence[GeneratedSequence]
+) -> dict[str, Any]:
     """The statistics that a generation holds as they are."""
     statistics: dict[str, Any] = {
         "answer_token_logprobs": answer.token_logprobs,
@@ -143,7 +168,9 @@ async def _similarity_statistics(
         pairs += answer_pairs(answer.compared_text, others, worker.rules)
     if "similarity_matrix" in wanted:
         pairs += matrix_pairs(texts, worker.rules)
-    relevances: list[tuple[str, Sequence[str]]] = []  # the answer's, then the samples': context and token texts
+    relevances: list[
+        tuple[str, Sequence[str]]
+    ] = []  # the answer's, then the samples': context and token texts
     if "token_relevance" in wanted:
         relevances.append(await _with_context(answer, request, worker))
     if "sample_token_relevance" in wanted:
@@ -151,10 +178,14 @@ async def _similarity_statistics(
     for context, token_texts in relevances:
         pairs += relevance_pairs(context, token_texts)
     asked = await worker.table([pair for pair in pairs if pair not in known.scores])
-    table = replace(known, scores={**known.scores, **asked.scores}, truncated=known.truncated or asked.truncated)
+    table = replace(
+        known, scores={**known.scores, **asked.scores}, truncated=known.truncated or asked.truncated
+    )
     statistics: dict[str, Any] = {}
     if "similarity" in wanted:
-        statistics["similarity"] = answer_relation(answer.compared_text, others, table, "similarity")
+        statistics["similarity"] = answer_relation(
+            answer.compared_text, others, table, "similarity"
+        )
     if "similarity_matrix" in wanted:
         statistics["similarity_matrix"] = similarity_matrix(texts, table)
     values = [token_relevance(context, token_texts, table) for context, token_texts in relevances]
@@ -198,7 +229,10 @@ async def _nli_statistics(
 async def _p_true_logprob(
     plan: Plan, answer: GeneratedSequence, request: GenerationRequest | None, workers: Workers
 ) -> float | str | None:
-    """log(p_T / (p_T + p_F)), or the reason why there is none; None where it is not wanted. Kadavath et al. 2022."""
+    """log(p_T / (p_T + p_F)), or the reason why there is none; None where it is not wanted.
+
+    Kadavath et al. 2022.
+    """
     if "p_true_logprob" not in plan.statistics or request is None:
         return None
     asked = question_about(answer.compared_text, request)
@@ -215,7 +249,9 @@ def _question(request: GenerationRequest) -> str:
     """The prompt, or the last message of the user."""
     if request.prompt is not None:
         return request.prompt
-    contents = [message["content"] for message in request.messages or () if message["role"] == "user"]
+    contents = [
+        message["content"] for message in request.messages or () if message["role"] == "user"
+    ]
     return contents[-1] if contents else ""
 
 

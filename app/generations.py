@@ -19,7 +19,9 @@ def generation_to_json(generation: Generation) -> dict[str, Any]:
         "warnings": generation.warnings,
         "answer": _sequence_to_json(generation.answer),
         "samples": [_sequence_to_json(sample) for sample in generation.samples],
-        "probe_readings": {name: asdict(reading) for name, reading in generation.probe_readings.items()},
+        "probe_readings": {
+            name: asdict(reading) for name, reading in generation.probe_readings.items()
+        },
     }
 
 
@@ -37,7 +39,9 @@ def generation_from_json(value: Mapping[str, Any]) -> Generation:
         model_id=value["model"],
         revision=value["revision"],
         warnings=tuple(value["warnings"]),
-        probe_readings={n: ProbeReading(**reading) for n, reading in value.get("probe_readings", {}).items()},
+        probe_readings={
+            n: ProbeReading(**reading) for n, reading in value.get("probe_readings", {}).items()
+        },
     )
 
 
@@ -48,8 +52,12 @@ def _sequence_to_json(sequence: Sequence) -> dict[str, Any]:
         "finish_reason": sequence.finish_reason,
         "token_ids": sequence.token_ids,
         "token_texts": sequence.token_texts,
-        "token_logprobs": None if sequence.token_logprobs is None else sequence.token_logprobs.tolist(),
-        "token_entropies": None if sequence.token_entropies is None else sequence.token_entropies.tolist(),
+        "token_logprobs": None
+        if sequence.token_logprobs is None
+        else sequence.token_logprobs.tolist(),
+        "token_entropies": None
+        if sequence.token_entropies is None
+        else sequence.token_entropies.tolist(),
     }
 
 

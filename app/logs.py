@@ -1,4 +1,6 @@
-"""Logs as one JSON object a line, or as text for people; neither ever holds a prompt, an answer or a key.
+"""Logs as one JSON object a line, or as text for people.
+
+Neither ever holds a prompt, an answer or a key.
 
 Of an exception they tell type and place alone: the text of one that is not ours may quote a prompt.
 """
@@ -13,7 +15,8 @@ from typing import Any
 
 import orjson
 
-# Whatever is logged while a request is worked on carries its id, in tasks and threads that it starts too.
+# Whatever is logged while a request is worked on carries its id, in tasks and threads that it
+# starts too.
 current_request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 # What a record may carry beside its message; `extra` of other libraries stays out.
@@ -38,7 +41,9 @@ class TextFormatter(logging.Formatter):
         exceptions = entry.pop("exceptions", ())
         head = " ".join(entry.pop(key) for key in ("time", "level", "logger", "message"))
         line = " ".join((head, *(f"{key}={value}" for key, value in entry.items())))
-        return "\n".join((line, *(f"  {error['type']} at {' > '.join(error['at'])}" for error in exceptions)))
+        return "\n".join(
+            (line, *(f"  {error['type']} at {' > '.join(error['at'])}" for error in exceptions))
+        )
 
 
 def set_up_logging(level: str, log_format: str) -> None:
@@ -47,13 +52,19 @@ def set_up_logging(level: str, log_format: str) -> None:
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)  # its remarks on loading are no events here
+    logging.getLogger("sentence_transformers").setLevel(
+        logging.WARNING
+    )  # its remarks on loading are no events here
 
 
 def places_of(error: BaseException) -> list[str]:
-    """`path:line` of our frames that an exception passed and of the innermost one, which comes last."""
+    """`path:line` of our frames that an exception passed; last comes the innermost of all."""
     frames = list(walk_tb(error.__traceback__))
-    ours = [frame for frame in frames[:-1] if frame[0].f_globals.get("__name__", "").startswith(_OUR_PACKAGES)]
+    ours = [
+        frame
+        for frame in frames[:-1]
+        if frame[0].f_globals.get("__name__", "").startswith(_OUR_PACKAGES)
+    ]
     return [f"{_short_path(frame)}:{line}" for frame, line in ours + frames[-1:]]
 
 
@@ -65,7 +76,9 @@ def _entry(record: logging.LogRecord) -> dict[str, Any]:
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": message.encode(errors="backslashreplace").decode(),  # lone surrogates are no JSON
+        "message": message.encode(
+            errors="backslashreplace"
+        ).decode(),  # lone surrogates are no JSON
         "request_id": current_request_id.get(),
         **{field: getattr(record, field, None) for field in _FIELDS},
         "exceptions": _exceptions(record.exc_info[1]) if record.exc_info else None,
@@ -85,6 +98,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _short_path(frame: FrameType) -> str:
-    """A frame's file from its top package on; where the project is installed is nobody's business."""
+    """A frame's file from its top package on, which hides where the project is installed."""
     path, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
     return path[path.rfind(f"/{package}/") + 1 :]

@@ -29,8 +29,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 
     Args:
         settings: of this deployment.
-        on_death: called when a model cannot be loaded, or its loop dies or hangs; by default the process asks itself
-            to end.
+        on_death: called when a model cannot be loaded, or its loop dies or hangs; by default the
+            process asks itself to end.
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
@@ -61,7 +61,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     app.include_router(score.router)
     app.include_router(ops.router)
     add_error_handlers(app, telemetry)
-    app.add_middleware(RequestMiddleware, telemetry=telemetry, max_body_bytes=settings.limits.max_body_bytes)
+    app.add_middleware(
+        RequestMiddleware, telemetry=telemetry, max_body_bytes=settings.limits.max_body_bytes
+    )
     telemetry.read_gauges(
         ready=lambda: pipeline.supervisor.state == "ready",
         admitted=lambda: pipeline.admission.num_admitted,
@@ -84,9 +86,15 @@ async def _start(pipeline: Pipeline, settings: Settings, telemetry: Telemetry) -
         )
         pipeline.use(workers, settings)
         await pipeline.supervisor.start(workers.by_name())
-        logger.info("ready: %s, %s", workers.generation.engine.model_id, ", ".join(sorted(workers.by_name())))
+        logger.info(
+            "ready: %s, %s",
+            workers.generation.engine.model_id,
+            ", ".join(sorted(workers.by_name())),
+        )
     except Exception as error:
-        logger.critical("start-up failed: %s", error)  # there is no prompt yet that the text could quote
+        logger.critical(
+            "start-up failed: %s", error
+        )  # there is no prompt yet that the text could quote
         pipeline.supervisor.die("start-up", error)
 
 

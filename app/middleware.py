@@ -23,9 +23,12 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
 class RequestMiddleware:
-    """Reads the body itself, so that its limit holds for chunked bodies too, and replays it to the application.
+    """Reads the body itself and replays it to the application.
 
-    A client's `X-Request-ID` of up to 128 printable characters is kept, else one is made; every response carries it.
+    That way its limit holds for chunked bodies too.
+
+    A client's `X-Request-ID` of up to 128 printable characters is kept, else one is made; every
+    response carries it.
     """
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry, max_body_bytes: int) -> None:
@@ -47,7 +50,10 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", request_id.encode()),
+                ]
             await send(message)
 
         try:
@@ -63,11 +69,14 @@ class RequestMiddleware:
         except asyncio.CancelledError:
             # The server gives up draining; without a response here it would send an untyped 500.
             if status == _NO_RESPONSE:
-                farewell = error_response(503, self._error(scope, NotReady.code, "the service has stopped"))
+                farewell = error_response(
+                    503, self._error(scope, NotReady.code, "the service has stopped")
+                )
                 await farewell(scope, receive, send_with_id)
             raise
         except Exception as error:
-            # Starlette's own handler would raise on to the server, whose log would quote the exception's text.
+            # Starlette's own handler would raise on to the server, whose log would quote the
+            # exception's text.
             message = "an internal error; the logs know it by its request_id"
             response = defect_response(error, self._error(scope, CocoaError.code, message))
             if status == _NO_RESPONSE:
@@ -84,7 +93,9 @@ class RequestMiddleware:
         """The body of an error, counted, its code kept for the log."""
         self._telemetry.errors.labels(code).inc()
         scope["state"]["error_code"] = code
-        return ErrorBody(code=code, message=message, field=None, request_id=scope["state"]["request_id"])
+        return ErrorBody(
+            code=code, message=message, field=None, request_id=scope["state"]["request_id"]
+        )
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body, or None where it is too large; a declared length is refused unread.
@@ -110,7 +121,9 @@ class RequestMiddleware:
 
 
 def _log(route: str, status: int, seconds: float, code: str | None) -> None:
-    level = logging.DEBUG if route in _PROBES else logging.WARNING if status >= 500 else logging.INFO
+    level = (
+        logging.DEBUG if route in _PROBES else logging.WARNING if status >= 500 else logging.INFO
+    )
     fields = {"route": route, "status": status, "seconds": round(seconds, 4), "code": code}
     logger.log(level, "request", extra=fields)
 
@@ -121,7 +134,10 @@ def _request_id(scope: Scope) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once and then what the server says, so that a disconnect is still seen."""
+    """A `receive` that gives the body once and then what the server says.
+
+    That way a disconnect is still seen.
+    """
     given = False
 
     async def replayed() -> Message:

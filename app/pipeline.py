@@ -22,7 +22,13 @@ from app.telemetry import Telemetry
 from models.engines.texts import without_reasoning
 from models.errors import DeadlineExceeded, InvalidRequest, NotReady
 from models.estimators import score
-from models.records import PROBE_STATISTICS, SAMPLE_STATISTICS, Generation, GenerationRequest, Sequence
+from models.records import (
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    Generation,
+    GenerationRequest,
+    Sequence,
+)
 from models.similarity import LEXICAL
 from workers.admission import Admission
 from workers.build import Workers
@@ -36,14 +42,18 @@ _SLOW = frozenset({"lexical_similarity"})
 
 
 class Pipeline:
-    """Carries requests through the workers under one admission limit and each under its own deadline.
+    """Carries requests through the workers under one admission limit, each with its own deadline.
 
     Attributes:
         workers: None until they are loaded.
     """
 
     def __init__(
-        self, supervisor: Supervisor, admission: Admission, telemetry: Telemetry, cache: Cache | None = None
+        self,
+        supervisor: Supervisor,
+        admission: Admission,
+        telemetry: Telemetry,
+        cache: Cache | None = None,
     ) -> None:
         self.supervisor = supervisor
         self.admission = admission
@@ -68,15 +78,19 @@ class Pipeline:
             raise NotReady(f"the service is {self.supervisor.state}")
         return self.workers
 
-    def available_statistics(self, request: GenerateRequest | ScoreRequest | None = None) -> frozenset[str]:
-        """What this deployment can supply to estimators, and what a request leaves of that or brings along."""
+    def available_statistics(
+        self, request: GenerateRequest | ScoreRequest | None = None
+    ) -> frozenset[str]:
+        """What this deployment can supply to estimators, as the request limits or extends it."""
         workers = self.ready_workers()
         sources = workers.generation.statistics
         if isinstance(request, ScoreRequest):
             sources = _sources(request, sources)
         return derivable(sources, has_nli=workers.nli is not None)
 
-    async def run(self, request: GenerateRequest | ScoreRequest, request_id: str) -> GenerateResponse:
+    async def run(
+        self, request: GenerateRequest | ScoreRequest, request_id: str
+    ) -> GenerateResponse:
         """Answer, or score a given answer.
 
         Raises:
@@ -92,7 +106,9 @@ class Pipeline:
                 scored_at = time.monotonic()
                 scores, reasons = await _score(plan.estimators, computed)
         except TimeoutError:
-            raise DeadlineExceeded(f"no result within timeout_s = {request.timeout_s:g} s") from None
+            raise DeadlineExceeded(
+                f"no result within timeout_s = {request.timeout_s:g} s"
+            ) from None
         scored = Scored(
             plan=plan,
             computed=computed,
@@ -109,7 +125,9 @@ class Pipeline:
     async def _obtain(
         self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers
     ) -> tuple[Computed, Source]:
-        """What the cache holds for a request, or what it, or an identical one under way, computes; and which it was.
+        """What the cache holds for a request, or what is computed for it, and which of the two.
+
+        It is computed by this request or by an identical one under way.
 
         Only what is complete is ever put into the cache.
         """
@@ -134,18 +152,24 @@ class Pipeline:
             self._telemetry.observe_joined()
         return await self._flights.run(flight, compute), source
 
-    async def _compute(self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers) -> Computed:
+    async def _compute(
+        self, plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers
+    ) -> Computed:
         with self.admission.admit():
             asked, generation = await _generate(plan, request, workers)
             generated_at = time.monotonic()
             evidence = await gather_evidence(plan, generation, asked, workers)
-            return Computed(asked is not None, generation, evidence, time.monotonic() - generated_at)
+            return Computed(
+                asked is not None, generation, evidence, time.monotonic() - generated_at
+            )
 
     def _remembering(self, workers: Workers, cache: Cache) -> Workers:
         """The workers, with a memory for pairs in front of each model that has weights."""
 
         def remembering(worker: SimilarityWorker, name: str) -> SimilarityWorker:
-            return RememberingWorker(worker, cache, self._identities[name], self._telemetry.observe_pairs)
+            return RememberingWorker(
+                worker, cache, self._identities[name], self._telemetry.observe_pairs
+            )
 
         return replace(
             workers,
@@ -166,7 +190,9 @@ class Pipeline:
             telemetry.observe_probe(response.probe.out_of_domain)
 
 
-async def _score(names: Iterable[str], computed: Computed) -> tuple[dict[str, float | None], dict[str, str]]:
+async def _score(
+    names: Iterable[str], computed: Computed
+) -> tuple[dict[str, float | None], dict[str, str]]:
     evidence = computed.evidence
     if _SLOW.isdisjoint(names):
         return score(names, evidence.statistics, evidence.absent)
@@ -176,20 +202,31 @@ async def _score(names: Iterable[str], computed: Computed) -> tuple[dict[str, fl
 async def _generate(
     plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers
 ) -> tuple[GenerationRequest | None, Generation]:
-    """What the engine was asked, None where it was not, and the generation with what the client brought in place."""
+    """What the engine was asked, None where it was not, and the generation.
+
+    What the client brought is in its place in the generation.
+    """
     if not isinstance(request, ScoreRequest):
         asked = generation_request(request, plan.engine_statistics)
         return asked, await workers.generation.generate(asked)
     compared_text = without_reasoning(request.answer).strip()
     if request.prompt is None and request.messages is None:
         answer = Sequence(request.answer, compared_text, (), "given")
-        return None, Generation(answer, _given_samples(request), prompt_tokens=0, seed=0, model_id="")
-    statistics = plan.engine_statistics - (SAMPLE_STATISTICS if request.samples is not None else frozenset())
-    answer_ids = await workers.generation.engine.encode_answer(request.answer, append_eos=request.append_eos)
+        return None, Generation(
+            answer, _given_samples(request), prompt_tokens=0, seed=0, model_id=""
+        )
+    statistics = plan.engine_statistics - (
+        SAMPLE_STATISTICS if request.samples is not None else frozenset()
+    )
+    answer_ids = await workers.generation.engine.encode_answer(
+        request.answer, append_eos=request.append_eos
+    )
     asked = generation_request(request, statistics, answer_ids)
     generation = await workers.generation.generate(asked)
     answer = replace(generation.answer, text=request.answer, compared_text=compared_text)
-    return asked, replace(generation, answer=answer, samples=_given_samples(request) or generation.samples)
+    return asked, replace(
+        generation, answer=answer, samples=_given_samples(request) or generation.samples
+    )
 
 
 def _given_samples(request: ScoreRequest) -> tuple[Sequence, ...]:
@@ -199,7 +236,9 @@ def _given_samples(request: ScoreRequest) -> tuple[Sequence, ...]:
             compared_text=without_reasoning(sample.text).strip(),
             token_ids=(),
             finish_reason="given",
-            token_logprobs=None if sample.token_logprobs is None else np.array(sample.token_logprobs),
+            token_logprobs=None
+            if sample.token_logprobs is None
+            else np.array(sample.token_logprobs),
         )
         for sample in request.samples or ()
     )
@@ -207,12 +246,21 @@ def _given_samples(request: ScoreRequest) -> tuple[Sequence, ...]:
 
 def _check_similarity(request: GenerateRequest | ScoreRequest, workers: Workers) -> None:
     if request.similarity is not None and request.similarity not in workers.similarity:
-        raise InvalidRequest(f"must be one of {', '.join(sorted(workers.similarity))}", field="similarity")
+        raise InvalidRequest(
+            f"must be one of {', '.join(sorted(workers.similarity))}", field="similarity"
+        )
 
 
 def _sources(request: ScoreRequest, supplied: frozenset[str]) -> frozenset[str]:
-    """Without a prompt no model is asked; samples that a client brings have texts, and maybe log-probs."""
-    sources = supplied - PROBE_STATISTICS if request.prompt is not None or request.messages is not None else frozenset()
+    """What can be read: without a prompt no model is asked.
+
+    Samples that a client brings have texts, and maybe log-probs.
+    """
+    sources = (
+        supplied - PROBE_STATISTICS
+        if request.prompt is not None or request.messages is not None
+        else frozenset()
+    )
     if request.samples is None:
         return sources
     brought = {"sample_texts"}

@@ -56,7 +56,9 @@ def respond(
     similarity = evidence.statistics.get("similarity")
     return GenerateResponse(
         id=request_id,
-        model=ModelInfo(id=generation.model_id, revision=generation.revision) if computed.asked_model else None,
+        model=ModelInfo(id=generation.model_id, revision=generation.revision)
+        if computed.asked_model
+        else None,
         mode=request.mode if isinstance(request, GenerateRequest) else "full",
         answer=plan.strategy,
         answer_sample=evidence.answer_sample,
@@ -77,7 +79,9 @@ def respond(
         consistency_std_error=consistency_std_error(similarity) if similarity is not None else None,
         similarity=function,
         similarity_model=_info(workers.similarity[name].model) if function is not None else None,
-        nli_model=_info(workers.nli.model) if workers.nli is not None and plan.statistics & NLI_STATISTICS else None,
+        nli_model=_info(workers.nli.model)
+        if workers.nli is not None and plan.statistics & NLI_STATISTICS
+        else None,
         probe=_probe(scored, workers),
         seed=generation.seed if generation.samples and not from_client else None,
         samples=_samples(generation, evidence) if request.return_samples else None,
@@ -99,7 +103,10 @@ def respond(
 
 
 def _probe(scored: Scored, workers: Workers) -> ProbeInfo | None:
-    """The probe behind `uncertainty`, or where another estimator is reported, the first that was read."""
+    """The probe behind `uncertainty`.
+
+    Where another estimator is reported, it is the first probe that was read.
+    """
     readings = scored.computed.generation.probe_readings
     if not readings:
         return None

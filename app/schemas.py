@@ -11,7 +11,15 @@ from models.estimators import ESTIMATORS
 from models.records import FinishReason
 from models.selection import Strategy
 
-LIGHT_ESTIMATORS = ["cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light", "sp", "ppl", "mte", "consistency_light"]
+LIGHT_ESTIMATORS = [
+    "cocoa_sp_light",
+    "cocoa_ppl_light",
+    "cocoa_mte_light",
+    "sp",
+    "ppl",
+    "mte",
+    "consistency_light",
+]
 DEFAULT_ESTIMATORS = ["cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte", "consistency"]
 
 Value = TypeVar("Value")
@@ -19,7 +27,9 @@ Value = TypeVar("Value")
 
 def _known_estimator(name: str) -> str:
     if name not in ESTIMATORS:
-        raise PydanticCustomError("unknown_estimator", "unknown estimator; GET /estimators lists all")
+        raise PydanticCustomError(
+            "unknown_estimator", "unknown estimator; GET /estimators lists all"
+        )
     return name
 
 
@@ -28,24 +38,37 @@ def _encodable(value: Value) -> Value:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise PydanticCustomError("lone_surrogate", "Input should be a valid string, without lone surrogates") from None
+        raise PydanticCustomError(
+            "lone_surrogate", "Input should be a valid string, without lone surrogates"
+        ) from None
     return value
 
 
-EstimatorName = Annotated[str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})]
+EstimatorName = Annotated[
+    str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
+]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-# What `_check_input` holds a request to, for whoever reads the document: one input, template variables with messages.
+# What `_check_input` holds a request to, for whoever reads the document: one input, template
+# variables with messages.
 _NULL: JsonDict = {"type": "null"}
 _OF_PROMPT: JsonDict = {
     "required": ["prompt"],
     "properties": {"prompt": {"type": "string"}, "messages": _NULL, "chat_template_kwargs": _NULL},
 }
-_OF_MESSAGES: JsonDict = {"required": ["messages"], "properties": {"messages": {"type": "array"}, "prompt": _NULL}}
+_OF_MESSAGES: JsonDict = {
+    "required": ["messages"],
+    "properties": {"messages": {"type": "array"}, "prompt": _NULL},
+}
 _OF_SAMPLES: JsonDict = {
     "required": ["samples"],
-    "properties": {"samples": {"type": "array"}, "prompt": _NULL, "messages": _NULL, "chat_template_kwargs": _NULL},
+    "properties": {
+        "samples": {"type": "array"},
+        "prompt": _NULL,
+        "messages": _NULL,
+        "chat_template_kwargs": _NULL,
+    },
 }
 
 
@@ -63,9 +86,12 @@ class Message(_Request):
 class _ScoringRequest(_Request):
     """What every request may say about scores and samples."""
 
-    prompt: Annotated[str | None, Field(min_length=1, description="Raw text that the model continues.")] = None
+    prompt: Annotated[
+        str | None, Field(min_length=1, description="Raw text that the model continues.")
+    ] = None
     messages: Annotated[
-        list[Message] | None, Field(min_length=1, max_length=1024, description="Chat, in the model's own template.")
+        list[Message] | None,
+        Field(min_length=1, max_length=1024, description="Chat, in the model's own template."),
     ] = None
     chat_template_kwargs: Annotated[
         dict[str, JsonValue] | None,
@@ -74,17 +100,22 @@ class _ScoringRequest(_Request):
     ] = None
     estimators: Annotated[
         list[EstimatorName] | None,
-        Field(min_length=1, max_length=64, description=f"Default: {', '.join(DEFAULT_ESTIMATORS)}."),
+        Field(
+            min_length=1, max_length=64, description=f"Default: {', '.join(DEFAULT_ESTIMATORS)}."
+        ),
     ] = None
     estimator: Annotated[
         EstimatorName | None,
         Field(
-            description="The one reported as `uncertainty`. Default: cocoa_ppl or cocoa_ppl_light, or the first of "
-            "`estimators`."
+            description="The one reported as `uncertainty`. Default: cocoa_ppl or cocoa_ppl_light, "
+            "or the first of `estimators`."
         ),
     ] = None
     similarity: Annotated[
-        str | None, Field(max_length=32, description="Similarity function, among those that GET /version lists.")
+        str | None,
+        Field(
+            max_length=32, description="Similarity function, among those that GET /version lists."
+        ),
     ] = None
     num_samples: Annotated[int, Field(ge=1, le=64)] = 10
     max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 256
@@ -97,13 +128,19 @@ class _ScoringRequest(_Request):
     return_tokens: bool = False
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
     cache: Annotated[
-        bool, Field(description="Whether statistics of an identical request may serve, and these be remembered.")
+        bool,
+        Field(
+            description="Whether statistics of an identical request may serve, "
+            "and these be remembered."
+        ),
     ] = True
 
     def _check_input(self, *, required: bool) -> None:
         num_given = (self.prompt is not None) + (self.messages is not None)
         if num_given > 1 or (required and num_given == 0):
-            raise PydanticCustomError("one_of", "exactly one of prompt and messages must be given", {"field": "prompt"})
+            raise PydanticCustomError(
+                "one_of", "exactly one of prompt and messages must be given", {"field": "prompt"}
+            )
         if self.chat_template_kwargs is not None and self.messages is None:
             raise PydanticCustomError(
                 "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
@@ -116,7 +153,8 @@ class GenerateRequest(_ScoringRequest):
     mode: Annotated[
         Literal["full", "light"],
         Field(
-            description="`light` draws no samples: a probe on the model's hidden states predicts what they would show."
+            description="`light` draws no samples: a probe on the model's hidden states predicts "
+            "what they would show."
         ),
     ] = "full"
     answer: Annotated[
@@ -127,7 +165,9 @@ class GenerateRequest(_ScoringRequest):
     model_config = ConfigDict(
         json_schema_extra={
             "anyOf": [_OF_PROMPT, _OF_MESSAGES],
-            "examples": [{"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}],
+            "examples": [
+                {"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}
+            ],
         }
     )
 
@@ -141,14 +181,21 @@ class GivenSample(_Request):
     """A sample that the client brings; its log-probs, in nats, where it has them."""
 
     text: Annotated[str, AfterValidator(_encodable)]
-    token_logprobs: Annotated[list[Annotated[float, Field(le=0)]] | None, Field(min_length=1, max_length=8192)] = None
+    token_logprobs: Annotated[
+        list[Annotated[float, Field(le=0)]] | None, Field(min_length=1, max_length=8192)
+    ] = None
 
 
 class ScoreRequest(_ScoringRequest):
-    """An answer that exists already. Without prompt and messages no model is asked, and `samples` must be given."""
+    """An answer that exists already.
+
+    Without prompt and messages no model is asked, and `samples` must be given.
+    """
 
     answer: Annotated[str, AfterValidator(_encodable)]
-    append_eos: Annotated[bool, Field(description="Whether the answer ends there; its end then counts.")] = True
+    append_eos: Annotated[
+        bool, Field(description="Whether the answer ends there; its end then counts.")
+    ] = True
     samples: Annotated[list[GivenSample] | None, Field(min_length=1, max_length=64)] = None
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES]})
@@ -198,12 +245,16 @@ class Usage(BaseModel):
 
 
 class ProbeInfo(BaseModel):
-    """The probe behind the light scores, and how far this answer lies from what it was trained on."""
+    """The probe behind the light scores, and how far this answer lies from its training set."""
 
     id: str
     training_set: str
-    distance_percentile: Annotated[float, Field(description="among held-out answers of the training set, 0 to 100")]
-    out_of_domain: Annotated[bool, Field(description="farther than 99 of 100 of them: do not trust the light scores")]
+    distance_percentile: Annotated[
+        float, Field(description="among held-out answers of the training set, 0 to 100")
+    ]
+    out_of_domain: Annotated[
+        bool, Field(description="farther than 99 of 100 of them: do not trust the light scores")
+    ]
 
 
 class Timing(BaseModel):
@@ -223,10 +274,14 @@ class GenerateResponse(BaseModel):
     model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
     mode: Literal["full", "light"]
     answer: Strategy
-    answer_sample: Annotated[int | None, Field(description="index of the answer among the samples, where it is one")]
+    answer_sample: Annotated[
+        int | None, Field(description="index of the answer among the samples, where it is one")
+    ]
     text: str
     finish_reason: FinishReason
-    retokenized: Annotated[bool, Field(description="whether a given answer's text was tokenised again")]
+    retokenized: Annotated[
+        bool, Field(description="whether a given answer's text was tokenised again")
+    ]
     estimator: str
     uncertainty: float | None
     confidence: Annotated[float | None, Field(description="null until a calibrator is loaded")]
@@ -237,11 +292,17 @@ class GenerateResponse(BaseModel):
     num_samples: int
     num_distinct_samples: int
     consistency_std_error: float | None
-    similarity: Annotated[str | None, Field(description="similarity function; null where none was asked")]
+    similarity: Annotated[
+        str | None, Field(description="similarity function; null where none was asked")
+    ]
     similarity_model: ModelInfo | None
     nli_model: ModelInfo | None
-    probe: Annotated[ProbeInfo | None, Field(description="null where no light estimator was asked for")]
-    seed: Annotated[int | None, Field(description="repeats the samples; null where no model draws any")]
+    probe: Annotated[
+        ProbeInfo | None, Field(description="null where no light estimator was asked for")
+    ]
+    seed: Annotated[
+        int | None, Field(description="repeats the samples; null where no model draws any")
+    ]
     samples: list[Sample] | None
     tokens: list[Token] | None
     usage: Usage
@@ -250,7 +311,7 @@ class GenerateResponse(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """What went wrong: a stable code, the field at fault, and the id under which the logs know the request."""
+    """What went wrong: a stable code, the field at fault, and the id of the request in the logs."""
 
     code: str
     message: str
@@ -278,7 +339,7 @@ class ScoreResults(BaseModel):
 
 
 class EstimatorInfo(BaseModel):
-    """One estimator: formula, statistics that it reads, and whether this deployment can supply them."""
+    """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
 
     name: str
     formula: str
@@ -311,7 +372,9 @@ class Version(BaseModel):
     similarity_models: Annotated[dict[str, ModelInfo], Field(description="by similarity function")]
     default_similarity: str | None
     nli_model: ModelInfo | None
-    probes: Annotated[dict[str, LoadedProbe], Field(description="by the statistic that they predict")]
+    probes: Annotated[
+        dict[str, LoadedProbe], Field(description="by the statistic that they predict")
+    ]
     limits: dict[str, int | None]
 
 

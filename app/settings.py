@@ -30,10 +30,14 @@ class Limits:
 
 
 class Settings(BaseSettings):
-    """Everything a deployment can set; an unknown `COCOA_*` variable is refused by `load_settings`."""
+    """Everything a deployment can set; `load_settings` refuses an unknown `COCOA_*` variable."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
+        env_prefix=_PREFIX,
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
     )
 
     host: str = "127.0.0.1"
@@ -41,7 +45,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "json"
     drain_s: Annotated[float, Field(ge=0)] = 20.0
-    # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error by now.
+    # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
+    # by now.
     stall_s: Annotated[float, Field(ge=0)] = 600.0
     generation: EngineConfig = EngineConfig()
     similarity: SimilarityConfig = SimilarityConfig()
@@ -63,7 +68,10 @@ def load_settings() -> Settings:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Names that begin like settings and are none; a misspelt variable must not be ignored in silence."""
+    """Names that begin like settings and are none.
+
+    A misspelt variable must not be ignored in silence.
+    """
     return sorted(
         name
         for name in environment
@@ -74,6 +82,11 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_setting(name: str) -> bool:
-    """Whether the name is a field, or one below a group; pydantic refuses unknown fields of a group itself."""
+    """Whether the name is a field, or one below a group.
+
+    Pydantic refuses unknown fields of a group itself.
+    """
     field, nested, _ = name.partition("__")
-    return field in Settings.model_fields and (not nested or is_dataclass(Settings.model_fields[field].annotation))
+    return field in Settings.model_fields and (
+        not nested or is_dataclass(Settings.model_fields[field].annotation)
+    )

@@ -1,8 +1,8 @@
 """Cached answers over HTTP: their latency, and how many of them one core serves, with a real Redis.
 
-The service has one core to itself. Redis and the clients, which send the same bytes again and again over kept
-connections, run on the others. Beside the cached answers stand the same requests computed anew (`cache: false`) and
-a route that does nothing.
+The service has one core to itself. Redis and the clients, which send the same bytes again and again
+over kept connections, run on the others. Beside the cached answers stand the same requests computed
+anew (`cache: false`) and a route that does nothing.
 """
 
 import asyncio
@@ -44,7 +44,8 @@ def main(
     if len(cores) < 2:
         raise typer.BadParameter("needs two cores: one for the service, another for its clients")
     bodies = [
-        {"prompt": prompt, "seed": 1, "max_new_tokens": 64} for prompt in testbed_prompts(TESTBED_DIR, num_prompts)
+        {"prompt": prompt, "seed": 1, "max_new_tokens": 64}
+        for prompt in testbed_prompts(TESTBED_DIR, num_prompts)
     ]
     with ExitStack() as stack:
         os.sched_setaffinity(0, cores[1:])
@@ -58,9 +59,17 @@ def main(
     spreads = {"computed, ms": spread(computed), "cached, ms": spread(cached)}
     figures = [
         Figure("cached answer over HTTP, median", spreads["cached, ms"].median, "ms", 3.0),
-        Figure(f"cached answers per second on one core, {_NUM_CLIENTS} clients", rate, "1/s", 1500.0, at_least=True),
+        Figure(
+            f"cached answers per second on one core, {_NUM_CLIENTS} clients",
+            rate,
+            "1/s",
+            1500.0,
+            at_least=True,
+        ),
         Figure("the same of a route that does nothing", empty_rate, "1/s"),
-        Figure("computed / cached", spreads["computed, ms"].median / spreads["cached, ms"].median, "x"),
+        Figure(
+            "computed / cached", spreads["computed, ms"].median / spreads["cached, ms"].median, "x"
+        ),
     ]
     report = {
         "machine": machine(1),
@@ -81,7 +90,17 @@ def running_redis() -> Iterator[str]:
         raise typer.BadParameter("needs redis-server on the path")
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "--port", str(port), "--dir", folder, "--save", "", "--appendonly", "no"]
+        command = [
+            program,
+            "--port",
+            str(port),
+            "--dir",
+            folder,
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             _wait_for(port)
@@ -91,7 +110,9 @@ def running_redis() -> Iterator[str]:
             process.wait()
 
 
-def measure_latency(url: str, bodies: list[dict[str, Any]], rounds: int) -> tuple[list[float], list[float]]:
+def measure_latency(
+    url: str, bodies: list[dict[str, Any]], rounds: int
+) -> tuple[list[float], list[float]]:
     """Milliseconds of each request computed anew, and of each answered from the cache."""
     computed, cached = [], []
     with connect(url) as client:

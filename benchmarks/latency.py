@@ -1,16 +1,22 @@
-"""Latency and throughput of the service beside Hugging Face's greedy `generate`, all in one run on the same cores.
+"""Latency and throughput of the service beside Hugging Face's greedy `generate`.
 
-The service runs in a process of its own and is asked over HTTP, on one kept connection. `generate` runs in this process
-with a thread for every core while the service is idle. What a ratio compares is measured in turn, request by request or
-round by round, so that whatever else the machine does falls on both sides.
+All is measured in one run on the same cores.
 
-- Without cross-request batching: the same service with `max_rows` = 11, the rows of one request at M = 10, so that at
-  most one request's worth of rows shares a step, and `max_batch_pairs` = 20, one request's pairs in both directions. A
-  request's rows still join as soon as rows of the one before leave, which makes this a stronger opponent than strictly
-  one request after another.
+The service runs in a process of its own and is asked over HTTP, on one kept connection. `generate`
+runs in this process with a thread for every core while the service is idle. What a ratio compares
+is measured in turn, request by request or round by round, so that whatever else the machine does
+falls on both sides.
+
+- Without cross-request batching: the same service with `max_rows` = 11, the rows of one request at
+M = 10, so that at
+  most one request's worth of rows shares a step, and `max_batch_pairs` = 20, one request's pairs in
+  both directions. A request's rows still join as soon as rows of the one before leave, which makes
+  this a stronger opponent than strictly one request after another.
 - Light mode is measured where the model has a probe, as the embedded one does.
-- Beside a long request: the embedded model ends its answers after a few tokens, so this one measurement takes a model
-  of the same shape with random weights and no EOS, whose long request decodes 256 tokens in each of its 11 rows.
+- Beside a long request: the embedded model ends its answers after a few tokens, so this one
+measurement takes a model
+  of the same shape with random weights and no EOS, whose long request decodes 256 tokens in each of
+  its 11 rows.
 """
 
 import json
@@ -43,12 +49,21 @@ UNBATCHED = {"GENERATION__MAX_ROWS": M + 1, "SIMILARITY__MAX_BATCH_PAIRS": 2 * M
 # Long enough for the other process's OpenMP threads to stop spinning.
 _PAUSE_S = 0.02
 _RESULTS = Path(__file__).parent / "results" / "latency.json"
-_PROMPTS = ("What is the capital of France?", "3 + 4 =", "How do you say twelve in Spanish?", "Hello")
+_PROMPTS = (
+    "What is the capital of France?",
+    "3 + 4 =",
+    "How do you say twelve in Spanish?",
+    "Hello",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is measured: prompts for latency, requests a client and rounds for rates, rounds of a long request."""
+    """How much is measured.
+
+    That is prompts for latency, requests a client and rounds for rates, and rounds of a long
+    request.
+    """
 
     num_prompts: int
     num_requests: int
@@ -73,10 +88,16 @@ class Samples:
 
 def main(
     model: Annotated[str, typer.Option(help="Language model: id, path, or embedded.")] = "embedded",
-    similarity_model: Annotated[str, typer.Option(help="Cross-encoder: id, path, or embedded.")] = "embedded",
-    cores: Annotated[int, typer.Option(min=1, help="Cores for everything, service and clients together.")] = 2,
+    similarity_model: Annotated[
+        str, typer.Option(help="Cross-encoder: id, path, or embedded.")
+    ] = "embedded",
+    cores: Annotated[
+        int, typer.Option(min=1, help="Cores for everything, service and clients together.")
+    ] = 2,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 64,
-    testbed: Annotated[Path, typer.Option(help="Folder of JSONL files with a `prompt` in each line.")] = TESTBED_DIR,
+    testbed: Annotated[
+        Path, typer.Option(help="Folder of JSONL files with a `prompt` in each line.")
+    ] = TESTBED_DIR,
     quick: Annotated[bool, typer.Option("--quick", help="A minute instead of several.")] = False,
     json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
@@ -89,8 +110,12 @@ def main(
     with ExitStack() as stack:
         url = stack.enter_context(running_service(model, similarity_model))
         unbatched = stack.enter_context(running_service(model, similarity_model, **UNBATCHED))
-        measure_latency(url, greedy_generate(path, max_new_tokens), prompts, max_new_tokens, samples)
-        measure_rates(url, unbatched, [_body(prompt, max_new_tokens) for prompt in prompts], plan, samples)
+        measure_latency(
+            url, greedy_generate(path, max_new_tokens), prompts, max_new_tokens, samples
+        )
+        measure_rates(
+            url, unbatched, [_body(prompt, max_new_tokens) for prompt in prompts], plan, samples
+        )
     with tempfile.TemporaryDirectory() as folder:
         save_endless_model(path, folder)
         with running_service(folder, similarity_model) as url:
@@ -106,20 +131,32 @@ def main(
         "measurements": {name: asdict(value) for name, value in spreads.items()},
     }
     publish(
-        [_spread_table(spreads), figures_table(f"{cores} cores of {machine(cores)['cpu']}", figures)], report, json_path
+        [
+            _spread_table(spreads),
+            figures_table(f"{cores} cores of {machine(cores)['cpu']}", figures),
+        ],
+        report,
+        json_path,
     )
 
 
 def testbed_prompts(testbed: Path, count: int) -> list[str]:
     """Prompts drawn from all of a testbed, or a few fixed ones, repeated, where there is none."""
-    lines = [line for file in sorted(testbed.glob("*.jsonl")) for line in file.read_text("utf-8").splitlines()]
+    lines = [
+        line
+        for file in sorted(testbed.glob("*.jsonl"))
+        for line in file.read_text("utf-8").splitlines()
+    ]
     prompts = [json.loads(line)["prompt"] for line in lines] or list(_PROMPTS)
     prompts *= -(-count // len(prompts))
     return Random(0).sample(prompts, count)
 
 
 def greedy_generate(path: str, max_new_tokens: int) -> Callable[[str], float]:
-    """Milliseconds of Hugging Face's greedy `generate` in fp32 for a prompt; tokenising and decoding do not count."""
+    """Milliseconds of Hugging Face's greedy `generate` in fp32 for a prompt.
+
+    Tokenising and decoding do not count.
+    """
     tokenizer = AutoTokenizer.from_pretrained(path)
     model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
@@ -127,7 +164,10 @@ def greedy_generate(path: str, max_new_tokens: int) -> Callable[[str], float]:
         inputs = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
         started_at = time.perf_counter()
         model.generate(
-            **inputs, do_sample=False, max_new_tokens=max_new_tokens, pad_token_id=tokenizer.pad_token_id or 0
+            **inputs,
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            pad_token_id=tokenizer.pad_token_id or 0,
         )
         return (time.perf_counter() - started_at) * 1000
 
@@ -135,9 +175,16 @@ def greedy_generate(path: str, max_new_tokens: int) -> Callable[[str], float]:
 
 
 def measure_latency(
-    url: str, generate: Callable[[str], float], prompts: Sequence[str], max_new_tokens: int, samples: Samples
+    url: str,
+    generate: Callable[[str], float],
+    prompts: Sequence[str],
+    max_new_tokens: int,
+    samples: Samples,
 ) -> None:
-    """For each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 and, with a probe, light mode over HTTP."""
+    """Each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 over HTTP.
+
+    With a probe, light mode over HTTP follows.
+    """
     with connect(url) as client:
         has_probe = "predicted_dissimilarity" in client.get("/version").json()["probes"]
         for prompt in prompts[:5]:  # warm up
@@ -155,16 +202,27 @@ def measure_latency(
             time.sleep(_PAUSE_S)
             samples.add("greedy generate", generate(prompt))
             time.sleep(_PAUSE_S)
-            samples.add("request, M = 20", post(client, _body(prompt, max_new_tokens, 2 * M)).elapsed_ms)
+            samples.add(
+                "request, M = 20", post(client, _body(prompt, max_new_tokens, 2 * M)).elapsed_ms
+            )
             if has_probe:
                 time.sleep(_PAUSE_S)
                 light = post(client, _body(prompt, max_new_tokens, mode="light"))
                 samples.add("light request", light.elapsed_ms)
 
 
-def measure_rates(url: str, unbatched: str, bodies: Sequence[dict[str, Any]], plan: Plan, samples: Samples) -> None:
-    """Requests per second of one client, of 16, and of 16 at the service without cross-request batching, in rounds."""
-    cases = {"1 client": (url, 1), "16 clients": (url, NUM_CLIENTS), "16 clients, unbatched": (unbatched, NUM_CLIENTS)}
+def measure_rates(
+    url: str, unbatched: str, bodies: Sequence[dict[str, Any]], plan: Plan, samples: Samples
+) -> None:
+    """Requests per second of one client and of 16, in rounds.
+
+    The 16 are also measured at the service without cross-request batching.
+    """
+    cases = {
+        "1 client": (url, 1),
+        "16 clients": (url, NUM_CLIENTS),
+        "16 clients, unbatched": (unbatched, NUM_CLIENTS),
+    }
     endless = _forever(bodies)
     for number in range(plan.num_rounds + 1):
         for name, (target, num_clients) in cases.items():
@@ -174,7 +232,9 @@ def measure_rates(url: str, unbatched: str, bodies: Sequence[dict[str, Any]], pl
                 samples.rates.setdefault(name, []).append(rate)
 
 
-def measure_beside_long(url: str, prompts: Sequence[str], num_rounds: int, samples: Samples) -> None:
+def measure_beside_long(
+    url: str, prompts: Sequence[str], num_rounds: int, samples: Samples
+) -> None:
     """Short requests one after another: alone, then for as long as a long request runs."""
     short = _forever([_body(prompt, SHORT_TOKENS) for prompt in prompts])
     with connect(url) as client, connect(url) as other, ThreadPoolExecutor(1) as thread:
@@ -197,7 +257,10 @@ def measure_beside_long(url: str, prompts: Sequence[str], num_rounds: int, sampl
 
 
 def save_endless_model(path: str, folder: str) -> None:
-    """Write a model of the shape of that at `path`, with random weights and nothing that ends a sequence."""
+    """Write a model of the shape of that at `path`, with random weights.
+
+    Nothing ends its sequences.
+    """
     config = AutoConfig.from_pretrained(path)
     config.eos_token_id = None
     torch.manual_seed(0)
@@ -215,13 +278,31 @@ def _figures(samples: Samples, spreads: dict[str, Spread]) -> list[Figure]:
 
     light = []
     if "light request" in spreads:
-        light.append(Figure("light, over HTTP / greedy generate", ratio("light request", "greedy generate"), "x", 0.95))
+        light.append(
+            Figure(
+                "light, over HTTP / greedy generate",
+                ratio("light request", "greedy generate"),
+                "x",
+                0.95,
+            )
+        )
     return [
         *light,
-        Figure("request, M = 10, over HTTP / greedy generate", ratio("request, M = 10", "greedy generate"), "x", 3.0),
+        Figure(
+            "request, M = 10, over HTTP / greedy generate",
+            ratio("request, M = 10", "greedy generate"),
+            "x",
+            3.0,
+        ),
         Figure("M = 20 / M = 10", ratio("request, M = 20", "request, M = 10"), "x", 1.35),
         Figure("outside the pipeline", spreads["outside the pipeline"].median, "ms", 3.0),
-        Figure("requests per second, 16 clients / 1", ratio("16 clients", "1 client"), "x", 1.7, at_least=True),
+        Figure(
+            "requests per second, 16 clients / 1",
+            ratio("16 clients", "1 client"),
+            "x",
+            1.7,
+            at_least=True,
+        ),
         Figure(
             "requests per second, 16 clients, batched / unbatched",
             ratio("16 clients", "16 clients, unbatched"),
@@ -248,8 +329,15 @@ def _spread_table(spreads: dict[str, Spread]) -> Table:
     return table
 
 
-def _body(prompt: str, max_new_tokens: int, num_samples: int = M, mode: str = "full") -> dict[str, Any]:
-    body = {"prompt": prompt, "num_samples": num_samples, "max_new_tokens": max_new_tokens, "seed": len(prompt)}
+def _body(
+    prompt: str, max_new_tokens: int, num_samples: int = M, mode: str = "full"
+) -> dict[str, Any]:
+    body = {
+        "prompt": prompt,
+        "num_samples": num_samples,
+        "max_new_tokens": max_new_tokens,
+        "seed": len(prompt),
+    }
     return body | {"mode": mode, "cache": False}
 
 

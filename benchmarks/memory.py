@@ -1,11 +1,15 @@
-"""Peak memory of a generation: it does not grow with vocabulary times steps, as it would if logits were kept.
+"""Peak memory of a generation, which does not grow with vocabulary times steps.
 
-For each vocabulary and number of steps a fresh process makes a small Llama with random weights and no EOS, generates
-once briefly, and then measures how far memory rises above that while it generates a greedy answer and 10 samples with
-every statistic. Beside it stands Hugging Face's `generate(output_logits=True)` with as many rows, which does keep them.
+It would if logits were kept.
 
-On a GPU the peak is `torch.cuda.max_memory_allocated`; on a CPU it is the kernel's own peak of the resident set, reset
-just before: `ru_maxrss` cannot be reset, and starts from that of the parent process.
+For each vocabulary and number of steps a fresh process makes a small Llama with random weights and
+no EOS, generates once briefly, and then measures how far memory rises above that while it generates
+a greedy answer and 10 samples with every statistic. Beside it stands Hugging Face's
+`generate(output_logits=True)` with as many rows, which does keep them.
+
+On a GPU the peak is `torch.cuda.max_memory_allocated`; on a CPU it is the kernel's own peak of the
+resident set, reset just before: `ru_maxrss` cannot be reset, and starts from that of the parent
+process.
 """
 
 import asyncio
@@ -55,14 +59,18 @@ class Growth:
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out the largest vocabulary.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out the largest vocabulary.")
+    ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
     json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
     """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
     growths = [
         Growth(
-            vocabulary, steps, *(measured_apart(make, vocabulary, steps, threads) for make in (engine, keeps_logits))
+            vocabulary,
+            steps,
+            *(measured_apart(make, vocabulary, steps, threads) for make in (engine, keeps_logits)),
         )
         for vocabulary in (VOCABULARIES[:-1] if quick else VOCABULARIES)
         for steps in STEPS
@@ -85,7 +93,10 @@ def measured_apart(make: Make, vocabulary: int, steps: int, threads: int) -> int
 
 
 def growth(make: Make, vocabulary: int, steps: int, threads: int) -> int:
-    """Bytes by which memory rises while `steps` tokens are generated in every row, above a warmed-up process."""
+    """Bytes by which memory rises while `steps` tokens are generated in every row.
+
+    They count from the level of a warmed-up process.
+    """
     torch.set_num_threads(threads)
     with make(vocabulary) as generate:
         generate(4)  # warm up
@@ -103,7 +114,9 @@ def growth(make: Make, vocabulary: int, steps: int, threads: int) -> int:
 @contextmanager
 def engine(vocabulary: int) -> Iterator[Generate]:
     """The service's engine, asked for every statistic."""
-    served = TransformersEngine(_model(vocabulary), _tokenizer(vocabulary), EngineConfig(), model_id="random")
+    served = TransformersEngine(
+        _model(vocabulary), _tokenizer(vocabulary), EngineConfig(), model_id="random"
+    )
     with asyncio.Runner() as runner:
         loop = runner.get_loop().create_task(served.run())
 
@@ -111,7 +124,9 @@ def engine(vocabulary: int) -> Iterator[Generate]:
             sampling = SamplingParams(num_samples=ROWS - 1, max_new_tokens=steps, seed=0)
             request = GenerationRequest(PROMPT, sampling=sampling, statistics=served.statistics)
             generation = runner.run(served.generate(request))
-            if {len(row.token_ids) for row in (generation.answer, *generation.samples)} != {steps} or loop.done():
+            if {len(row.token_ids) for row in (generation.answer, *generation.samples)} != {
+                steps
+            } or loop.done():
                 raise RuntimeError("a row ended early")
 
         yield generate
@@ -122,7 +137,9 @@ def engine(vocabulary: int) -> Iterator[Generate]:
 def keeps_logits(vocabulary: int) -> Iterator[Generate]:
     """Hugging Face's `generate` with as many rows, which returns the logits of every step."""
     model = _model(vocabulary)
-    inputs = _tokenizer(vocabulary)(PROMPT, return_tensors="pt", return_token_type_ids=False).to(model.device)
+    inputs = _tokenizer(vocabulary)(PROMPT, return_tensors="pt", return_token_type_ids=False).to(
+        model.device
+    )
 
     def generate(steps: int) -> None:
         output: Any = model.generate(
@@ -164,7 +181,9 @@ def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def _status_bytes(name: str) -> int:
-    line = next(line for line in _STATUS.read_text("utf-8").splitlines() if line.startswith(f"{name}:"))
+    line = next(
+        line for line in _STATUS.read_text("utf-8").splitlines() if line.startswith(f"{name}:")
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -174,7 +193,10 @@ def _logits_bytes(growth: Growth) -> int:
 
 
 def _figures(growths: list[Growth]) -> list[Figure]:
-    """For each vocabulary beside the smallest: how much more it grows from few to many steps than the smallest does."""
+    """How much more each vocabulary grows from few to many steps than the smallest one does.
+
+    The smallest one itself is left out.
+    """
     by_size = {(growth.vocabulary, growth.steps): growth for growth in growths}
     smallest, *others = dict.fromkeys(growth.vocabulary for growth in growths)
 
@@ -189,15 +211,33 @@ def _figures(growths: list[Growth]) -> list[Figure]:
         logits = mixed(vocabulary, _logits_bytes)
         where = f"vocabulary {smallest} to {vocabulary}, {STEPS[0]} to {STEPS[1]} steps"
         figures += [
-            Figure(f"service, {where}", mixed(vocabulary, lambda growth: growth.service) / logits, "", MAX_SHARE),
-            Figure(f"output_logits, {where}", mixed(vocabulary, lambda growth: growth.keeping_logits) / logits, ""),
+            Figure(
+                f"service, {where}",
+                mixed(vocabulary, lambda growth: growth.service) / logits,
+                "",
+                MAX_SHARE,
+            ),
+            Figure(
+                f"output_logits, {where}",
+                mixed(vocabulary, lambda growth: growth.keeping_logits) / logits,
+                "",
+            ),
         ]
     return figures
 
 
 def _growth_table(growths: list[Growth]) -> Table:
-    table = Table(title=f"Memory of one generation of {ROWS} rows, MiB above the loaded model", title_justify="left")
-    for column in ("vocabulary", "steps", "service", "generate(output_logits)", "logits of all steps"):
+    table = Table(
+        title=f"Memory of one generation of {ROWS} rows, MiB above the loaded model",
+        title_justify="left",
+    )
+    for column in (
+        "vocabulary",
+        "steps",
+        "service",
+        "generate(output_logits)",
+        "logits of all steps",
+    ):
         table.add_column(column, justify="right")
     for row in growths:
         sizes = (row.service, row.keeping_logits, _logits_bytes(row))

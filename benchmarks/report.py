@@ -15,7 +15,10 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number. `limit` is what is wanted of it, None where nothing is; `at_least` says from which side."""
+    """One measured number.
+
+    `limit` is what is wanted of it, None where nothing is; `at_least` says from which side.
+    """
 
     name: str
     value: float
@@ -65,7 +68,11 @@ def figures_table(title: str, figures: Sequence[Figure]) -> Table:
     table.add_column("wanted", justify="right")
     table.add_column("met")
     for figure in figures:
-        wanted = "" if figure.limit is None else f"{'≥' if figure.at_least else '≤'} {figure.limit:g} {figure.unit}"
+        wanted = (
+            ""
+            if figure.limit is None
+            else f"{'≥' if figure.at_least else '≤'} {figure.limit:g} {figure.unit}"
+        )
         met = {None: "", True: "yes", False: "[bold red]no"}[figure.met]
         table.add_row(figure.name, f"{figure.value:.3g} {figure.unit}", wanted, met)
     return table
@@ -91,4 +98,7 @@ def _cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

@@ -37,8 +37,15 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
         settings: further settings by the rest of their names, e.g. `GENERATION__MAX_ROWS=11`.
     """
     port = free_port()
-    settings = {"GENERATION__MODEL": model, "SIMILARITY__MODEL": similarity_model, "LOG_LEVEL": "warning", **settings}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COCOA_")}
+    settings = {
+        "GENERATION__MODEL": model,
+        "SIMILARITY__MODEL": similarity_model,
+        "LOG_LEVEL": "warning",
+        **settings,
+    }
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("COCOA_")
+    }
     environment |= {f"COCOA_{name}": str(value) for name, value in settings.items()}
     command = [str(Path(sysconfig.get_path("scripts")) / "cocoa"), "serve", "--port", str(port)]
     process = subprocess.Popen(command, env=environment)
@@ -56,7 +63,10 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
 
 
 def post(client: httpx.Client, body: dict[str, Any]) -> Reply:
-    """Send one request over the client's kept connection; making the request and reading the JSON do not count."""
+    """Send one request over the client's kept connection.
+
+    Making the request and reading the JSON do not count.
+    """
     request = client.build_request("POST", PATH, json=body)
     started_at = time.perf_counter()
     response = client.send(request)
@@ -70,11 +80,16 @@ def connect(url: str) -> httpx.Client:
 
 
 def requests_per_second(url: str, bodies: Sequence[dict[str, Any]], num_clients: int) -> float:
-    """Rate at which `num_clients`, each with one request at a time on a kept connection, get through `bodies`."""
+    """Rate at which `num_clients` get through `bodies`.
+
+    Each client has one request at a time on a kept connection.
+    """
     return asyncio.run(_requests_per_second(url, bodies, num_clients))
 
 
-async def _requests_per_second(url: str, bodies: Sequence[dict[str, Any]], num_clients: int) -> float:
+async def _requests_per_second(
+    url: str, bodies: Sequence[dict[str, Any]], num_clients: int
+) -> float:
     todo = iter(bodies)
     limits = httpx.Limits(max_connections=num_clients, max_keepalive_connections=num_clients)
 

@@ -1,4 +1,7 @@
-"""What every model loaded from disk or hub has in common: where it lies, what it is called, which weights it has."""
+"""What every model loaded from disk or hub has in common.
+
+Where it lies, what it is called, and which weights it has.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -7,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.utils.logging import disable_default_handler, disable_progress_bar, enable_propagation
+from transformers.utils.logging import (
+    disable_default_handler,
+    disable_progress_bar,
+    enable_propagation,
+)
 
 from models.errors import ModelLost
 
@@ -28,7 +35,10 @@ def hide_progress_bars() -> None:
 
 
 def public_name(model: str) -> str:
-    """A hub id as it is; of a local path only the folder's name, since paths are nobody else's business."""
+    """A hub id as it is; of a local path only the folder's name.
+
+    Paths are nobody else's business.
+    """
     return Path(model).name if Path(model).is_dir() else model
 
 

@@ -1,10 +1,15 @@
-"""Every error a request can end in: one class, one stable `code`. HTTP statuses live in `app.errors`."""
+"""Every error a request can end in: one class, one stable `code`.
+
+HTTP statuses live in `app.errors`.
+"""
 
 from typing import ClassVar
 
 
 class CocoaError(Exception):
-    """Root of the errors that are answered to a client; the message never holds a prompt, an answer or a key.
+    """Root of the errors that are answered to a client.
+
+    The message never holds a prompt, an answer or a key.
 
     Attributes:
         code: stable identifier, part of the API.
@@ -14,7 +19,9 @@ class CocoaError(Exception):
 
     code: ClassVar[str] = "internal_error"
 
-    def __init__(self, message: str, *, field: str | None = None, retry_after_s: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, field: str | None = None, retry_after_s: int | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
@@ -88,4 +95,7 @@ class DeadlineExceeded(CocoaError):
 
 
 class ModelLost(Exception):
-    """The device or process behind a model is gone: no later call can succeed, so its loop ends. Never answered."""
+    """The device or process behind a model is gone: no later call can succeed, so its loop ends.
+
+    Never answered.
+    """

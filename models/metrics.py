@@ -1,8 +1,9 @@
 """How good scores are, offline: how well uncertainty ranks quality, and how true confidence is.
 
-Orientation: higher uncertainty = less sure, higher quality = better, confidence in [0, 1]. Rows whose quality is NaN
-(undefined) are dropped, `drop_undefined` counts them; +inf is the least certain, NaN and -inf in a score are errors.
-A block of ties takes its mean quality, so no value depends on the order of the rows. None: undefined for these rows.
+Orientation: higher uncertainty = less sure, higher quality = better, confidence in [0, 1]. Rows
+whose quality is NaN (undefined) are dropped, `drop_undefined` counts them; +inf is the least
+certain, NaN and -inf in a score are errors. A block of ties takes its mean quality, so no value
+depends on the order of the rows. None: undefined for these rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +41,9 @@ def drop_undefined(scores: ArrayLike, quality: ArrayLike) -> tuple[Array, Array,
     """
     u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
     if u.ndim != 1 or u.shape != q.shape:
-        raise ValueError(f"scores {u.shape} and quality {q.shape} are not two vectors of one length")
+        raise ValueError(
+            f"scores {u.shape} and quality {q.shape} are not two vectors of one length"
+        )
     if np.isnan(u).any() or np.isneginf(u).any():
         raise ValueError("a score is NaN or -inf")
     if np.isinf(q).any():
@@ -50,10 +53,13 @@ def drop_undefined(scores: ArrayLike, quality: ArrayLike) -> tuple[Array, Array,
 
 
 def prr(uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5) -> float | None:
-    """Prediction-rejection ratio: (area(u) - mean q) / (area(oracle) - mean q). Malinin & Gales 2021.
+    """Prediction-rejection ratio: (area(u) - mean q) / (area(oracle) - mean q).
 
-    area is the mean, over 0 … m - 1 rejected rows with m = floor(max_rejection n), of the mean quality of those kept;
-    mean q is its exact expectation under random rejection. 1: as good as knowing the quality; 0: as good as random.
+    Malinin & Gales 2021.
+
+    area is the mean, over 0 … m - 1 rejected rows with m = floor(max_rejection n), of the mean
+    quality of those kept; mean q is its exact expectation under random rejection. 1: as good as
+    knowing the quality; 0: as good as random.
 
     >>> prr([0.1, 0.2, 0.3, 0.4], [1, 1, 0, 0])
     1.0
@@ -62,10 +68,15 @@ def prr(uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5) 
     return _only(_prr_rows(_ranks(u)[None], q[None], max_rejection))
 
 
-def prr_mc42(uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5) -> float | None:
-    """`prr` with random rejection simulated as LM-Polygraph does: 1,000 successive shuffles, RandomState(42).
+def prr_mc42(
+    uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5
+) -> float | None:
+    """`prr` with random rejection simulated as LM-Polygraph does.
 
-    Equal to LM-Polygraph's value where the uncertainties have no ties, the qualities no NaN and more than one value.
+    The simulation takes 1,000 successive shuffles of RandomState(42).
+
+    Equal to LM-Polygraph's value where the uncertainties have no ties, the qualities no NaN and
+    more than one value.
     """
     u, q, _ = drop_undefined(uncertainty, quality)
     if not (num_rejected := _num_rejected(len(q), max_rejection)):
@@ -81,10 +92,13 @@ def prr_mc42(uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 
     return float((_area(_by_rank(_ranks(u)[None], q[None]), num_rejected)[0] - areas.mean()) / best)
 
 
-def rejection_curve(uncertainty: ArrayLike, quality: ArrayLike, num_points: int) -> tuple[Array, Array]:
+def rejection_curve(
+    uncertainty: ArrayLike, quality: ArrayLike, num_points: int
+) -> tuple[Array, Array]:
     """Shares of rows rejected (K,), from 0 to below 1, and the mean quality of those kept (K,).
 
-    The oracle's curve is `rejection_curve(-quality, quality, K)`, random's the constant mean quality.
+    The oracle's curve is `rejection_curve(-quality, quality, K)`, random's the constant mean
+    quality.
 
     Raises:
         ValueError: no row has a quality.
@@ -110,11 +124,16 @@ def auroc(uncertainty: ArrayLike, correct: ArrayLike) -> float | None:
     return _only(_auroc_rows(_ranks(u)[None], y[None])) if len(y) else None
 
 
-def reliability(confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10) -> tuple[Array, Array, _Indices]:
-    """Mean confidence (K,), share correct (K,) and number of rows (K,) of bins of equal mass; fewer bins than rows.
+def reliability(
+    confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10
+) -> tuple[Array, Array, _Indices]:
+    """Mean confidence, share correct and number of rows, (K,) each, of bins of equal mass.
+
+    With fewer rows than `num_bins` there is one bin a row.
 
     Raises:
-        ValueError: a confidence outside [0, 1], or `correct` holds something else than 0, 1 and NaN.
+        ValueError: a confidence outside [0, 1], or `correct` holds something else than 0, 1 and
+            NaN.
     """
     c, y = _confident(confidence, correct)
     starts, counts = _bins(len(c), num_bins)
@@ -122,19 +141,34 @@ def reliability(confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10) -
         return np.empty(0), np.empty(0), counts
     order = np.argsort(c, kind="stable")
     flat = _by_rank(_ranks(c)[None], y[None])[0]
-    return np.add.reduceat(c[order], starts) / counts, np.add.reduceat(flat, starts) / counts, counts
+    return (
+        np.add.reduceat(c[order], starts) / counts,
+        np.add.reduceat(flat, starts) / counts,
+        counts,
+    )
 
 
 def ece(confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10) -> float | None:
-    """Expected calibration error: mean over rows of |confidence - share correct| of their bin of equal mass."""
+    """Expected calibration error over bins of equal mass.
+
+    Mean over rows of |confidence - share correct| of the row's bin.
+    """
     confidences, shares, counts = reliability(confidence, correct, num_bins)
     return float(np.abs(confidences - shares) @ counts / counts.sum()) if len(counts) else None
 
 
 def expected_ece(
-    confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10, *, num_draws: int = 1000, seed: int = 0
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    num_bins: int = 10,
+    *,
+    num_draws: int = 1000,
+    seed: int = 0,
 ) -> float | None:
-    """What `ece` would be on average if each confidence were the exact probability of being correct, at these rows."""
+    """What `ece` would be on average, at these rows, under perfect calibration.
+
+    Perfect means that each confidence is the exact probability of being correct.
+    """
     c, _ = _confident(confidence, correct)
     if not len(c):
         return None
@@ -153,11 +187,19 @@ def brier(confidence: ArrayLike, correct: ArrayLike) -> float | None:
 
 
 def bootstrap(
-    metric: Metric, uncertainty: ArrayLike, quality: ArrayLike, *, num_resamples: int = 1000, seed: int = 0
+    metric: Metric,
+    uncertainty: ArrayLike,
+    quality: ArrayLike,
+    *,
+    num_resamples: int = 1000,
+    seed: int = 0,
 ) -> Interval | None:
-    """`metric` with its 95 % percentile bootstrap interval over the rows; resamples where it is undefined are left out.
+    """`metric` with its 95 % percentile bootstrap interval over the rows.
 
-    `prr` and `auroc` are computed for all resamples at once, other metrics one resample after another.
+    Resamples where it is undefined are left out.
+
+    `prr` and `auroc` are computed for all resamples at once, other metrics one resample after
+    another.
     """
     u, q, _ = drop_undefined(uncertainty, quality)
     value = metric(u, q)
@@ -208,8 +250,13 @@ def _auroc_rows(ranks: _Indices, correct: Array) -> Array:
 _ROW_METRICS: dict[Metric, _RowMetric] = {prr: _prr_rows, auroc: _auroc_rows}
 
 
-def resample(metric: Metric, scores: Sequence[Array], quality: Array, num_resamples: int, seed: int) -> Array:
-    """Values (S, num_resamples) of the metric for S scores, NaN where undefined; all scores share the resamples."""
+def resample(
+    metric: Metric, scores: Sequence[Array], quality: Array, num_resamples: int, seed: int
+) -> Array:
+    """Values (S, num_resamples) of the metric for S scores, NaN where undefined.
+
+    All scores share the resamples.
+    """
     rng = np.random.default_rng(seed)
     step = max(1, _MAX_RESAMPLED_CELLS // len(quality))
     values = np.empty((len(scores), num_resamples))
@@ -241,16 +288,21 @@ def _ranks(u: Array) -> _Indices:
 
 
 def _cells(ranks: _Indices, quality: Array) -> tuple[Array, _Indices]:
-    """Sum of the qualities (B, G) and number of columns (B, G) at each of G ranks, in every row of (B, n)."""
+    """Sum of the qualities (B, G) and number of columns (B, G) at each of G ranks.
+
+    Taken in every row of (B, n).
+    """
     num_ranks = int(ranks.max(initial=-1)) + 1
     cells = (ranks + num_ranks * np.arange(len(ranks))[:, None]).ravel()
-    sums = np.bincount(cells, weights=quality.ravel(), minlength=len(ranks) * num_ranks).astype(np.float64, copy=False)
+    sums = np.bincount(cells, weights=quality.ravel(), minlength=len(ranks) * num_ranks).astype(
+        np.float64, copy=False
+    )
     counts = np.bincount(cells, minlength=len(ranks) * num_ranks)
     return sums.reshape(len(ranks), num_ranks), counts.reshape(len(ranks), num_ranks)
 
 
 def _by_rank(ranks: _Indices, quality: Array) -> Array:
-    """Qualities (B, n) from the most to the least certain, each replaced by the mean of its ties."""
+    """Qualities (B, n) from most to least certain, each replaced by the mean of its ties."""
     sums, counts = _cells(ranks, quality)
     return np.repeat((sums / np.maximum(counts, 1)).ravel(), counts.ravel()).reshape(quality.shape)
 
@@ -262,7 +314,7 @@ def _prefix_means(ordered: Array) -> Array:
 
 
 def _area(ordered: Array, num_rejected: int) -> Array:
-    """Mean (B,) of the mean qualities while 0 … num_rejected - 1 of the last columns are rejected."""
+    """Mean (B,) of the mean qualities as 0 … num_rejected - 1 of the last columns are rejected."""
     area: Array = _prefix_means(ordered)[:, -num_rejected:].mean(axis=1)
     return area
 
@@ -274,7 +326,10 @@ def _num_rejected(num_rows: int, max_rejection: float) -> int:
 
 
 def _bins(num_rows: int, num_bins: int) -> tuple[_Indices, _Indices]:
-    """First rows and sizes of at most `num_bins` bins whose sizes differ by one at most; none is empty."""
+    """First rows and sizes of at most `num_bins` bins.
+
+    The sizes differ by one at most, and no bin is empty.
+    """
     if num_bins < 1:
         raise ValueError(f"num_bins {num_bins} is below 1")
     bounds = np.linspace(0, num_rows, min(num_bins, num_rows) + 1).astype(int)

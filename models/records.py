@@ -13,8 +13,12 @@ Pair = tuple[str, str]
 OnToken = Callable[[str], None]
 
 # Statistics that an engine supplies; the names are those of the estimators' parameters.
-ANSWER_STATISTICS = frozenset({"answer_token_logprobs", "answer_token_entropies", "answer_token_texts"})
-SAMPLE_STATISTICS = frozenset({"sample_texts", "sample_token_logprobs", "sample_token_entropies", "sample_token_texts"})
+ANSWER_STATISTICS = frozenset(
+    {"answer_token_logprobs", "answer_token_entropies", "answer_token_texts"}
+)
+SAMPLE_STATISTICS = frozenset(
+    {"sample_texts", "sample_token_logprobs", "sample_token_entropies", "sample_token_texts"}
+)
 # What probes predict from the hidden states of the greedy answer.
 PROBE_STATISTICS = frozenset({"predicted_dissimilarity", "predicted_high_semantic_entropy"})
 
@@ -47,9 +51,11 @@ class GenerationRequest:
         prompt: raw text, continued as it stands; exclusive with `messages`.
         messages: chat messages {"role", "content"}, put into the model's own template.
         statistics: names of `ANSWER_STATISTICS | SAMPLE_STATISTICS`; nothing else is computed.
-        answer_ids: token ids of an answer that exists already (`Engine.encode_answer`); no greedy one is decoded then.
-        hidden_layers: blocks whose hidden states are averaged over the greedy answer: `hidden_states[k]` of Hugging
-            Face, 0 < k < L. Needs the engine's statistic `answer_hidden_mean`.
+        answer_ids: token ids of an answer that exists already (`Engine.encode_answer`); no greedy
+            one is decoded then.
+        hidden_layers: blocks whose hidden states are averaged over the greedy answer:
+            `hidden_states[k]` of Hugging Face, 0 < k < L. Needs the engine's statistic
+            `answer_hidden_mean`.
     """
 
     prompt: str | None = None
@@ -76,7 +82,8 @@ class Sequence:
         token_ids: (T,).
         token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
         token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
-        token_texts: (T,) the text that each token adds; they join to the decoded text. None where not wanted.
+        token_texts: (T,) the text that each token adds; they join to the decoded text. None where
+            not wanted.
     """
 
     text: str
@@ -94,7 +101,8 @@ class ProbeReading:
 
     Attributes:
         value: in [0, 1].
-        distance_percentile: where the features' distance from the training set lies among held-out rows, in [0, 100].
+        distance_percentile: where the features' distance from the training set lies among held-out
+            rows, in [0, 100].
         out_of_domain: whether the probe has no ground to be trusted on this answer.
     """
 
@@ -108,7 +116,8 @@ class Generation:
     """What an engine returns: the answer, its M samples, and what they cost.
 
     Attributes:
-        answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; never leaves the generation worker.
+        answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; never leaves the
+            generation worker.
         probe_readings: by name of the statistic that each probe predicts.
         seed: the seed that repeats this generation.
         queue_s: seconds between the call and the first prefill.

@@ -1,4 +1,7 @@
-"""The thread of a model: blocking calls run on it one after another, and it says how long the current one has run."""
+"""The thread of a model: blocking calls run on it one after another.
+
+It also says how long the current call has run.
+"""
 
 import time
 from collections.abc import Callable
@@ -13,7 +16,8 @@ class ModelThread(ThreadPoolExecutor):
     """An executor of one thread. A call that waits for its turn is not running yet.
 
     Attributes:
-        busy_since: monotonic seconds at which the running call began, None between calls. Only the thread writes it.
+        busy_since: monotonic seconds at which the running call began, None between calls. Only the
+            thread writes it.
 
     Args:
         name: of the thread.
@@ -22,12 +26,17 @@ class ModelThread(ThreadPoolExecutor):
     """
 
     def __init__(
-        self, name: str, initializer: Callable[..., object] | None = None, initargs: tuple[Any, ...] = ()
+        self,
+        name: str,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
     ) -> None:
         super().__init__(1, name, initializer, initargs)
         self.busy_since: float | None = None
 
-    def submit(self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs) -> "Future[Result]":
+    def submit(
+        self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> "Future[Result]":
         """See `Executor.submit`."""
 
         def timed() -> Result:

@@ -1,4 +1,7 @@
-"""Programs that some tests run for real. Where one is missing the test is skipped, or fails where all are required."""
+"""Programs that some tests run for real.
+
+Where one is missing the test is skipped, or fails where all are required.
+"""
 
 import os
 import shutil

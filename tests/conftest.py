@@ -1,4 +1,7 @@
-"""Shared by all tests: asyncio as the event loop of `@pytest.mark.anyio`, and the service over fake models."""
+"""Shared by all tests: the service over fake models.
+
+asyncio is the event loop of `@pytest.mark.anyio`.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -23,7 +26,10 @@ def anyio_backend():
 
 @dataclass
 class Service:
-    """The application over fake models and a client of it, without a socket; `deaths` counts `on_death`."""
+    """The application over fake models and a client of it, without a socket.
+
+    `deaths` counts calls of `on_death`.
+    """
 
     app: FastAPI
     client: httpx.AsyncClient
@@ -50,7 +56,10 @@ class Service:
         self.pipeline.workers.generation.engine = wrapper(self.engine, *args)
 
     async def generate(self, **body):
-        """POST `body`, with a prompt unless it has one, and room for it in the fake engine's context."""
+        """POST `body`, with a prompt unless it has one.
+
+        Unless the body has its own, `max_new_tokens` is one for which the fake engine has room.
+        """
         defaults = {} if "messages" in body else {"prompt": "What is the capital of France?"}
         return await self.client.post(GENERATE, json={"max_new_tokens": 64, **defaults, **body})
 
@@ -68,7 +77,9 @@ async def serving(*, ready=True, limits=None, probes=None, cache=None, **generat
         **({"cache": cache} if cache else {}),
     )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://cocoa"
+    ) as client:
         if not ready:
             yield Service(app, client, deaths)
             return

@@ -11,7 +11,9 @@ from app.logs import set_up_logging
 
 @contextmanager
 def logged(level="info", log_format="json"):
-    """Set logging up as `cocoa serve` does: a function that returns the lines so far. All is put back afterwards.
+    """Set logging up as `cocoa serve` does: a function that returns the lines so far.
+
+    All is put back afterwards.
 
     Clients of the same process log too; their lines are not the service's.
     """

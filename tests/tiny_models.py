@@ -1,4 +1,4 @@
-"""Language models with random weights, small enough for a test, and a tokenizer made on the spot."""
+"""Language models with random weights, small enough for a test, and a tokenizer made on demand."""
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -16,7 +16,8 @@ from transformers import (
 )
 
 CHAT_TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "{{ bos_token }}{% for m in messages %}"
+    "{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
     "[{{ m.role }}]{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}[{{ tag | default('assistant') }}]{% endif %}"
 )
@@ -25,7 +26,12 @@ CHAT_TEMPLATE = (
 def byte_tokenizer(*, chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:
     """One token a byte, with BOS added once in front."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {"<s>": 0, "</s>": 1, "<|end|>": 2, **{char: i + 3 for i, char in enumerate(alphabet)}}
+    vocabulary = {
+        "<s>": 0,
+        "</s>": 1,
+        "<|end|>": 2,
+        **{char: i + 3 for i, char in enumerate(alphabet)},
+    }
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
@@ -41,7 +47,13 @@ def byte_tokenizer(*, chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedTo
     return tokenizer
 
 
-_SIZES = {"vocab_size": 259, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1, "max_position_embeddings": 512}
+_SIZES = {
+    "vocab_size": 259,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 1,
+    "max_position_embeddings": 512,
+}
 _LLAMA_LIKE = {
     **_SIZES,
     "hidden_size": 48,
@@ -53,7 +65,14 @@ _LLAMA_LIKE = {
 CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**_LLAMA_LIKE),
     "gpt2": GPT2Config(
-        vocab_size=259, n_embd=48, n_layer=3, n_head=4, n_positions=512, bos_token_id=0, eos_token_id=1, pad_token_id=1
+        vocab_size=259,
+        n_embd=48,
+        n_layer=3,
+        n_head=4,
+        n_positions=512,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
     ),
     "qwen2": Qwen2Config(**_LLAMA_LIKE),
     "sliding": MistralConfig(**_LLAMA_LIKE, sliding_window=8),
@@ -62,7 +81,7 @@ CONFIGS: dict[str, PreTrainedConfig] = {
 
 
 def random_model(name: str, *, seed: int = 0, scale: float = 6.0) -> PreTrainedModel:
-    """A model with random weights; `scale` sharpens its logits, so that its texts end and differ."""
+    """A model with random weights; `scale` sharpens its logits, so texts end and differ."""
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
     with torch.no_grad():

@@ -33,7 +33,8 @@ class Admission:
         """
         if self.num_admitted >= self.limit:
             raise Overloaded(
-                f"{self.num_admitted} requests are under way, the admission limit", retry_after_s=self._retry_after_s()
+                f"{self.num_admitted} requests are under way, the admission limit",
+                retry_after_s=self._retry_after_s(),
             )
         self.num_admitted += 1
         try:
@@ -46,4 +47,7 @@ class Admission:
         if not self._ended_at:
             return 1
         recent_s = time.monotonic() - self._ended_at[0]
-        return max(1, min(_MAX_RETRY_AFTER_S, math.ceil(self.num_admitted * recent_s / len(self._ended_at))))
+        return max(
+            1,
+            min(_MAX_RETRY_AFTER_S, math.ceil(self.num_admitted * recent_s / len(self._ended_at))),
+        )

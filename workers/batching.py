@@ -25,8 +25,8 @@ class _Ticket(Generic[Item, Result]):
 class MicroBatcher(Generic[Item, Result]):
     """Runs `call(items) -> results` on one thread, over the distinct items of everybody who waits.
 
-    There is no waiting for a batch to fill: while one runs, the next gathers. An exception runs each item of its batch
-    once alone, so that one bad item fails its own caller only.
+    There is no waiting for a batch to fill: while one runs, the next gathers. An exception runs
+    each item of its batch once alone, so that one bad item fails its own caller only.
 
     Args:
         call: results in the order of the items; blocks.
@@ -62,13 +62,18 @@ class MicroBatcher(Generic[Item, Result]):
             raise NotReady("the model has stopped")
         if not items:
             return {}
-        ticket: _Ticket[Item, Result] = _Ticket(list(dict.fromkeys(items)), asyncio.get_running_loop().create_future())
+        ticket: _Ticket[Item, Result] = _Ticket(
+            list(dict.fromkeys(items)), asyncio.get_running_loop().create_future()
+        )
         self._waiting.extend((ticket, item) for item in ticket.items)
         self._wake.set()
         return await ticket.future
 
     async def run(self) -> None:
-        """Serve `submit` until cancelled; raises where the model is lost, after failing every waiter."""
+        """Serve `submit` until cancelled.
+
+        Raises where the model is lost, after failing every waiter.
+        """
         batch: list[tuple[_Ticket[Item, Result], Item]] = []
         try:
             while True:
@@ -107,7 +112,9 @@ class MicroBatcher(Generic[Item, Result]):
                 outcomes[items[0]] = error
             else:
                 for item in items:
-                    if entries := [entry for entry in batch if entry[1] == item and not entry[0].future.done()]:
+                    if entries := [
+                        entry for entry in batch if entry[1] == item and not entry[0].future.done()
+                    ]:
                         await self._run_batch(entries)
                 return
         for ticket, item in batch:

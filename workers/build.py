@@ -64,11 +64,14 @@ def load_workers(
     """Load all models; blocks.
 
     Raises:
-        KeyError: an engine, pair model or similarity function that is not in its table, or whose model is not loaded.
+        KeyError: an engine, pair model or similarity function that is not in its table, or whose
+            model is not loaded.
         ProbeMismatch: a probe that was trained for another model.
         Exception: whatever loading a checkpoint raises.
     """
-    share = max(1, len(os.sched_getaffinity(0)) // 2)  # two full torch thread pools slow each other 2.3 times
+    share = max(
+        1, len(os.sched_getaffinity(0)) // 2
+    )  # two full torch thread pools slow each other 2.3 times
     engine = _attribute(ENGINES[generation.engine]).load(
         replace(generation, threads=generation.threads or share), on_step
     )
@@ -83,7 +86,10 @@ def load_workers(
     nli_model = _load_nli(nli, generation)
     models = _similarity_models(similarity, nli, nli_model)
     if similarity.model == "embedded" != generation.model and similarity.name == "cross_encoder":
-        logger.warning("the embedded cross-encoder knows the embedded language model's answers only: name another")
+        logger.warning(
+            "the embedded cross-encoder knows the embedded language model's answers only: "
+            "name another"
+        )
     loaded = _load_probes(probes, generation, engine)
     return Workers(
         generation=GenerationWorker(engine, loaded, _one_thread("probe", 1) if loaded else None),
@@ -95,7 +101,10 @@ def load_workers(
 
 
 def nli_checkpoint(config: NliConfig, generation: EngineConfig) -> str:
-    """Which NLI model to load, "" for none: "auto" is the embedded one beside the embedded language model only."""
+    """Which NLI model to load, "" for none.
+
+    "auto" is the embedded one beside the embedded language model only.
+    """
     if config.model != "auto":
         return config.model
     return "embedded" if is_embedded(generation) else ""
@@ -109,9 +118,13 @@ def _load_nli(config: NliConfig, generation: EngineConfig) -> PairModel | None:
     return model
 
 
-def _similarity_models(config: SimilarityConfig, nli_config: NliConfig, nli: PairModel | None) -> dict[str, PairModel]:
+def _similarity_models(
+    config: SimilarityConfig, nli_config: NliConfig, nli: PairModel | None
+) -> dict[str, PairModel]:
     """The default function, those without weights, and those that the NLI model gives."""
-    models: dict[str, PairModel] = {name: LexicalModel(_attribute(path)) for name, path in LEXICAL.items()}
+    models: dict[str, PairModel] = {
+        name: LexicalModel(_attribute(path)) for name, path in LEXICAL.items()
+    }
     if nli is not None:
         models |= {"nli": EntailmentModel(nli, nli_config.similarity), "align": AlignModel(nli)}
     if config.name not in models:
@@ -120,9 +133,15 @@ def _similarity_models(config: SimilarityConfig, nli_config: NliConfig, nli: Pai
 
 
 def _load_probes(config: ProbeConfig, generation: EngineConfig, engine: Engine) -> dict[str, Probe]:
-    """By the statistic that each predicts; "auto" is the embedded one beside the embedded language model only."""
+    """The probes by the statistic that each predicts.
+
+    "auto" is the embedded one beside the embedded language model only.
+    """
     probes: dict[str, Probe] = {}
-    for name, folder in (("consistency", config.consistency), ("semantic_entropy", config.high_semantic_entropy)):
+    for name, folder in (
+        ("consistency", config.consistency),
+        ("semantic_entropy", config.high_semantic_entropy),
+    ):
         if folder == "auto":
             folder = str(PROBES_DIR / name) if is_embedded(generation) else ""
         if folder:

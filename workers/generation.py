@@ -1,4 +1,4 @@
-"""The generation worker: one engine, its loop and its warm-up, and the probes that read its hidden states."""
+"""The generation worker: one engine, its loop and warm-up, and probes of its hidden states."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,7 +31,10 @@ class GenerationWorker:
     """
 
     def __init__(
-        self, engine: Engine, probes: Mapping[str, Probe] | None = None, probe_thread: ThreadPoolExecutor | None = None
+        self,
+        engine: Engine,
+        probes: Mapping[str, Probe] | None = None,
+        probe_thread: ThreadPoolExecutor | None = None,
     ) -> None:
         self.engine = engine
         self.probes = dict(probes or {})
@@ -57,17 +60,26 @@ class GenerationWorker:
         await self.engine.run()
 
     async def warm_up(self) -> None:
-        """One short request with every statistic, so that no client pays for first-call initialisation."""
-        sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
-        await self.generate(GenerationRequest(prompt="Hello", sampling=sampling, statistics=self.statistics))
+        """One short request with every statistic.
 
-    async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
+        It spares clients the cost of first-call initialisation.
+        """
+        sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
+        await self.generate(
+            GenerationRequest(prompt="Hello", sampling=sampling, statistics=self.statistics)
+        )
+
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
         """See `Engine.generate`; hidden states are read here and go no further."""
         wanted = {name: probe for name, probe in self.probes.items() if name in request.statistics}
         if not wanted:
             return await self.engine.generate(request, on_token)
         layers = tuple(sorted({probe.layer for probe in wanted.values()}))
-        asked = replace(request, statistics=request.statistics - PROBE_STATISTICS, hidden_layers=layers)
+        asked = replace(
+            request, statistics=request.statistics - PROBE_STATISTICS, hidden_layers=layers
+        )
         generation = await self.engine.generate(asked, on_token)
         readings = await asyncio.get_running_loop().run_in_executor(
             self._probe_thread, _read, wanted, layers, generation
@@ -86,11 +98,15 @@ class GenerationWorker:
             self._probe_thread.shutdown(wait=False)
 
 
-def _read(probes: Mapping[str, Probe], layers: tuple[int, ...], generation: Generation) -> dict[str, ProbeReading]:
+def _read(
+    probes: Mapping[str, Probe], layers: tuple[int, ...], generation: Generation
+) -> dict[str, ProbeReading]:
     means = generation.answer_hidden_mean
     if means is None:
         raise ValueError("the engine gave no hidden states")
-    return {name: probe.read(means[[layers.index(probe.layer)]])[0] for name, probe in probes.items()}
+    return {
+        name: probe.read(means[[layers.index(probe.layer)]])[0] for name, probe in probes.items()
+    }
 
 
 def _warnings(generation: Generation, readings: Mapping[str, ProbeReading]) -> list[str]:

@@ -45,7 +45,7 @@ class SimilarityWorker:
 
     @property
     def busy_since(self) -> float | None:
-        """Monotonic seconds at which the thread's running call began, of whichever of its models it is."""
+        """Monotonic seconds at which the thread's running call began, whichever model it is of."""
         return self._thread.busy_since
 
     async def run(self) -> None:
@@ -65,7 +65,9 @@ class SimilarityWorker:
         """
         scored = await self.scores(pairs)
         values = {pair: value for pair, (value, _) in scored.items()}
-        return PairTable(self.model.labels, values, self.rules, any(cut for _, cut in scored.values()))
+        return PairTable(
+            self.model.labels, values, self.rules, any(cut for _, cut in scored.values())
+        )
 
     async def scores(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
         """Values and truncation of each distinct pair; raises as `table` does."""
@@ -74,14 +76,20 @@ class SimilarityWorker:
         except CocoaError:
             raise
         except Exception as error:
-            raise SimilarityUnavailable(f"the similarity model failed: {type(error).__name__}") from error
+            raise SimilarityUnavailable(
+                f"the similarity model failed: {type(error).__name__}"
+            ) from error
         if not all(np.isfinite(value).all() for value, _ in scored.values()):
-            raise SimilarityUnavailable("the similarity model returned a value that is not a finite number")
+            raise SimilarityUnavailable(
+                "the similarity model returned a value that is not a finite number"
+            )
         return scored
 
     async def fit_context(self, context: str, text: str) -> str:
         """See `PairModel.fit_context`."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.model.fit_context, context, text)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, self.model.fit_context, context, text
+        )
 
     async def close(self) -> None:
         """The loop ends with its task; the thread belongs to whoever made it."""

@@ -1,4 +1,7 @@
-"""Start, warm-up, watch, stop: a worker whose loop dies or hangs takes the service out of rotation."""
+"""Start, warm-up, watch, stop of workers.
+
+A worker whose loop dies or hangs takes the service out of rotation.
+"""
 
 import asyncio
 import faulthandler
@@ -21,7 +24,8 @@ class Worker(Protocol):
     """What the supervisor knows of a worker.
 
     Attributes:
-        busy_since: monotonic seconds at which its running blocking call began; None where none runs.
+        busy_since: monotonic seconds at which its running blocking call began; None where none
+            runs.
     """
 
     @property
@@ -42,8 +46,10 @@ class Supervisor:
         ready: set with the last warm-up, for those who wait for it.
 
     Args:
-        on_death: called once when a loop ends by itself or hangs; the process should then exit with 1.
-        stall_s: a blocking call that runs for longer hangs; 0 lets every call run for as long as it takes.
+        on_death: called once when a loop ends by itself or hangs; the process should then exit with
+            1.
+        stall_s: a blocking call that runs for longer hangs; 0 lets every call run for as long as it
+            takes.
     """
 
     def __init__(self, on_death: Callable[[], None], stall_s: float = 0) -> None:
@@ -74,7 +80,9 @@ class Supervisor:
         if self.state in ("dead", "stopped"):
             return
         self.state = "dead"
-        logger.critical("%s has died (%s)", name, type(error).__name__ if error else "ended", exc_info=error)
+        logger.critical(
+            "%s has died (%s)", name, type(error).__name__ if error else "ended", exc_info=error
+        )
         self._on_death()
 
     async def stop(self) -> None:
@@ -87,11 +95,18 @@ class Supervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, workers: dict[str, Worker]) -> None:
-        """Once a call hangs, be dead and end the loops that await it, which fails all who wait for them."""
+        """Once a call hangs, be dead and end the loops that await it.
+
+        That fails all who wait for those loops.
+        """
         while not (hung := [name for name, worker in workers.items() if self._hangs(worker)]):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
-        logger.error("%s: a call has not returned within stall_s = %g s", ", ".join(hung), self._stall_s)
-        faulthandler.dump_traceback(sys.__stderr__ or 2)  # where the call hangs; files and lines only, no values
+        logger.error(
+            "%s: a call has not returned within stall_s = %g s", ", ".join(hung), self._stall_s
+        )
+        faulthandler.dump_traceback(
+            sys.__stderr__ or 2
+        )  # where the call hangs; files and lines only, no values
         self.die(", ".join(hung), ModelLost("hangs"))
         for task in self._tasks:
             if task.get_name() in hung:

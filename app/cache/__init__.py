@@ -1,1 +1,4 @@
-"""Statistics that were computed once, kept in Redis or in this process. Scores and prompts are never stored."""
+"""Statistics that were computed once, kept in Redis or in this process.
+
+Scores and prompts are never stored.
+"""

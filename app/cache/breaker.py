@@ -1,9 +1,13 @@
-"""Whether Redis is asked at all, and what of that is news. Pure: time and faults come in from the caller."""
+"""Whether Redis is asked at all, and what of that is news.
+
+Pure: time and faults come in from the caller.
+"""
 
 import math
 from typing import Literal
 
-# A fault after so much calm may be the event loop's own delay: one probe decides, at once and in silence.
+# A fault after so much calm may be the event loop's own delay: one probe decides, at once and in
+# silence.
 _CALM_S = 30.0
 _PROBE_EVERY_S = 1.0
 
@@ -12,7 +16,8 @@ class Breaker:
     """Open at the first fault and until a probe succeeds; suspected, not yet known, at the start.
 
     Attributes:
-        state: "suspect" and "open" both ask nothing of Redis; only "open" is known to be a fault and reported.
+        state: "suspect" and "open" both ask nothing of Redis; only "open" is known to be a fault
+            and reported.
     """
 
     def __init__(self) -> None:

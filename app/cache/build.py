@@ -8,7 +8,9 @@ from app.cache.redis import RedisCache
 
 
 def make_cache(config: CacheConfig, on_breaker: Callable[[bool], None]) -> Cache | None:
-    """The cache that is configured; None where none is wanted. Nothing is connected before its `run`.
+    """The cache that is configured; None where none is wanted.
+
+    Nothing is connected before its `run`.
 
     Args:
         config: of this deployment.

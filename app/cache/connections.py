@@ -1,6 +1,7 @@
-"""The two connections to Redis, one that reads and one that writes, each used by one caller at a time.
+"""The two connections to Redis, one to read and one to write, each used by one caller at a time.
 
-What is late is cancelled, which closes its connection: nobody else can take a late reply for their own.
+What is late is cancelled, which closes its connection: nobody else can take a late reply for their
+own.
 """
 
 import asyncio
@@ -76,7 +77,9 @@ class Connections:
 
 def _client(url: str, config: CacheConfig) -> Redis:
     """A client without time limits and repetitions of its own."""
-    tls: dict[str, Any] = {"ssl_ca_certs": config.ca_file} if config.ca_file and url.startswith("rediss:") else {}
+    tls: dict[str, Any] = (
+        {"ssl_ca_certs": config.ca_file} if config.ca_file and url.startswith("rediss:") else {}
+    )
     return Redis.from_url(
         url,
         protocol=2,  # saves the round trip of HELLO
@@ -90,7 +93,8 @@ def _client(url: str, config: CacheConfig) -> Redis:
 async def _within(limit_s: float, exchange: Awaitable[T]) -> T:
     """What the exchange returns.
 
-    A reply that arrived while the event loop was busy elsewhere is not late: at the limit the loop looks once more.
+    A reply that arrived while the event loop was busy elsewhere is not late: at the limit the loop
+    looks once more.
 
     Raises:
         TimeoutError: nothing has arrived; the exchange is cancelled.
@@ -99,7 +103,8 @@ async def _within(limit_s: float, exchange: Awaitable[T]) -> T:
     try:
         await asyncio.wait({task}, timeout=max(limit_s, 0.0))
         for _ in range(_ROUNDS):
-            # An exchange that ends cancelled by itself must not pass for the cancellation of its caller.
+            # An exchange that ends cancelled by itself must not pass for the cancellation of its
+            # caller.
             if task.done() and not task.cancelled():
                 return task.result()
             await asyncio.sleep(0)

@@ -1,4 +1,7 @@
-"""What is remembered of a request: statistics, never scores, prompts or anything that only a response says."""
+"""What is remembered of a request: statistics only.
+
+Scores, prompts and anything that only a response says are never remembered.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,8 +24,10 @@ class Computed:
     """All that a response is made of and that costs a model.
 
     Attributes:
-        asked_model: whether the engine was asked; not for texts that a client brought without a prompt.
-        similarity_s: seconds of everything between generation and scoring; 0 where it was remembered.
+        asked_model: whether the engine was asked; not for texts that a client brought without a
+            prompt.
+        similarity_s: seconds of everything between generation and scoring; 0 where it was
+            remembered.
     """
 
     asked_model: bool
@@ -49,7 +54,10 @@ def encode(computed: Computed, plan: Plan) -> bytes:
 
 
 def decode(entry: bytes, plan: Plan) -> Computed | None:
-    """What `encode` was given, without times; None where it does not hold all that the plan wants, or is no entry."""
+    """What `encode` was given, without times.
+
+    None where the data does not hold all that the plan wants, or is no entry.
+    """
     try:
         values = orjson.loads(entry)
         if values["format"] != FORMAT or not plan.statistics <= set(values["statistics"]):

@@ -1,4 +1,4 @@
-"""Identical work under way is done once: whoever asks for it while it runs waits for the same task."""
+"""Identical work under way is done once: later callers wait for the task that already runs."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -15,7 +15,10 @@ class _Flight(Generic[Result]):
 
 
 class SingleFlight(Generic[Result]):
-    """Tasks by key. A task belongs to all its waiters: it is cancelled when the last of them has left."""
+    """Tasks by key.
+
+    A task belongs to all its waiters: it is cancelled when the last of them has left.
+    """
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[Result]] = {}
@@ -39,10 +42,14 @@ class SingleFlight(Generic[Result]):
         finally:
             flight.num_waiters -= 1
             if not flight.num_waiters and not flight.task.done():
-                self._forget(key, flight)  # whoever comes from now on must not join what is being cancelled
+                self._forget(
+                    key, flight
+                )  # whoever comes from now on must not join what is being cancelled
                 flight.task.cancel()
 
-    def _begin(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> _Flight[Result]:
+    def _begin(
+        self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]
+    ) -> _Flight[Result]:
         flight = self._flights[key] = _Flight(asyncio.create_task(work()))
 
         def ended(task: "asyncio.Task[Result]") -> None:

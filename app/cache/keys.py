@@ -1,4 +1,7 @@
-"""Pure: names of entries. Whatever changes what is computed is part of a name; a prompt only by its hash."""
+"""Pure: names of entries.
+
+Whatever changes what is computed is part of a name; a prompt only by its hash.
+"""
 
 import hashlib
 import json
@@ -19,12 +22,16 @@ _THIS_PROCESS = secrets.token_hex(8)
 
 
 def statistics_key(
-    plan: Plan, request: GenerateRequest | ScoreRequest, workers: Workers, identities: Mapping[str, str]
+    plan: Plan,
+    request: GenerateRequest | ScoreRequest,
+    workers: Workers,
+    identities: Mapping[str, str],
 ) -> str:
     """Name of a request's statistics.
 
-    `estimator`, `return_*`, `timeout_s` are no part of it, nor which estimators read the statistics, nor how samples
-    are drawn where there are none. Without a seed every draw has the same name.
+    `estimator`, `return_*`, `timeout_s` are no part of it, nor which estimators read the
+    statistics, nor how samples are drawn where there are none. Without a seed every draw has the
+    same name.
 
     Args:
         plan: what is computed.
@@ -37,7 +44,9 @@ def statistics_key(
         "format": FORMAT,
         "model": identities["generation"],
         "prompt": request.prompt,
-        "messages": None if request.messages is None else [[m.role, m.content] for m in request.messages],
+        "messages": None
+        if request.messages is None
+        else [[m.role, m.content] for m in request.messages],
         "chat_template_kwargs": request.chat_template_kwargs,
         "max_new_tokens": request.max_new_tokens,
         "stop": request.stop,
@@ -51,9 +60,13 @@ def statistics_key(
         sampling = ("num_samples", "temperature", "top_k", "top_p", "seed")
         parts |= {name: getattr(request, name) for name in sampling}
     if needed & SIMILARITY_STATISTICS:
-        parts["similarity"] = identities[f"similarity-{plan.similarity or workers.default_similarity}"]
+        parts["similarity"] = identities[
+            f"similarity-{plan.similarity or workers.default_similarity}"
+        ]
     if "exact_match" in needed:
-        parts["rules"] = repr(workers.similarity[plan.similarity or workers.default_similarity].rules)
+        parts["rules"] = repr(
+            workers.similarity[plan.similarity or workers.default_similarity].rules
+        )
     if needed & NLI_STATISTICS:
         parts["nli"] = identities["nli"]
     if needed & PROBE_STATISTICS:
@@ -67,7 +80,7 @@ def pair_key(identity: str, pair: Pair) -> str:
 
 
 def model_identities(settings: Settings, workers: Workers) -> dict[str, str]:
-    """What makes each model's numbers what they are, by the name of its worker: weights, precision, flags."""
+    """What makes each model's numbers what they are: weights, precision, flags; by worker name."""
     engine, generation, similarity, nli = (
         workers.generation.engine,
         settings.generation,
@@ -75,7 +88,9 @@ def model_identities(settings: Settings, workers: Workers) -> dict[str, str]:
         settings.nli,
     )
     identities = {
-        "generation": _digest([generation.engine, engine.model_id, engine.revision or _THIS_PROCESS, engine.dtype])
+        "generation": _digest(
+            [generation.engine, engine.model_id, engine.revision or _THIS_PROCESS, engine.dtype]
+        )
     }
     for name, worker in workers.similarity.items():
         flags = [name, similarity.dtype, nli.dtype, nli.similarity, repr(worker.rules)]
@@ -86,7 +101,15 @@ def model_identities(settings: Settings, workers: Workers) -> dict[str, str]:
 
 
 def _identity(model: PairModel, flags: list[str]) -> str:
-    return _digest([model.model_id, model.revision or _THIS_PROCESS, model.max_length, list(model.labels), *flags])
+    return _digest(
+        [
+            model.model_id,
+            model.revision or _THIS_PROCESS,
+            model.max_length,
+            list(model.labels),
+            *flags,
+        ]
+    )
 
 
 def _digest(parts: Any) -> str:

@@ -1,4 +1,4 @@
-"""Entries in this process: the least recently used one goes first, and each after its time to live."""
+"""Entries in this process: least recently used go first, and each after its time to live."""
 
 import time
 from collections import OrderedDict
@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.cache.protocol import CacheConfig
 
-# Of an entry's objects and its place in the dictionary: entries for pairs of texts are small and many.
+# Of an entry's objects and its place in the dictionary: entries for pairs of texts are small and
+# many.
 _OVERHEAD_BYTES = 300
 
 

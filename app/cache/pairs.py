@@ -21,7 +21,11 @@ class RememberingWorker(SimilarityWorker):
     """
 
     def __init__(
-        self, worker: SimilarityWorker, cache: Cache, identity: str, on_pairs: Callable[[int, int], None]
+        self,
+        worker: SimilarityWorker,
+        cache: Cache,
+        identity: str,
+        on_pairs: Callable[[int, int], None],
     ) -> None:
         self.model = worker.model
         self.rules = worker.rules
@@ -37,7 +41,11 @@ class RememberingWorker(SimilarityWorker):
             return {}
         keys = [pair_key(self._identity, pair) for pair in distinct]
         entries = await self._cache.get_many(keys)
-        found = {pair: score for pair, entry in zip(distinct, entries, strict=True) if (score := self._decode(entry))}
+        found = {
+            pair: score
+            for pair, entry in zip(distinct, entries, strict=True)
+            if (score := self._decode(entry))
+        }
         self._on_pairs(len(distinct), len(found))
         missing = [pair for pair in distinct if pair not in found]
         computed = await self._worker.scores(missing)

@@ -1,4 +1,7 @@
-"""The contract of every cache: bytes by key. tests/contract/test_caches.py runs on each implementation."""
+"""The contract of every cache: bytes by key.
+
+tests/contract/test_caches.py runs on each implementation.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +13,15 @@ from pydantic import AfterValidator, FilePath, SecretStr, StringConstraints
 
 
 def _check_url(url: SecretStr) -> SecretStr:
-    """The URL as it is; the error never quotes it. Options that could weaken TLS or the time limits are refused."""
+    """The URL as it is; the error never quotes it.
+
+    Options that could weaken TLS or the time limits are refused.
+    """
     text = url.get_secret_value()
     if text and not (text.startswith(("redis://", "rediss://")) and _is_server(text)):
-        raise ValueError("must be redis://[user:password@]host[:port][/database], or rediss:// for TLS")
+        raise ValueError(
+            "must be redis://[user:password@]host[:port][/database], or rediss:// for TLS"
+        )
     return url
 
 
@@ -22,7 +30,12 @@ def _is_server(url: str) -> bool:
         parts = urlsplit(url)
         database = parts.path.removeprefix("/")
         has_options = parts.query or parts.fragment
-        return bool(parts.hostname) and parts.port != 0 and not has_options and (not database or database.isdecimal())
+        return (
+            bool(parts.hostname)
+            and parts.port != 0
+            and not has_options
+            and (not database or database.isdecimal())
+        )
     except ValueError:  # of the port, or of brackets
         return False
 
@@ -33,13 +46,16 @@ class CacheConfig:
 
     Attributes:
         enabled: without it nothing is looked up and nothing stored.
-        url: of a Redis, with user and password where it wants them; without one, entries stay in this process.
-        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts the system's.
+        url: of a Redis, with user and password where it wants them; without one, entries stay in
+            this process.
+        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts
+            the system's.
         namespace: prefix of every key, so that several deployments can share one Redis.
         ttl_s: an entry is forgotten this long after it was stored.
         max_entry_bytes: a larger entry is not stored.
         memory_bytes: bound of the cache in this process; what was not used for longest goes first.
-        timeout_s: the longest that a lookup in Redis may take; from then on all is a miss until Redis is well again.
+        timeout_s: the longest that a lookup in Redis may take; from then on all is a miss until
+            Redis is well again.
     """
 
     enabled: bool = True
@@ -62,4 +78,7 @@ class Cache(Protocol):
         """Store the entries some time after the call, or not at all; returns at once."""
 
     async def run(self) -> None:
-        """Serve `get_many` and `put` until cancelled, and free what is held; before and after, all is a miss."""
+        """Serve `get_many` and `put` until cancelled, then free what is held.
+
+        Before and after that, every lookup is a miss.
+        """

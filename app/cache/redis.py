@@ -1,7 +1,8 @@
 """Entries in a Redis that other gateways share, and whose faults no request may feel.
 
-A lookup waits for its values, never for a connection: one task owns the connection that reads, another the one that
-writes. So a request that is cancelled leaves nothing behind, and concurrent lookups share a round trip.
+A lookup waits for its values, never for a connection: one task owns the connection that reads,
+another the one that writes. So a request that is cancelled leaves nothing behind, and concurrent
+lookups share a round trip.
 """
 
 import asyncio
@@ -38,7 +39,10 @@ class _Read:
 
 
 class RedisCache:
-    """A `Cache` in Redis. It is asked while it answers in time; else all is a miss until a probe succeeds."""
+    """A `Cache` in Redis.
+
+    It is asked while it answers in time; else all is a miss until a probe succeeds.
+    """
 
     def __init__(self, url: str, config: CacheConfig, on_breaker: Callable[[bool], None]) -> None:
         self._config = config
@@ -59,17 +63,26 @@ class RedisCache:
         return await read.values
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Store the entries soon; what is too large, or more than Redis can keep up with, is dropped."""
+        """Store the entries soon.
+
+        Entries that are too large, or more than Redis can keep up with, are dropped.
+        """
         if self._breaker.is_open:
             return
         for key, value in entries.items():
             num_bytes = _num_bytes(key, value)
-            if len(value) <= self._config.max_entry_bytes and self._pending_bytes + num_bytes <= _MAX_PENDING_BYTES:
+            if (
+                len(value) <= self._config.max_entry_bytes
+                and self._pending_bytes + num_bytes <= _MAX_PENDING_BYTES
+            ):
                 self._pending_bytes += num_bytes
                 self._writes.put_nowait((key, value))
 
     async def run(self) -> None:
-        """Probe Redis until it answers, serve until it fails, and so on; ends, disconnected, when cancelled."""
+        """Probe Redis until it answers, serve until it fails, and start again.
+
+        Ends, disconnected, when cancelled.
+        """
         try:
             while True:
                 await self._heal()
@@ -108,7 +121,9 @@ class RedisCache:
                 num_keys += len(reads[-1].keys)
             try:
                 left_s = reads[0].deadline - asyncio.get_running_loop().time()
-                values = iter(await self._redis.read([key for read in reads for key in read.keys], left_s))
+                values = iter(
+                    await self._redis.read([key for read in reads for key in read.keys], left_s)
+                )
                 for read in reads:
                     read.answer(list(islice(values, len(read.keys))))
             finally:

@@ -9,7 +9,10 @@ from app.cli.probe import probe
 from app.cli.serve import serve
 
 app = typer.Typer(
-    name="cocoa", help="Answers with CoCoA uncertainty scores.", no_args_is_help=True, add_completion=False
+    name="cocoa",
+    help="Answers with CoCoA uncertainty scores.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 app.command()(serve)
 app.command()(ask)

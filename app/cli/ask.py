@@ -20,11 +20,19 @@ _TIMEOUT_S = 90  # above the request's own deadline, which answers first
 
 def ask(
     prompt: Annotated[str, typer.Argument(help="The prompt, continued as it stands.")],
-    url: Annotated[str | None, typer.Option(help="Ask a running service instead of loading the models here.")] = None,
-    num_samples: Annotated[int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")] = 10,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Upper bound of an answer's tokens.")] = 64,
+    url: Annotated[
+        str | None, typer.Option(help="Ask a running service instead of loading the models here.")
+    ] = None,
+    num_samples: Annotated[
+        int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")
+    ] = 10,
+    max_new_tokens: Annotated[
+        int, typer.Option(min=1, help="Upper bound of an answer's tokens.")
+    ] = 64,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes the samples repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the HTTP response's object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the HTTP response's object.")
+    ] = False,
 ) -> None:
     """Answer one prompt and say how sure the model is."""
     body = {
@@ -42,7 +50,10 @@ def ask(
         raise typer.Exit(1) from None
     if response.status_code != httpx.codes.OK:
         error = ErrorResponse.model_validate_json(response.content).error
-        typer.echo(f"{error.code}: {error.message}" + (f" (field {error.field})" if error.field else ""), err=True)
+        typer.echo(
+            f"{error.code}: {error.message}" + (f" (field {error.field})" if error.field else ""),
+            err=True,
+        )
         raise typer.Exit(1)
     if as_json:
         typer.echo(response.text)
@@ -59,16 +70,22 @@ async def _post(body: dict[str, object], url: str | None) -> httpx.Response:
     app = create_app(settings_or_exit(), on_death=lambda: os._exit(1))
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S) as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S
+        ) as client,
     ):
         await app.state.pipeline.supervisor.ready.wait()
         return await client.post(path, json=body)
 
 
 def _print(response: GenerateResponse, console: Console) -> None:
-    console.print(Text.assemble(("answer      ", "dim"), (response.text.strip() or "(empty)", "bold")))
     console.print(
-        Text.assemble(("uncertainty ", "dim"), f"{_number(response.uncertainty)} nats ({response.estimator})")
+        Text.assemble(("answer      ", "dim"), (response.text.strip() or "(empty)", "bold"))
+    )
+    console.print(
+        Text.assemble(
+            ("uncertainty ", "dim"), f"{_number(response.uncertainty)} nats ({response.estimator})"
+        )
     )
     for warning in response.warnings:
         console.print(Text(f"warning     {warning}", style="yellow"))

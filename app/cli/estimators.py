@@ -23,13 +23,17 @@ _COSTS = {
     "predicted_dissimilarity": "a probe",
     "predicted_high_semantic_entropy": "a probe",
 }
-_HEAD = """# Estimators
-
-Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator is an uncertainty: higher means less
-sure. Logarithms are natural. A pair is one forward pass of the similarity or NLI model over two texts, D the number of
-distinct samples, T the tokens of an answer; every request also costs the generation of the answer itself. Whatever
-several estimators of one request have in common is computed once.
-"""
+_HEAD = (
+    "# Estimators\n"
+    "\n"
+    "Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator "
+    "is an uncertainty: higher means less\n"
+    "sure. Logarithms are natural. A pair is one forward pass of the similarity or NLI "
+    "model over two texts, D the number of\n"
+    "distinct samples, T the tokens of an answer; every request also costs the generation "
+    "of the answer itself. Whatever\n"
+    "several estimators of one request have in common is computed once.\n"
+)
 
 
 def estimators() -> None:
@@ -61,5 +65,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _cost(name: str) -> str:
-    parts = dict.fromkeys(part for need in sorted(needs([name])) for part in _COSTS.get(need, "").split(", ") if part)
+    parts = dict.fromkeys(
+        part for need in sorted(needs([name])) for part in _COSTS.get(need, "").split(", ") if part
+    )
     return ", ".join(parts) or "nothing beyond the answer"

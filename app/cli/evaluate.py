@@ -33,25 +33,57 @@ Name = TypeVar("Name", bound=str)
 
 
 def evaluate(
-    dataset: Annotated[str, typer.Argument(help='"testbed", "testbed/facts", a .jsonl file, or a dataset by name.')],
-    out: Annotated[Path, typer.Option(help="Folder of all results; an interrupted run there is continued.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")] = None,
-    num_samples: Annotated[int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")] = 10,
-    estimators: Annotated[str | None, typer.Option(help="Names with commas between; all by default.")] = None,
+    dataset: Annotated[
+        str, typer.Argument(help='"testbed", "testbed/facts", a .jsonl file, or a dataset by name.')
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder of all results; an interrupted run there is continued.")
+    ],
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")
+    ] = None,
+    num_samples: Annotated[
+        int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")
+    ] = 10,
+    estimators: Annotated[
+        str | None, typer.Option(help="Names with commas between; all by default.")
+    ] = None,
     similarity: Annotated[
-        str | None, typer.Option(help="Similarity function; further ones after commas are compared with the first.")
+        str | None,
+        typer.Option(
+            help="Similarity function; further ones after commas are compared with the first."
+        ),
     ] = None,
-    answers: Annotated[str, typer.Option(help="Answer strategies with commas between.")] = "greedy,most_probable,mbr",
+    answers: Annotated[
+        str, typer.Option(help="Answer strategies with commas between.")
+    ] = "greedy,most_probable,mbr",
     quality: Annotated[
-        str | None, typer.Option(help=f"Measure of the answers, each task's own by default: {', '.join(_MEASURES)}.")
+        str | None,
+        typer.Option(
+            help=f"Measure of the answers, each task's own by default: {', '.join(_MEASURES)}."
+        ),
     ] = None,
-    judge_url: Annotated[str | None, typer.Option(help="OpenAI-compatible server of the judge, without /v1.")] = None,
-    judge_model: Annotated[str | None, typer.Option(help="Model that judges, for --quality judge.")] = None,
-    judge_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Key of that server.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Repeats samples, drawn prompts and intervals.")] = 0,
-    num_resamples: Annotated[int, typer.Option(min=1, help="Resamples behind each interval.")] = 1000,
-    data_dir: Annotated[Path | None, typer.Option(help="Local copies of datasets that are else downloaded.")] = None,
-    rescore: Annotated[bool, typer.Option("--rescore", help="Score what is there; load no language model.")] = False,
+    judge_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible server of the judge, without /v1.")
+    ] = None,
+    judge_model: Annotated[
+        str | None, typer.Option(help="Model that judges, for --quality judge.")
+    ] = None,
+    judge_key: Annotated[
+        str | None, typer.Option(envvar="OPENAI_API_KEY", help="Key of that server.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Repeats samples, drawn prompts and intervals.")
+    ] = 0,
+    num_resamples: Annotated[
+        int, typer.Option(min=1, help="Resamples behind each interval.")
+    ] = 1000,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Local copies of datasets that are else downloaded.")
+    ] = None,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Score what is there; load no language model.")
+    ] = False,
 ) -> None:
     """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
     try:
@@ -66,7 +98,9 @@ def evaluate(
     measures = dict(QUALITY)
     if measure == "judge":
         if judge_url is None or judge_model is None:
-            raise typer.BadParameter("needs --judge-url and --judge-model", param_hint="--quality judge")
+            raise typer.BadParameter(
+                "needs --judge-url and --judge-model", param_hint="--quality judge"
+            )
         measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
     try:
         examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
@@ -76,7 +110,9 @@ def evaluate(
             generations=out / "generations.jsonl",
             num_samples=num_samples,
             seed=seed,
-            estimators=None if estimators is None else _known(estimators, list(ESTIMATORS), "--estimators"),
+            estimators=None
+            if estimators is None
+            else _known(estimators, list(ESTIMATORS), "--estimators"),
             strategies=_known(answers, _STRATEGIES, "--answers"),
             similarities=None if similarity is None else list(dict.fromkeys(similarity.split(","))),
             qualities=outputs.quality_names(examples, measure),
@@ -88,12 +124,18 @@ def evaluate(
     except (AnotherRun, CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
-    typer.echo(f"{len(run.scored)} prompts: {out / 'report.html'}, report.md, results.json, scores.jsonl, plots/")
+    typer.echo(
+        f"{len(run.scored)} prompts: {out / 'report.html'}, report.md, "
+        "results.json, scores.jsonl, plots/"
+    )
 
 
 def _command() -> str:
     """The command line for the report, without the judge's key."""
-    words = [word if previous != "--judge-key" else "…" for previous, word in pairwise(["", *sys.argv[1:]])]
+    words = [
+        word if previous != "--judge-key" else "…"
+        for previous, word in pairwise(["", *sys.argv[1:]])
+    ]
     return shlex.join(["cocoa", *words])
 
 
@@ -101,7 +143,9 @@ def _with_progress(asked: "Asked", settings: Settings) -> "Run":
     from app.evaluation.session import evaluate as run_evaluation
 
     with progress_of("prompts") as progress:
-        task = progress.add_task("scoring" if asked.rescore else "evaluating", total=len(asked.examples))
+        task = progress.add_task(
+            "scoring" if asked.rescore else "evaluating", total=len(asked.examples)
+        )
         run = asyncio.run(run_evaluation(asked, settings, lambda: progress.advance(task)))
         progress.update(task, total=len(run.scored) + run.num_failed)
         return run
@@ -116,5 +160,7 @@ def _known(names: str, known: Sequence[Name], option: str) -> list[Name]:
     by_name = {str(name): name for name in known}
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",")))
     if unknown := [name for name in wanted if name not in by_name]:
-        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(by_name)}", param_hint=option)
+        raise typer.BadParameter(
+            f"{unknown[0]!r} is none of {', '.join(by_name)}", param_hint=option
+        )
     return [by_name[name] for name in wanted]

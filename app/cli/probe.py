@@ -1,4 +1,4 @@
-"""`cocoa probe`: collect what samples show, train a probe on it, and see how far it can be trusted."""
+"""`cocoa probe`: collect what samples show, train a probe on it, and see how far to trust it."""
 
 import asyncio
 import shlex
@@ -24,24 +24,39 @@ if TYPE_CHECKING:
 
 probe = typer.Typer(help=__doc__, no_args_is_help=True)
 
-Limit = Annotated[int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")]
-Seed = Annotated[int, typer.Option(min=0, help="Repeats samples, drawn prompts, training and intervals.")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")
+]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Repeats samples, drawn prompts, training and intervals.")
+]
 
 
 @probe.command()
 def collect(
     prompts: Annotated[
-        str, typer.Option(help='A .jsonl file with a `prompt` in each line, "testbed", or a dataset by name.')
+        str,
+        typer.Option(
+            help='A .jsonl file with a `prompt` in each line, "testbed", or a dataset by name.'
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the collection; an interrupted one is continued.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the collection; an interrupted one is continued.")
+    ],
     layers: Annotated[
-        str | None, typer.Option(help="Candidate layers with commas between; by default all of a small model.")
+        str | None,
+        typer.Option(help="Candidate layers with commas between; by default all of a small model."),
     ] = None,
-    num_samples: Annotated[int, typer.Option(min=2, max=64, help="M, the number of sampled answers.")] = 10,
+    num_samples: Annotated[
+        int, typer.Option(min=2, max=64, help="M, the number of sampled answers.")
+    ] = 10,
     limit: Limit = None,
     seed: Seed = 0,
 ) -> None:
-    """Run the full mode on prompts, which need no references; store hidden states and what samples showed."""
+    """Run the full mode on prompts; store hidden states and what samples showed.
+
+    The prompts need no references.
+    """
     with _errors_told():
         examples = _prompts(prompts, limit, seed)
         _collect(Collecting(_name_of(prompts), examples, out, num_samples, seed, _layers(layers)))
@@ -51,17 +66,24 @@ def collect(
 @probe.command()
 def train(
     collection: Annotated[Path, typer.Argument(help="Folder that `cocoa probe collect` wrote.")],
-    out: Annotated[Path, typer.Option(help="Folder of the probe; an interrupted training there is continued.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the probe; an interrupted training there is continued.")
+    ],
     target: Annotated[
         Literal["consistency", "semantic_entropy"], typer.Option(help="What it predicts.")
     ] = "consistency",
-    layer: Annotated[str, typer.Option(help="One, several with commas between, or auto for all collected.")] = "auto",
+    layer: Annotated[
+        str, typer.Option(help="One, several with commas between, or auto for all collected.")
+    ] = "auto",
     architecture: Annotated[
         Literal["small", "paper"], typer.Option(help="docs/light.md says how they differ.")
     ] = "small",
     seed: Seed = 0,
 ) -> None:
-    """Train a probe; of several layers the one with the lowest validation loss is kept, at its best epoch."""
+    """Train a probe, which is kept at its best epoch.
+
+    Of several layers the one with the lowest validation loss is kept.
+    """
     with _errors_told():
         # Networks and plots come from extras, without which the other commands work.
         from app.probes.outputs import show_training, write_training_plots
@@ -70,7 +92,9 @@ def train(
         out.mkdir(parents=True, exist_ok=True)
         training = Training(target, architecture, None if layer == "auto" else _layers(layer), seed)
         with _epochs_shown(f"training on {collection}") as on_epoch:
-            trained, how = train_probe(read(collection), training, out / "training.checkpoint.pt", on_epoch)
+            trained, how = train_probe(
+                read(collection), training, out / "training.checkpoint.pt", on_epoch
+            )
         trained.save(out)
         write_training_plots(how, target, out)
         show_training(trained.card, how)
@@ -80,21 +104,37 @@ def train(
 @probe.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="Folder of the probe.", metavar="PROBE")],
-    out: Annotated[Path, typer.Option(help="Folder of the results; an interrupted run there is continued.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; an interrupted run there is continued.")
+    ],
     dataset: Annotated[
-        str, typer.Option(help='Prompts with references, other than the probe\'s: "testbed", a .jsonl file, a dataset.')
+        str,
+        typer.Option(
+            help="Prompts with references, other than the probe's: "
+            '"testbed", a .jsonl file, a dataset.'
+        ),
     ] = "testbed",
     collected: Annotated[
-        Path | None, typer.Option(help="The probe's own collection; with it, each task is also left out once.")
+        Path | None,
+        typer.Option(help="The probe's own collection; with it, each task is also left out once."),
     ] = None,
-    quality: Annotated[str | None, typer.Option(help=f"Measure of the answers: {', '.join(QUALITY)}.")] = None,
+    quality: Annotated[
+        str | None, typer.Option(help=f"Measure of the answers: {', '.join(QUALITY)}.")
+    ] = None,
     limit: Limit = None,
-    num_resamples: Annotated[int, typer.Option(min=1, help="Resamples behind each interval.")] = 1000,
+    num_resamples: Annotated[
+        int, typer.Option(min=1, help="Resamples behind each interval.")
+    ] = 1000,
     seed: Seed = 0,
 ) -> None:
-    """Measure a probe against samples: errors, ranks, PRR of light against full, and tasks that it never saw."""
+    """Measure a probe against samples.
+
+    Reports errors, ranks, PRR of light against full, and tasks that it never saw.
+    """
     if quality is not None and quality not in QUALITY:
-        raise typer.BadParameter(f"{quality!r} is none of {', '.join(QUALITY)}", param_hint="--quality")
+        raise typer.BadParameter(
+            f"{quality!r} is none of {', '.join(QUALITY)}", param_hint="--quality"
+        )
     with _errors_told():
         from app.probes.outputs import Evaluation, evaluate_probe, write_evaluation
         from models.probes.probe import TrainedProbe
@@ -105,7 +145,9 @@ def evaluate(
         layers = (trained.layer,) if training is None else training.header.layers
         num_samples = trained.card.sampling["num_samples"]
         _collect(Collecting(dataset, examples, out / "collection", num_samples, seed, layers))
-        asked = Evaluation(trained, read(out / "collection"), examples, training, quality, num_resamples, seed)
+        asked = Evaluation(
+            trained, read(out / "collection"), examples, training, quality, num_resamples, seed
+        )
         with _epochs_shown("leaving tasks out") as on_epoch:
             outcome = evaluate_probe(asked, out, on_epoch)
         write_evaluation(outcome, out, shlex.join(["cocoa", *sys.argv[1:]]))

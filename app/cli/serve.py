@@ -14,8 +14,12 @@ from app.main import create_app
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on (COCOA_HOST, 127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on (COCOA_PORT, 8000).")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on (COCOA_HOST, 127.0.0.1).")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on (COCOA_PORT, 8000).")
+    ] = None,
 ) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
     settings = settings_or_exit()
@@ -38,7 +42,8 @@ def serve(
             timeout_graceful_shutdown=int(settings.drain_s),
         )
     )
-    # After a graceful end uvicorn raises the signal once more, which by default would kill the process: no exit code 0.
+    # After a graceful end uvicorn raises the signal once more, which by default would kill the
+    # process: no exit code 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _leave(1 if died else 0))
     server.run()
@@ -46,6 +51,9 @@ def serve(
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process whatever its threads do: one that loads a model, or hangs, would hold `sys.exit` back."""
+    """End the process whatever its threads do.
+
+    A thread that loads a model, or hangs, would hold `sys.exit` back.
+    """
     logging.shutdown()
     os._exit(code)

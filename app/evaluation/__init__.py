@@ -1,1 +1,4 @@
-"""`cocoa evaluate`: a dataset through generation and scoring; results, tables, plots and a report of them."""
+"""`cocoa evaluate`: a dataset through generation and scoring.
+
+It writes results, tables, plots and a report of them.
+"""

@@ -53,36 +53,49 @@ class Run:
 
 
 def write(
-    run: Run, out: Path, command: str, num_resamples: int = 1000, measures: Mapping[str, Measure] = QUALITY
+    run: Run,
+    out: Path,
+    command: str,
+    num_resamples: int = 1000,
+    measures: Mapping[str, Measure] = QUALITY,
 ) -> None:
-    """Every file of the run but its generations; `measures` holds every quality that the run names."""
+    """Every file of the run but its generations; `measures` holds all qualities of the run."""
     quality = _qualities(run, measures)
     columns = _columns(run, quality, measures)
     strategies = list(dict.fromkeys(key[0] for key in columns))
     main = {strategy: columns[strategy, run.similarities[0]] for strategy in strategies}
     tables = {
         metric: {
-            strategy: comparison.table(function, main[strategy], num_resamples=num_resamples, seed=run.header.seed)
+            strategy: comparison.table(
+                function, main[strategy], num_resamples=num_resamples, seed=run.header.seed
+            )
             for strategy in strategies
         }
         for metric, function in comparison.metrics_of(main[strategies[0]]).items()
     }
     by_similarity = {
-        name: comparison.table(prr, columns[strategies[0], name], num_resamples=num_resamples, seed=run.header.seed)
+        name: comparison.table(
+            prr, columns[strategies[0], name], num_resamples=num_resamples, seed=run.header.seed
+        )
         for name in dict.fromkeys(run.similarities)
         if (strategies[0], name) in columns
     }
     plots = _plots(main, tables["prr"], out)
     page = _report(run, quality, main, tables, by_similarity, plots, command, num_resamples)
     (out / "scores.jsonl").write_text("".join(_score_lines(run, quality)), encoding="utf-8")
-    (out / "results.json").write_text(json.dumps(_results(run, page, main, tables, by_similarity), indent=1) + "\n")
+    (out / "results.json").write_text(
+        json.dumps(_results(run, page, main, tables, by_similarity), indent=1) + "\n"
+    )
     (out / "report.md").write_text(report.markdown(page), encoding="utf-8")
     (out / "report.html").write_text(report.html(page), encoding="utf-8")
 
 
 def quality_names(examples: Iterable[Example], name: str | None) -> dict[str, str]:
     """The measure of each task: the named one, or the task's own."""
-    return {task: name or default_quality(task) for task in dict.fromkeys(example.task for example in examples)}
+    return {
+        task: name or default_quality(task)
+        for task in dict.fromkeys(example.task for example in examples)
+    }
 
 
 def _qualities(run: Run, measures: Mapping[str, Measure]) -> dict[tuple[str, str], Array]:
@@ -93,7 +106,9 @@ def _qualities(run: Run, measures: Mapping[str, Measure]) -> dict[tuple[str, str
         for task, name in run.qualities.items():
             rows = _rows(run, task)
             texts = [run.scored[i].answers[plan].text for i in rows]
-            values[rows] = measures[name](texts, [run.scored[i].example for i in rows], run.pair_model)
+            values[rows] = measures[name](
+                texts, [run.scored[i].example for i in rows], run.pair_model
+            )
         answer = run.scored[0].answers[plan]
         qualities[answer.strategy, answer.similarity] = values
     return qualities
@@ -108,7 +123,9 @@ def _columns(
         for task, name in run.qualities.items():
             rows = _rows(run, task)
             scores = {
-                estimator: np.array([_float(run.scored[i].answers[plan].scores[estimator]) for i in rows])
+                estimator: np.array(
+                    [_float(run.scored[i].answers[plan].scores[estimator]) for i in rows]
+                )
                 for estimator in first.scores
             }
             column = Column(task, quality[key][rows], measures[name].is_binary, scores)
@@ -116,14 +133,20 @@ def _columns(
     return columns
 
 
-def _plots(main: Mapping[str, Sequence[Column]], tables: Mapping[str, comparison.Table], out: Path) -> dict[str, str]:
+def _plots(
+    main: Mapping[str, Sequence[Column]], tables: Mapping[str, comparison.Table], out: Path
+) -> dict[str, str]:
     folder = out / "plots"
     folder.mkdir(exist_ok=True)
     shown: dict[str, str] = {}
     for i, (strategy, columns) in enumerate(main.items()):
         table = tables[strategy]
         column = MEAN if MEAN in table else next(iter(table))
-        row = {name: one for name, measured in table[column].items() if (one := measured.interval) is not None}
+        row = {
+            name: one
+            for name, measured in table[column].items()
+            if (one := measured.interval) is not None
+        }
         names = [name for name in _CURVES if name in row] or list(row)[:6]
         what = "mean over tasks" if column == MEAN else column
         svgs = {}
@@ -133,15 +156,15 @@ def _plots(main: Mapping[str, Sequence[Column]], tables: Mapping[str, comparison
                 ranking_figure(row, title), folder / f"prr-{strategy}"
             )
         svgs[
-            f"Rejection curves, {strategy} answers: the mean quality of what is kept while the least certain answers "
-            "are rejected. Solid CoCoA, dashed its base in the same colour."
+            f"Rejection curves, {strategy} answers: the mean quality of what is kept while the "
+            "least certain answers are rejected. Solid CoCoA, dashed its base in the same colour."
         ] = save(rejection_figure(columns, names), folder / f"rejection-{strategy}")
         binary = [column for column in columns if column.is_binary and len(column.quality) >= 20]
         reliable = [name for name in _RELIABILITY if name in columns[0].scores]
         if binary and reliable:
             svgs[
-                f"Reliability, {strategy} answers. There is no confidence before a calibrator: here it is an isotonic "
-                "fit on one half of the prompts, shown on the other half."
+                f"Reliability, {strategy} answers. There is no confidence before a calibrator: "
+                "here it is an isotonic fit on one half of the prompts, shown on the other half."
             ] = save(reliability_figure(binary, reliable), folder / f"reliability-{strategy}")
         if i == 0:
             shown = svgs
@@ -172,7 +195,11 @@ def _report(
             for metric in tables
             for strategy in strategies
         ],
-        claims=[claim for strategy in strategies for claim in comparison.claims(strategy, prrs[strategy])],
+        claims=[
+            claim
+            for strategy in strategies
+            for claim in comparison.claims(strategy, prrs[strategy])
+        ],
         similarity_grids=[
             report.grid(f"PRR, {strategies[0]} answers, {name}", _only_compared(table))
             for name, table in by_similarity.items()
@@ -182,10 +209,14 @@ def _report(
             claim
             for name, table in by_similarity.items()
             if name != default
-            for claim in comparison.above_similarity(default, name, strategies[0], by_similarity[default], table)
+            for claim in comparison.above_similarity(
+                default, name, strategies[0], by_similarity[default], table
+            )
         ],
         alternative_claims=[
-            claim for strategy in strategies for claim in comparison.alternatives(strategy, prrs[strategy])
+            claim
+            for strategy in strategies
+            for claim in comparison.alternatives(strategy, prrs[strategy])
         ],
         galleries=_galleries(run, quality[strategies[0], default], estimator),
         estimator=estimator,
@@ -198,29 +229,48 @@ def _facts(run: Run, num_resamples: int) -> dict[str, str]:
     header = run.header
     facts = {
         "model": f"{header.model} ({header.revision})" if header.revision else header.model,
-        "sampling": ", ".join(f"{name} {value}" for name, value in header.sampling.items()) + f", seed {header.seed}",
+        "sampling": ", ".join(f"{name} {value}" for name, value in header.sampling.items())
+        + f", seed {header.seed}",
         **run.models,
         "intervals": f"95 %, percentile bootstrap over prompts, {num_resamples} resamples",
     }
     if run.speed:
-        facts["speed"] = f"{run.speed['prompts_per_s']:.1f} prompts a second on {run.speed['cores']:.0f} cores"
+        facts["speed"] = (
+            f"{run.speed['prompts_per_s']:.1f} prompts a second on {run.speed['cores']:.0f} cores"
+        )
     return facts
 
 
 def _task_rows(run: Run, main: Mapping[str, Sequence[Column]]) -> list[dict[str, str]]:
     rows = []
     for i, (task, name) in enumerate(run.qualities.items()):
-        means = {f"mean, {strategy}": report.number(float(np.nanmean(c[i].quality))) for strategy, c in main.items()}
-        rows.append({"task": task, "prompts": str(len(next(iter(main.values()))[i].quality)), "quality": name} | means)
+        means = {
+            f"mean, {strategy}": report.number(float(np.nanmean(c[i].quality)))
+            for strategy, c in main.items()
+        }
+        rows.append(
+            {
+                "task": task,
+                "prompts": str(len(next(iter(main.values()))[i].quality)),
+                "quality": name,
+            }
+            | means
+        )
     return rows
 
 
 def _notes(run: Run) -> list[str]:
     notes = []
     if run.num_failed:
-        notes.append(f"{run.num_failed} prompts have no generation and are left out: {', '.join(run.errors)}.")
+        notes.append(
+            f"{run.num_failed} prompts have no generation and are left out: "
+            f"{', '.join(run.errors)}."
+        )
     missing = Counter(name for one in run.scored for name in one.answers[0].reasons)
-    notes += [f"{name} has no value for {n} prompts, which count as least certain." for name, n in missing.items()]
+    notes += [
+        f"{name} has no value for {n} prompts, which count as least certain."
+        for name, n in missing.items()
+    ]
     return notes
 
 
@@ -229,12 +279,16 @@ def _galleries(run: Run, quality: Array, estimator: str) -> list[Gallery]:
     for task in run.qualities:
         rows = _rows(run, task)
         scored = [
-            i for i in rows if run.scored[i].answers[0].scores[estimator] is not None and not np.isnan(quality[i])
+            i
+            for i in rows
+            if run.scored[i].answers[0].scores[estimator] is not None and not np.isnan(quality[i])
         ]
         ordered = sorted(scored, key=lambda i: _float(run.scored[i].answers[0].scores[estimator]))
         mistakes = [i for i in ordered if quality[i] < 0.5]
         picked = (ordered[:_NUM_SHOWN], ordered[: -_NUM_SHOWN - 1 : -1], mistakes[:_NUM_SHOWN])
-        groups = [tuple(_shown(run, i, float(quality[i]), estimator) for i in part) for part in picked]
+        groups = [
+            tuple(_shown(run, i, float(quality[i]), estimator) for i in part) for part in picked
+        ]
         galleries.append(Gallery(task, *groups))
     return galleries
 
@@ -260,7 +314,11 @@ def _ordering(answer: AnswerScores) -> str:
 def _only_compared(table: comparison.Table) -> comparison.Table:
     """CoCoA and consistency, which the choice of the similarity function changes."""
     return {
-        column: {name: one for name, one in row.items() if comparison.is_cocoa(name) or name == "consistency"}
+        column: {
+            name: one
+            for name, one in row.items()
+            if comparison.is_cocoa(name) or name == "consistency"
+        }
         for column, row in table.items()
     }
 
@@ -281,7 +339,10 @@ def _results(
                 "task": task,
                 "quality": name,
                 "num_prompts": len(next(iter(main.values()))[i].quality),
-                "mean_quality": {strategy: float(np.nanmean(columns[i].quality)) for strategy, columns in main.items()},
+                "mean_quality": {
+                    strategy: float(np.nanmean(columns[i].quality))
+                    for strategy, columns in main.items()
+                },
             }
             for i, (task, name) in enumerate(run.qualities.items())
         ],
@@ -289,7 +350,9 @@ def _results(
             metric: {strategy: report.to_json(table) for strategy, table in by_strategy.items()}
             for metric, by_strategy in tables.items()
         },
-        "similarity": {name: report.to_json(_only_compared(table)) for name, table in by_similarity.items()},
+        "similarity": {
+            name: report.to_json(_only_compared(table)) for name, table in by_similarity.items()
+        },
         "claims": [asdict(claim) for claim in page.claims],
         "similarity_claims": [asdict(claim) for claim in page.similarity_claims],
         "alternative_claims": [asdict(claim) for claim in page.alternative_claims],
@@ -301,7 +364,11 @@ def _score_lines(run: Run, quality: Mapping[tuple[str, str], Array]) -> Iterable
     for i, one in enumerate(run.scored):
         for answer in one.answers:
             value = float(quality[answer.strategy, answer.similarity][i])
-            line = {"task": one.example.task, "quality": None if np.isnan(value) else value, **asdict(answer)}
+            line = {
+                "task": one.example.task,
+                "quality": None if np.isnan(value) else value,
+                **asdict(answer),
+            }
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,7 @@
-"""A dataset through the workers: generations to the log as they come, scores of each as soon as it is there."""
+"""A dataset through the workers.
+
+Generations go to the log as they come; each is scored as soon as it is there.
+"""
 
 import asyncio
 import hashlib
@@ -25,7 +28,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One example with its record and the scores of its answers, one a plan; none where it has no generation."""
+    """One example with its record and the scores of its answers, one for each plan.
+
+    There are no scores where the example has no generation.
+    """
 
     example: Example
     record: Record
@@ -40,7 +46,9 @@ def request_of(example: Example, header: Header) -> GenerationRequest:
         seed=seed_of(header.seed, example.id),
         **header.sampling,
     )
-    return GenerationRequest(prompt=example.prompt, sampling=sampling, statistics=frozenset(header.statistics))
+    return GenerationRequest(
+        prompt=example.prompt, sampling=sampling, statistics=frozenset(header.statistics)
+    )
 
 
 async def run(
@@ -52,7 +60,7 @@ async def run(
     workers: Workers,
     on_scored: Callable[[], None],
 ) -> list[Scored]:
-    """Every example's record and scores, in their order; those without a record are generated first.
+    """Every example's record and scores, in order; those without a record are generated first.
 
     Args:
         examples: to be scored.
@@ -66,7 +74,9 @@ async def run(
     Raises:
         CocoaError: a model failed; what was generated before has been put.
     """
-    positions = {example.id: i for i, example in enumerate(e for e in examples if e.id not in records)}
+    positions = {
+        example.id: i for i, example in enumerate(e for e in examples if e.id not in records)
+    }
 
     async def one(example: Example) -> Scored:
         request = request_of(example, header)
@@ -81,8 +91,13 @@ async def run(
     return await each(examples, one)
 
 
-async def generate(example: Example, request: GenerationRequest, header: Header, engine: Engine) -> Record:
-    """One example's record. What the model always refuses is recorded too, so that no later run asks it again."""
+async def generate(
+    example: Example, request: GenerationRequest, header: Header, engine: Engine
+) -> Record:
+    """One example's record.
+
+    What the model always refuses is recorded too, so that no later run asks it again.
+    """
     try:
         generation = await engine.generate(request)
     except (InvalidRequest, InvalidLogits) as error:
@@ -98,7 +113,9 @@ async def _true_false(
     text: str, request: GenerationRequest, engine: Engine
 ) -> tuple[float | None, float | None] | None:
     try:
-        true, false = await engine.first_token_logprobs(question_about(text, request), (TRUE, FALSE))
+        true, false = await engine.first_token_logprobs(
+            question_about(text, request), (TRUE, FALSE)
+        )
     except PromptTooLong:
         return None
     return true, false
@@ -106,7 +123,11 @@ async def _true_false(
 
 def _answers(generation: Generation) -> list[str]:
     """The distinct texts, as any of them is y* under some strategy and similarity function."""
-    return list(dict.fromkeys(sequence.compared_text for sequence in (generation.answer, *generation.samples)))
+    return list(
+        dict.fromkeys(
+            sequence.compared_text for sequence in (generation.answer, *generation.samples)
+        )
+    )
 
 
 async def each(items: Iterable[Item], one: Callable[[Item], Awaitable[Result]]) -> list[Result]:

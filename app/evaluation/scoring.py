@@ -1,4 +1,7 @@
-"""Scores of one stored generation under every plan: the same evidence and estimators as a served request."""
+"""Scores of one stored generation under every plan.
+
+Evidence and estimators are the same as those of a served request.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +52,9 @@ class RememberedPairs(SimilarityWorker):
         """See `SimilarityWorker.table`; holds all pairs asked so far."""
         known = self._table.scores
         asked = await self._worker.table([pair for pair in pairs if pair not in known])
-        self._table = replace(self._table, scores={**known, **asked.scores}, truncated=asked.truncated)
+        self._table = replace(
+            self._table, scores={**known, **asked.scores}, truncated=asked.truncated
+        )
         return self._table
 
     async def fit_context(self, context: str, text: str) -> str:
@@ -58,7 +63,10 @@ class RememberedPairs(SimilarityWorker):
 
 
 class RecordedEngine:
-    """An engine that answers from a record what was asked about its answers, and generates nothing."""
+    """An engine that answers from a record what was asked about its answers.
+
+    It generates nothing.
+    """
 
     num_waiting = 0
     busy_since: float | None = None
@@ -69,7 +77,9 @@ class RecordedEngine:
         self.model_id = record.generation.model_id if record.generation is not None else ""
         self.revision = record.generation.revision if record.generation is not None else None
         self.statistics: frozenset[str] = frozenset()
-        self._asked = {question_about(text, request).prompt: pair for text, pair in record.true_false.items()}
+        self._asked = {
+            question_about(text, request).prompt: pair for text, pair in record.true_false.items()
+        }
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
@@ -82,7 +92,9 @@ class RecordedEngine:
     async def run(self) -> None:
         """There is no loop."""
 
-    async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
         """Never: what is not recorded is absent."""
         raise NotImplementedError
 
@@ -102,17 +114,22 @@ def make_plans(
 ) -> list[Plan]:
     """One plan a strategy with the first similarity function, and one a further function.
 
-    A further function is compared under the first strategy, by the estimators that read `similarity`.
+    A further function is compared under the first strategy, by the estimators that read
+    `similarity`.
 
     Raises:
         InvalidRequest: an estimator or strategy reads what is not available.
     """
     for name in estimators:
         if missing := needs([name]) - available:
-            raise InvalidRequest(f"{name} reads {', '.join(sorted(missing))}, which is not available")
+            raise InvalidRequest(
+                f"{name} reads {', '.join(sorted(missing))}, which is not available"
+            )
     for strategy in strategies:
         if missing := STRATEGY_NEEDS[strategy] - available:
-            raise InvalidRequest(f"{strategy} reads {', '.join(sorted(missing))}, which is not available")
+            raise InvalidRequest(
+                f"{strategy} reads {', '.join(sorted(missing))}, which is not available"
+            )
     main = [_plan(estimators, strategy, similarities[0]) for strategy in strategies]
     compared = [name for name in estimators if "similarity" in needs([name])]
     return main + [_plan(compared, strategies[0], name) for name in similarities[1:] if compared]
@@ -120,7 +137,9 @@ def make_plans(
 
 def available_statistics(header: Header, workers: Workers) -> frozenset[str]:
     """What a file of generations and these workers can supply together."""
-    sources = frozenset(header.statistics) | ({"p_true_logprob"} if header.asks_p_true else frozenset())
+    sources = frozenset(header.statistics) | (
+        {"p_true_logprob"} if header.asks_p_true else frozenset()
+    )
     return derivable(sources, has_nli=workers.nli is not None)
 
 

@@ -1,4 +1,7 @@
-"""One evaluation from settings to a finished run: models loaded and watched, generations logged, all scored."""
+"""One evaluation from settings to a finished run.
+
+Models are loaded and watched, generations are logged, and all are scored.
+"""
 
 import os
 import time
@@ -68,7 +71,9 @@ async def evaluate(asked: Asked, settings: Settings, on_scored: Callable[[], Non
             return await _run(asked, examples, records, _never, header, workers, on_scored)
         header = _header(asked, workers)
         with GenerationLog(asked.generations, header) as log:
-            return await _run(asked, asked.examples, log.records, log.put, log.header, workers, on_scored)
+            return await _run(
+                asked, asked.examples, log.records, log.put, log.header, workers, on_scored
+            )
 
 
 async def _run(
@@ -101,7 +106,9 @@ async def _run(
     )
 
 
-def _names(asked: Asked, header: Header, workers: Workers) -> tuple[Sequence[str], Sequence[Strategy], Sequence[str]]:
+def _names(
+    asked: Asked, header: Header, workers: Workers
+) -> tuple[Sequence[str], Sequence[Strategy], Sequence[str]]:
     """Estimators, strategies and similarity functions; by default all estimators and one function.
 
     Raises:
@@ -109,7 +116,9 @@ def _names(asked: Asked, header: Header, workers: Workers) -> tuple[Sequence[str
     """
     similarities = asked.similarities or [workers.default_similarity]
     if unknown := [name for name in similarities if name not in workers.similarity]:
-        raise InvalidRequest(f"{unknown[0]} is none of {', '.join(sorted(workers.similarity))}", field="similarity")
+        raise InvalidRequest(
+            f"{unknown[0]} is none of {', '.join(sorted(workers.similarity))}", field="similarity"
+        )
     available = available_statistics(header, workers)
     supplied = [name for name in ESTIMATORS if needs([name]) <= available]
     return asked.estimators or supplied, asked.strategies, similarities
@@ -129,7 +138,8 @@ def _header(asked: Asked, workers: Workers) -> Header:
             "top_k": default.top_k,
             "top_p": default.top_p,
         },
-        # All of them whatever is asked, so that other estimators can be scored later; P(True) alone costs prefills.
+        # All of them whatever is asked, so that other estimators can be scored later; P(True) alone
+        # costs prefills.
         statistics=tuple(sorted(engine.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS))),
         asks_p_true="p_true_logprob" in engine.statistics & wanted,
     )
@@ -153,12 +163,17 @@ def _check_prompts(examples: Sequence[Example], records: Mapping[str, Record]) -
 
 
 def _load(settings: Settings, asked: Asked) -> Workers:
-    """Models as they serve. Scoring again needs no language model: the fake one stands in and is never asked."""
+    """Models as they serve.
+
+    Scoring again needs no language model: the fake one stands in and is never asked.
+    """
     generation, nli = settings.generation, settings.nli
     if asked.rescore:
         nli = replace(nli, model=nli_checkpoint(nli, generation))
         generation = replace(generation, engine="fake")
-    return load_workers(generation, settings.similarity, nli, _NO_PROBES, on_step=_ignore, on_batch=_ignore)
+    return load_workers(
+        generation, settings.similarity, nli, _NO_PROBES, on_step=_ignore, on_batch=_ignore
+    )
 
 
 def _ignore(size: int) -> None:
@@ -180,4 +195,8 @@ def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
 def _speed(num_prompts: int, seconds: float, *, is_whole: bool) -> dict[str, float]:
     """Prompts a second, generated and scored; nothing where some were there before."""
     cores = len(os.sched_getaffinity(0))
-    return {"prompts_per_s": num_prompts / seconds, "seconds": seconds, "cores": cores} if is_whole else {}
+    return (
+        {"prompts_per_s": num_prompts / seconds, "seconds": seconds, "cores": cores}
+        if is_whole
+        else {}
+    )

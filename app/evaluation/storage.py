@@ -1,4 +1,6 @@
-"""Generations as JSON lines: a header, then one line a prompt in the dataset's order, each flushed as it is written.
+"""Generations as JSON lines: a header, then one line a prompt, in the dataset's order.
+
+Each line is flushed as it is written.
 
 A run that was killed leaves at most one half-written line, which the next run drops.
 """
@@ -17,7 +19,10 @@ _FORMAT = 1
 
 
 class AnotherRun(Exception):
-    """The file holds generations of another model, or with other settings; the message names the first difference."""
+    """The file holds generations of another model, or with other settings.
+
+    The message names the first difference.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,8 @@ class Header:
     """What all generations of a file have in common.
 
     Attributes:
-        sampling: num_samples, temperature, top_k, top_p; `max_new_tokens` and `stop` are each prompt's own.
+        sampling: num_samples, temperature, top_k, top_p; `max_new_tokens` and `stop` are each
+            prompt's own.
         seed: that of each prompt is derived from it and from the prompt's id.
         statistics: what the engine was asked for.
         asks_p_true: whether the model was asked about each of its answers.
@@ -46,7 +52,8 @@ class Record:
     """One prompt's generation, or the error that the model always gives for it.
 
     Attributes:
-        true_false: compared text of each distinct answer to log p_T and log p_F; None where they cannot be asked for.
+        true_false: compared text of each distinct answer to log p_T and log p_F; None where they
+            cannot be asked for.
         error: code of the error; then there is no generation.
     """
 
@@ -85,7 +92,7 @@ class GenerationLog:
         self._next = 0
 
     def put(self, position: int, record: Record) -> None:
-        """Write the record of this run's `position`-th new prompt once all before it are written."""
+        """Write the record of this run's `position`-th new prompt, once all before it are."""
         self._pending[position] = record
         while (record_ := self._pending.pop(self._next, None)) is not None:
             self._write(_record_to_json(record_))
@@ -98,12 +105,16 @@ class GenerationLog:
         self._file.close()
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._file.write(
+            json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        )
         self._file.flush()
 
 
 def read(path: Path) -> tuple[Header | None, dict[str, Record]]:
-    """Header and records by id, without a half-written last line; no header where not even that was complete.
+    """Header and records by id, without a half-written last line.
+
+    There is no header where not even that line was complete.
 
     Raises:
         AnotherRun: the file is none of this kind.
@@ -116,7 +127,9 @@ def read(path: Path) -> tuple[Header | None, dict[str, Record]]:
         if first.get("format") != _FORMAT:
             raise AnotherRun(f"{path.name} is no file of generations of format {_FORMAT}")
         records = map(_record_from_json, lines)
-        return Header(**first | {"statistics": tuple(first["statistics"])}), {record.id: record for record in records}
+        return Header(**first | {"statistics": tuple(first["statistics"])}), {
+            record.id: record for record in records
+        }
 
 
 def _check_same(found: Header, wanted: Header) -> None:
@@ -124,7 +137,10 @@ def _check_same(found: Header, wanted: Header) -> None:
     for name, value in ours.items():
         # A run that asks no P(True) may go on with a file that has it.
         if theirs[name] != value and not (name == "asks_p_true" and found.asks_p_true):
-            raise AnotherRun(f"the generations in this folder have {name} = {theirs[name]!r}, this run has {value!r}")
+            raise AnotherRun(
+                f"the generations in this folder have {name} = {theirs[name]!r}, "
+                f"this run has {value!r}"
+            )
 
 
 def _end_of_last_line(path: Path) -> int:
@@ -152,5 +168,8 @@ def _record_to_json(record: Record) -> dict[str, Any]:
 def _record_from_json(value: Mapping[str, Any]) -> Record:
     if "error" in value:
         return Record(value["id"], value["prompt"], None, error=value["error"])
-    pairs = {text: None if pair is None else (pair[0], pair[1]) for text, pair in value["true_false"].items()}
+    pairs = {
+        text: None if pair is None else (pair[0], pair[1])
+        for text, pair in value["true_false"].items()
+    }
     return Record(value["id"], value["prompt"], generation_from_json(value), pairs)

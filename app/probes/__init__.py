@@ -1,1 +1,4 @@
-"""`cocoa probe`: what samples showed of many answers, beside the hidden states that probes learn it from."""
+"""`cocoa probe`: what samples showed of many answers, beside the answers' hidden states.
+
+Probes learn the former from the latter.
+"""

@@ -1,4 +1,7 @@
-"""Prompts through the full mode, with the answers' hidden states: what a probe is trained on and measured by."""
+"""Prompts through the full mode, with the answers' hidden states.
+
+A probe is trained on these and measured by them.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,16 @@ from workers.build import Workers, load_workers
 from workers.in_process import running_workers
 
 # The targets of probes, and the full scores beside which the light ones are measured.
-ESTIMATORS = ("consistency", "sp", "ppl", "mte", "cocoa_sp", "cocoa_ppl", "cocoa_mte", "semantic_entropy")
+ESTIMATORS = (
+    "consistency",
+    "sp",
+    "ppl",
+    "mte",
+    "cocoa_sp",
+    "cocoa_ppl",
+    "cocoa_mte",
+    "semantic_entropy",
+)
 NO_PROBES = ProbeConfig("", "")
 
 
@@ -40,7 +52,9 @@ class Collecting:
 
 
 def candidate_layers(num_layers: int) -> tuple[int, ...]:
-    """All layers of a small model; of a large one five, around the middle, where the paper finds the best.
+    """All layers of a small model; five around the middle of a large one.
+
+    The middle is where the paper finds the best.
 
     >>> candidate_layers(5), candidate_layers(32)
     ((1, 2, 3, 4), (8, 12, 16, 20, 24))
@@ -74,7 +88,9 @@ async def collect(asked: Collecting, settings: Settings, on_done: Callable[[], N
             await each(range(len(new)), one)
 
 
-async def _row(example: Example, request: GenerationRequest, plan: Plan, workers: Workers) -> tuple[Row, Array | None]:
+async def _row(
+    example: Example, request: GenerationRequest, plan: Plan, workers: Workers
+) -> tuple[Row, Array | None]:
     try:
         generation = await workers.generation.engine.generate(request)
     except (InvalidRequest, InvalidLogits) as error:
@@ -88,7 +104,12 @@ async def _row(example: Example, request: GenerationRequest, plan: Plan, workers
 
 def _load(settings: Settings) -> Workers:
     return load_workers(
-        settings.generation, settings.similarity, settings.nli, NO_PROBES, on_step=_ignore, on_batch=_ignore
+        settings.generation,
+        settings.similarity,
+        settings.nli,
+        NO_PROBES,
+        on_step=_ignore,
+        on_batch=_ignore,
     )
 
 
@@ -101,7 +122,9 @@ def _plan(workers: Workers) -> Plan:
     return Plan(names, names[0], "greedy", needs(names), workers.default_similarity)
 
 
-def _request(example: Example, asked: Collecting, plan: Plan, layers: tuple[int, ...]) -> GenerationRequest:
+def _request(
+    example: Example, asked: Collecting, plan: Plan, layers: tuple[int, ...]
+) -> GenerationRequest:
     sampling = SamplingParams(
         num_samples=asked.num_samples,
         max_new_tokens=example.max_new_tokens,
@@ -109,7 +132,10 @@ def _request(example: Example, asked: Collecting, plan: Plan, layers: tuple[int,
         seed=seed_of(asked.seed, example.id),
     )
     return GenerationRequest(
-        prompt=example.prompt, sampling=sampling, statistics=plan.engine_statistics, hidden_layers=layers
+        prompt=example.prompt,
+        sampling=sampling,
+        statistics=plan.engine_statistics,
+        hidden_layers=layers,
     )
 
 
@@ -124,7 +150,10 @@ def _header(asked: Collecting, settings: Settings, workers: Workers) -> Header:
         "exact_match": similarity.rules.exact_match,
     }
     if workers.nli is not None:
-        compared_by |= {"nli_model": workers.nli.model.model_id, "nli_revision": workers.nli.model.revision}
+        compared_by |= {
+            "nli_model": workers.nli.model.model_id,
+            "nli_revision": workers.nli.model.revision,
+        }
     return Header(
         prompts=asked.prompts,
         model=engine.model_id,
@@ -137,7 +166,9 @@ def _header(asked: Collecting, settings: Settings, workers: Workers) -> Header:
             "temperature": default.temperature,
             "top_k": default.top_k,
             "top_p": default.top_p,
-            "max_new_tokens": max((example.max_new_tokens for example in asked.examples), default=0),
+            "max_new_tokens": max(
+                (example.max_new_tokens for example in asked.examples), default=0
+            ),
         },
         seed=asked.seed,
         compared_by=compared_by,

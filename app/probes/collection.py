@@ -1,6 +1,9 @@
-"""A collection on disk: a header, one line an answer, and its features in a file of plain float32 beside it.
+"""A collection on disk: a header, one line an answer, and a file of the features.
 
-Both files only grow. A run that was killed leaves at most an incomplete last answer, which the next run drops.
+The features lie beside the lines, as plain float32.
+
+Both files only grow. A run that was killed leaves at most an incomplete last answer, which the next
+run drops.
 """
 
 import json
@@ -31,7 +34,8 @@ class Header:
         prompts: name of the prompts.
         layers: whose features are stored.
         dimension: d of each.
-        sampling: num_samples, temperature, top_k, top_p, and max_new_tokens where a prompt names none.
+        sampling: num_samples, temperature, top_k, top_p, and max_new_tokens where a prompt names
+            none.
         seed: that of each prompt is derived from it and from the prompt's id.
         compared_by: models behind the targets, with the flags that change them.
     """
@@ -58,7 +62,8 @@ class Row:
         text: the answer as it is compared.
         num_tokens: T; where it is 1, the features are the prefill's.
         scores: estimator to its value, None where it has none.
-        error: code of the error that the model always gives for the prompt; then all else is empty and features are 0.
+        error: code of the error that the model always gives for the prompt; then all else is empty
+            and features are 0.
     """
 
     id: str
@@ -84,7 +89,9 @@ class CollectionLog:
         if (folder / _HEADER).exists():
             _check_same(_read_header(folder), header)
         else:
-            (folder / _HEADER).write_text(json.dumps(asdict(header), indent=2) + "\n", encoding="utf-8")
+            (folder / _HEADER).write_text(
+                json.dumps(asdict(header), indent=2) + "\n", encoding="utf-8"
+            )
         rows = _complete_rows(folder, header)
         self.ids = frozenset(row.id for row in rows)
         self._rows = (folder / _ROWS).open("ab")
@@ -118,7 +125,7 @@ class CollectionLog:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that is complete; `features` is (N, layers, d), read from disk as it is needed."""
+    """A collection that is complete; `features` is (N, layers, d), read from disk as needed."""
 
     header: Header
     rows: tuple[Row, ...]
@@ -134,7 +141,11 @@ def read(folder: Path) -> Collection:
     header = _read_header(folder)
     rows = _complete_rows(folder, header)
     shape = len(rows), len(header.layers), header.dimension
-    features = np.memmap(folder / _FEATURES, np.float32, "r", shape=shape) if rows else np.empty(shape, np.float32)
+    features = (
+        np.memmap(folder / _FEATURES, np.float32, "r", shape=shape)
+        if rows
+        else np.empty(shape, np.float32)
+    )
     answered = [i for i, row in enumerate(rows) if row.error is None]
     kept = features if len(answered) == len(rows) else features[answered]
     return Collection(header, tuple(rows[i] for i in answered), kept)
@@ -154,14 +165,20 @@ def _check_same(found: Header, wanted: Header) -> None:
     theirs, ours = json.loads(json.dumps(asdict(found))), json.loads(json.dumps(asdict(wanted)))
     for name, value in ours.items():
         if theirs[name] != value:
-            raise AnotherCollection(f"the collection in this folder has {name} = {theirs[name]!r}, this run {value!r}")
+            raise AnotherCollection(
+                f"the collection in this folder has {name} = {theirs[name]!r}, this run {value!r}"
+            )
 
 
 def _complete_rows(folder: Path, header: Header) -> list[Row]:
     """Rows whose line and features were both written in full."""
     if not (folder / _ROWS).exists() or not (folder / _FEATURES).exists():
         return []
-    lines = [line for line in (folder / _ROWS).read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    lines = [
+        line
+        for line in (folder / _ROWS).read_bytes().splitlines(keepends=True)
+        if line.endswith(b"\n")
+    ]
     num_features = os.path.getsize(folder / _FEATURES) // _row_bytes(header)
     return [Row(**json.loads(line)) for line in lines[:num_features]]
 

@@ -1,4 +1,7 @@
-"""Light against full on one collection with known quality: the probe as it is, and one that never saw the task."""
+"""Light against full on one collection with known quality.
+
+The probe is compared as it is, and so is one that never saw the task.
+"""
 
 import hashlib
 import json
@@ -64,14 +67,19 @@ def predictions(probe: TrainedProbe, collection: Collection) -> Predicted:
     features = np.asarray(collection.features[:, collection.header.layers.index(probe.layer)])
     readings = probe.read(features)
     return Predicted(
-        np.array([reading.value for reading in readings]), np.array([reading.out_of_domain for reading in readings])
+        np.array([reading.value for reading in readings]),
+        np.array([reading.out_of_domain for reading in readings]),
     )
 
 
 def leave_one_out(
-    training: Collection, how: Training, measured: Collection, folder: Path, on_epoch: Callable[[Epoch], None]
+    training: Collection,
+    how: Training,
+    measured: Collection,
+    folder: Path,
+    on_epoch: Callable[[Epoch], None],
 ) -> Predicted:
-    """For the answers of each task the predictions of a probe that was trained on the other tasks only.
+    """For each task's answers the predictions of a probe trained on the other tasks only.
 
     The probes are kept in the folder, so that an interrupted evaluation does not train them again.
     """
@@ -85,7 +93,9 @@ def leave_one_out(
     return Predicted(values, outside)
 
 
-def _kept_probe(training: Collection, how: Training, folder: Path, on_epoch: Callable[[Epoch], None]) -> TrainedProbe:
+def _kept_probe(
+    training: Collection, how: Training, folder: Path, on_epoch: Callable[[Epoch], None]
+) -> TrainedProbe:
     """The probe of this training, from the folder where it is there."""
     parts = [asdict(training.header), asdict(how), [row.id for row in training.rows]]
     own = folder / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -96,13 +106,20 @@ def _kept_probe(training: Collection, how: Training, folder: Path, on_epoch: Cal
     return TrainedProbe.open(own)
 
 
-def agreement(collection: Collection, card: Card, predicted: Predicted) -> dict[str, dict[str, float | None]]:
-    """By task and overall: how well predictions agree with what samples showed, and the share out of the domain."""
+def agreement(
+    collection: Collection, card: Card, predicted: Predicted
+) -> dict[str, dict[str, float | None]]:
+    """How well predictions agree with what samples showed, by task and overall.
+
+    The share of answers out of the domain is told too.
+    """
     scores = _stored(collection, np.arange(len(collection.rows)), card.target)
     known = ~np.isnan(scores)
     true = scores if card.split is None else (scores > card.split).astype(np.float64)
     measure = regression_metrics if card.target == "consistency" else classification_metrics
-    groups = {task: _rows_of(collection, task) for task in _tasks(collection)} | {"all": np.arange(len(true))}
+    groups = {task: _rows_of(collection, task) for task in _tasks(collection)} | {
+        "all": np.arange(len(true))
+    }
     return {
         name: {
             **measure(predicted.values[rows[known[rows]]], true[rows[known[rows]]]),
@@ -121,11 +138,16 @@ def contrasts(
     num_resamples: int,
     seed: int,
 ) -> list[Contrast]:
-    """Every light score of every probe against its full counterpart, over the same resampled prompts.
+    """Every light score of every probe against its full counterpart, on the same resamples.
+
+    The same resampled prompts serve both.
 
     quality: (N,) of the answers, higher better.
     """
-    columns = [_column(collection, target, task, quality, is_binary, by_probe) for task in _tasks(collection)]
+    columns = [
+        _column(collection, target, task, quality, is_binary, by_probe)
+        for task in _tasks(collection)
+    ]
     rows = table(prr, columns, num_resamples=num_resamples, seed=seed)
     return [
         Contrast(
@@ -163,7 +185,10 @@ def _column(
     by_probe: Mapping[str, Predicted],
 ) -> Column:
     rows = _rows_of(collection, task)
-    stored = {name: _stored(collection, rows, name) for name in ("sp", "ppl", "mte", *COUNTERPARTS[target])}
+    stored = {
+        name: _stored(collection, rows, name)
+        for name in ("sp", "ppl", "mte", *COUNTERPARTS[target])
+    }
     scores = dict(stored)
     for probe, predicted in by_probe.items():
         for name, base in COUNTERPARTS[target].items():
@@ -178,7 +203,11 @@ def _stored(collection: Collection, rows: Rows, name: str) -> Array:
 
 
 def _intervals(rows: Table, name: str) -> dict[str, Interval]:
-    return {column: interval for column, row in rows.items() if name in row and (interval := row[name].interval)}
+    return {
+        column: interval
+        for column, row in rows.items()
+        if name in row and (interval := row[name].interval)
+    }
 
 
 def light_name(name: str) -> str:
@@ -200,4 +229,6 @@ def _rows_of(collection: Collection, task: str) -> Rows:
 
 def _without(collection: Collection, task: str) -> Collection:
     kept = [i for i, row in enumerate(collection.rows) if row.task != task]
-    return Collection(collection.header, tuple(collection.rows[i] for i in kept), collection.features[kept])
+    return Collection(
+        collection.header, tuple(collection.rows[i] for i in kept), collection.features[kept]
+    )

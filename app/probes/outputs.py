@@ -1,4 +1,4 @@
-"""What a training and an evaluation of a probe leave behind: tables, plots, report.md, results.json."""
+"""What training and evaluating a probe leave behind: tables, plots, report.md, results.json."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +72,9 @@ class Outcome:
 
 def show_training(card: Card, trained: Trained) -> None:
     """Print the best validation loss of every layer, and the figures of the chosen one."""
-    table = Table("layer", "epochs", "best validation loss", title=f"{card.target}, {card.architecture}")
+    table = Table(
+        "layer", "epochs", "best validation loss", title=f"{card.target}, {card.architecture}"
+    )
     for layer in dict.fromkeys(epoch.layer for epoch in trained.epochs):
         losses = [epoch.validation_loss for epoch in trained.epochs if epoch.layer == layer]
         mark = " (chosen)" if layer == trained.layer else ""
@@ -80,7 +82,9 @@ def show_training(card: Card, trained: Trained) -> None:
     console = Console()
     console.print(table)
     for split, metrics in trained.metrics.items():
-        figures = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if value is not None)
+        figures = ", ".join(
+            f"{name} {value:.4f}" for name, value in metrics.items() if value is not None
+        )
         console.print(f"{split} ({trained.sizes[split]} answers): {figures}")
 
 
@@ -95,7 +99,9 @@ def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
 
 
 def evaluate_probe(asked: Evaluation, out: Path, on_epoch: Callable[[Epoch], None]) -> Outcome:
-    """Predictions of the probe, and where its collection is at hand of probes that never saw the task, measured.
+    """Predictions of the probe, measured.
+
+    Where its collection is at hand, those of probes that never saw the task are measured too.
 
     Raises:
         ProbeMismatch: the probe is another model's than the answers.
@@ -111,9 +117,17 @@ def evaluate_probe(asked: Evaluation, out: Path, on_epoch: Callable[[Epoch], Non
         card=card,
         num_answers=len(measured.rows),
         by_probe=by_probe,
-        agreements={name: agreement(measured, card, predicted) for name, predicted in by_probe.items()},
+        agreements={
+            name: agreement(measured, card, predicted) for name, predicted in by_probe.items()
+        },
         contrasts=contrasts(
-            measured, card.target, quality, is_binary, by_probe, num_resamples=asked.num_resamples, seed=asked.seed
+            measured,
+            card.target,
+            quality,
+            is_binary,
+            by_probe,
+            num_resamples=asked.num_resamples,
+            seed=asked.seed,
         ),
         true=np.array([row.scores.get(card.target) for row in measured.rows], dtype=np.float64),
     )
@@ -127,9 +141,15 @@ def write_evaluation(outcome: Outcome, out: Path, command: str) -> None:
     for one in outcome.contrasts:
         by_name.setdefault(light_name(one.name), {})[one.probe] = one.differences
     columns = list(outcome.contrasts[0].full)
-    bounds = {column: MAX_LOSS_ON_AVERAGE if column == MEAN else MAX_LOSS_PER_TASK for column in columns}
+    bounds = {
+        column: MAX_LOSS_ON_AVERAGE if column == MEAN else MAX_LOSS_PER_TASK for column in columns
+    }
     save(difference_figure(by_name, bounds), folder / "light-full")
-    true = outcome.true if outcome.card.split is None else (outcome.true > outcome.card.split).astype(float)
+    true = (
+        outcome.true
+        if outcome.card.split is None
+        else (outcome.true > outcome.card.split).astype(float)
+    )
     title = f"{outcome.card.target}, {outcome.num_answers} answers"
     save(prediction_figure(outcome.by_probe[SEEN].values, true, title), folder / "predictions")
     (out / "report.md").write_text(_markdown(outcome, columns, command), encoding="utf-8")
@@ -138,7 +158,9 @@ def write_evaluation(outcome: Outcome, out: Path, command: str) -> None:
         "card": asdict(outcome.card),
         "num_answers": outcome.num_answers,
         "agreement": outcome.agreements,
-        "contrasts": [asdict(one) | {"within_bounds": within_bounds(one)} for one in outcome.contrasts],
+        "contrasts": [
+            asdict(one) | {"within_bounds": within_bounds(one)} for one in outcome.contrasts
+        ],
     }
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
@@ -160,25 +182,38 @@ def _markdown(outcome: Outcome, columns: Sequence[str], command: str) -> str:
     card = outcome.card
     facts = [
         f"    {command}",
-        f"Probe `{card.sha256[:12]}` on layer {card.layer} of {card.model_id} ({card.revision}), {card.architecture}, "
-        f"trained on {card.sizes['training']} answers to {card.training_set}; measured on {outcome.num_answers} other "
-        "answers.",
+        f"Probe `{card.sha256[:12]}` on layer {card.layer} of {card.model_id} ({card.revision}), "
+        f"{card.architecture}, "
+        f"trained on {card.sizes['training']} answers to {card.training_set}; "
+        f"measured on {outcome.num_answers} other answers.",
     ]
     parts = [f"# Light against full: {card.target}", *facts, "## Predictions against samples"]
     for probe, by_task in outcome.agreements.items():
         names = list(next(iter(by_task.values())))
-        rows = [[task, *(_shown(values[name]) for name in names)] for task, values in by_task.items()]
+        rows = [
+            [task, *(_shown(values[name]) for name in names)] for task, values in by_task.items()
+        ]
         parts += [f"### A probe {probe}", markdown_table(["task", *names], rows)]
     parts.append("## PRR")
     for probe in outcome.by_probe:
-        parts += [f"### A probe {probe}", _contrast_table([c for c in outcome.contrasts if c.probe == probe], columns)]
+        parts += [
+            f"### A probe {probe}",
+            _contrast_table([c for c in outcome.contrasts if c.probe == probe], columns),
+        ]
     bound = f"{MAX_LOSS_PER_TASK} on each task and {MAX_LOSS_ON_AVERAGE} on average"
-    parts.append(f"Difference: light minus full on the same prompts, 95 % interval. Bound: a loss of at most {bound}.")
+    parts.append(
+        f"Difference: light minus full on the same prompts, 95 % interval. "
+        f"Bound: a loss of at most {bound}."
+    )
     return "\n\n".join(parts) + "\n"
 
 
 def _contrast_table(rows: Sequence[Contrast], columns: Sequence[str]) -> str:
-    head = ["score", *(f"{column}: full, light, difference" for column in columns), "within the bound"]
+    head = [
+        "score",
+        *(f"{column}: full, light, difference" for column in columns),
+        "within the bound",
+    ]
     lines = []
     for one in rows:
         cells = [_contrast_cell(one, column) for column in columns]

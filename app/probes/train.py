@@ -1,4 +1,7 @@
-"""From a collection to a probe: the rows that have the target, trained on, with the card that says so."""
+"""From a collection to a probe and its card.
+
+The probe is trained on the rows that have the target, and the card says so.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -27,7 +30,9 @@ class Training:
     seed: int = 0
 
 
-def examples_of(collection: Collection, target: Target, layers: tuple[int, ...] | None = None) -> Examples:
+def examples_of(
+    collection: Collection, target: Target, layers: tuple[int, ...] | None = None
+) -> Examples:
     """The rows that have the target, with the features of these layers, or of all.
 
     Raises:
@@ -51,7 +56,10 @@ def examples_of(collection: Collection, target: Target, layers: tuple[int, ...] 
 
 
 def train_probe(
-    collection: Collection, training: Training, checkpoint: Path | None, on_epoch: Callable[[Epoch], None]
+    collection: Collection,
+    training: Training,
+    checkpoint: Path | None,
+    on_epoch: Callable[[Epoch], None],
 ) -> tuple[TrainedProbe, Trained]:
     """The probe, not yet saved, and how it came about.
 
@@ -67,7 +75,9 @@ def train_probe(
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )
-    return TrainedProbe(_card(collection, training, trained), trained.network, trained.distance), trained
+    return TrainedProbe(
+        _card(collection, training, trained), trained.network, trained.distance
+    ), trained
 
 
 def _card(collection: Collection, training: Training, trained: Trained) -> Card:

@@ -10,7 +10,9 @@ from app.schemas import ERROR_RESPONSES, GenerateRequest, GenerateResponse
 router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 
 
-@router.post("/generate-with-uncertainty", response_model=GenerateResponse, responses=ERROR_RESPONSES)
+@router.post(
+    "/generate-with-uncertainty", response_model=GenerateResponse, responses=ERROR_RESPONSES
+)
 async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""
     pipeline: Pipeline = request.app.state.pipeline

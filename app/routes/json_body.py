@@ -1,4 +1,7 @@
-"""Routes whose only input is a JSON body, without FastAPI's dependencies, which cost as much as a cached answer."""
+"""Routes whose only input is a JSON body, without FastAPI's dependencies.
+
+Those cost as much as a cached answer.
+"""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -23,7 +26,9 @@ class JsonBodyRoute(APIRoute):
             try:
                 body = adapter.validate_python(value, from_attributes=True)
             except ValidationError as error:
-                found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
+                found = [
+                    {**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)
+                ]
                 raise RequestValidationError(found) from None
             response: Response = await endpoint(body, request)
             return response
@@ -39,12 +44,16 @@ def _json_of(content_type: str, content: bytes) -> Any:
         HTTPException: 400, no text, too deep, or a number of too many digits.
     """
     kind = content_type.partition(";")[0].strip().lower()
-    if not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
+    if not (
+        kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    ):
         return content or None
     try:
         return json.loads(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         where = ("body", error.pos)
-        raise RequestValidationError([{"type": "json_invalid", "loc": where, "msg": "JSON decode error"}]) from None
+        raise RequestValidationError(
+            [{"type": "json_invalid", "loc": where, "msg": "JSON decode error"}]
+        ) from None
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, "There was an error parsing the body") from error

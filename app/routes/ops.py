@@ -70,7 +70,9 @@ async def get_version(request: Request) -> Version:
             "max_rows": settings.generation.max_rows,
             "max_cache_tokens": settings.generation.max_cache_tokens,
             "max_context_tokens": engine.max_context_tokens if engine else None,
-            "max_pair_tokens": workers.similarity[workers.default_similarity].model.max_length if workers else None,
+            "max_pair_tokens": workers.similarity[workers.default_similarity].model.max_length
+            if workers
+            else None,
         },
     )
 
@@ -95,5 +97,9 @@ async def metrics(request: Request) -> Response:
 def _describe(name: str, missing: list[str]) -> EstimatorInfo:
     reason = f"{', '.join(missing)} cannot be supplied here" if missing else None
     return EstimatorInfo(
-        name=name, formula=formula(name), needs=sorted(needs([name])), available=not missing, reason=reason
+        name=name,
+        formula=formula(name),
+        needs=sorted(needs([name])),
+        available=not missing,
+        reason=reason,
     )

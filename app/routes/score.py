@@ -32,13 +32,17 @@ def _kind(body: object) -> str:
 
 
 ScoreBody = Annotated[
-    Annotated[ScoreRequest, Tag("#single")] | Annotated[ScoreBatch, Tag("#batch")], Discriminator(_kind)
+    Annotated[ScoreRequest, Tag("#single")] | Annotated[ScoreBatch, Tag("#batch")],
+    Discriminator(_kind),
 ]
 
 
 @router.post("/score", response_model=GenerateResponse | ScoreResults, responses=ERROR_RESPONSES)
 async def score(body: Annotated[ScoreBody, Body()], request: Request) -> Response:
-    """Score a given answer against samples drawn here or brought along; or several, each on its own."""
+    """Score a given answer against samples drawn here or brought along.
+
+    Or score several answers, each on its own.
+    """
     pipeline: Pipeline = request.app.state.pipeline
     request_id = request.state.request_id
     work: Coroutine[None, None, BaseModel]

@@ -31,7 +31,8 @@ class StepPlan:
 class Choice:
     """One step's choice: tokens (rows,) on the device, and as lists what the rows record.
 
-    A log-prob or entropy that is not wanted is NaN, as is the best logit of a row with a NaN among its logits.
+    A log-prob or entropy that is not wanted is NaN, as is the best logit of a row with a NaN among
+    its logits.
     """
 
     tokens: Tensor
@@ -45,15 +46,21 @@ def make_plan(rows: Sequence[Row], device: torch.device) -> StepPlan:
     """Group the rows of a step by what they need."""
 
     def where(chosen: Sequence[bool]) -> Tensor:
-        return torch.tensor([i for i, yes in enumerate(chosen) if yes], dtype=torch.long, device=device)
+        return torch.tensor(
+            [i for i, yes in enumerate(chosen) if yes], dtype=torch.long, device=device
+        )
 
     laws = []
     for top_k in dict.fromkeys(row.job.request.sampling.top_k for row in rows if row.index):
         member = [row.index > 0 and row.job.request.sampling.top_k == top_k for row in rows]
         members = [row for row, yes in zip(rows, member, strict=True) if yes]
         sampling = [row.job.request.sampling for row in members]
-        temperature = torch.tensor([params.temperature for params in sampling], dtype=torch.float32, device=device)
-        top_p = torch.tensor([params.top_p for params in sampling], dtype=torch.float64, device=device)
+        temperature = torch.tensor(
+            [params.temperature for params in sampling], dtype=torch.float32, device=device
+        )
+        top_p = torch.tensor(
+            [params.top_p for params in sampling], dtype=torch.float64, device=device
+        )
         laws.append((Law(where(member), temperature, top_p, top_k), members))
     return StepPlan(
         greedy=where([row.index == 0 for row in rows]),
@@ -78,7 +85,9 @@ def choose(logits: Tensor, plan: StepPlan) -> Choice:
         tokens[law.rows], best = draw(logits, law, torch.tensor(uniforms, device=logits.device))
         columns[3, law.rows] = best.double()
     if len(plan.logprobs):
-        columns[1, plan.logprobs] = token_logprobs(logits[plan.logprobs], tokens[plan.logprobs]).double()
+        columns[1, plan.logprobs] = token_logprobs(
+            logits[plan.logprobs], tokens[plan.logprobs]
+        ).double()
     if len(plan.entropies):
         columns[2, plan.entropies] = entropies(logits[plan.entropies]).double()
     columns[0] = tokens.double()

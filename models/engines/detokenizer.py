@@ -17,7 +17,11 @@ class Detokenizer:
 
     def text(self, token_ids: list[int]) -> str:
         """Decoded text without special tokens, exactly as generated."""
-        return str(self._tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        return str(
+            self._tokenizer.decode(
+                token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
 
     def finish(self, row: Row) -> None:
         """Set `finish_reason` and `text` where the row's last token ends it."""
@@ -25,7 +29,10 @@ class Detokenizer:
         if row.token_ids[-1] in self._eos_ids:
             row.finish_reason, row.text = "stop", self.text(row.token_ids[:-1])
         elif sampling.stop and self._has_stop(row.token_ids, sampling.stop):
-            row.finish_reason, row.text = "stop", cut_at_stop(self.text(row.token_ids), sampling.stop) or ""
+            row.finish_reason, row.text = (
+                "stop",
+                cut_at_stop(self.text(row.token_ids), sampling.stop) or "",
+            )
         elif len(row.token_ids) == sampling.max_new_tokens:
             row.finish_reason, row.text = "length", self.text(row.token_ids)
 
@@ -50,15 +57,21 @@ class Detokenizer:
         )
 
     def _has_stop(self, token_ids: list[int], stop: tuple[str, ...]) -> bool:
-        # Every token that shows carries at least one byte, so this tail covers the longest stop string; special tokens
-        # and a first code point that is cut in half take the few more.
+        # Every token that shows carries at least one byte, so this tail covers the longest stop
+        # string; special tokens and a first code point that is cut in half take the few more.
         tail = max(len(string.encode()) for string in stop) + 8
         return cut_at_stop(self.text(token_ids[-tail:]), stop) is not None
 
     def _token_texts(self, token_ids: list[int]) -> tuple[str, ...]:
-        """The text that each token adds, so that they join to the whole; bytes of a code point count with its last."""
+        """The text that each token adds; the texts join to the whole.
+
+        The bytes of a code point count with the last of its tokens.
+        """
         texts: list[str] = []
-        start, read = 0, 0  # a tokenizer may need the tokens of the last complete piece to decode the next one
+        start, read = (
+            0,
+            0,
+        )  # a tokenizer may need the tokens of the last complete piece to decode the next one
         for end in range(1, len(token_ids) + 1):
             before, text = self.text(token_ids[start:read]), self.text(token_ids[start:end])
             incomplete = text.endswith("\ufffd") and end < len(token_ids)

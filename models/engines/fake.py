@@ -32,7 +32,10 @@ _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do
 
 
 class FakeEngine:
-    """Answers from a fixed list, chosen by a hash of the prompt; a token is a word with its leading blank."""
+    """Answers from a fixed list, chosen by a hash of the prompt.
+
+    A token is a word with its leading blank.
+    """
 
     statistics = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob", "answer_hidden_mean"}
     dtype, num_layers, hidden_size = "float64", 4, 8
@@ -69,7 +72,9 @@ class FakeEngine:
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(RuntimeError("device lost"))
 
-    async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
         """See `Engine.generate`."""
         self._check_open()
         check_hidden_layers(request, self.num_layers)
@@ -88,7 +93,8 @@ class FakeEngine:
         else:
             answer = _sequence(_ANSWERS[digest % 4], request, "answer")
         samples = tuple(
-            _sequence(_ANSWERS[int(rng.integers(len(_ANSWERS)))], request, "sample") for _ in range(request.num_samples)
+            _sequence(_ANSWERS[int(rng.integers(len(_ANSWERS)))], request, "sample")
+            for _ in range(request.num_samples)
         )
         if on_token is not None:
             for piece in re.findall(r"\s*\S+|\s+", answer.text):
@@ -133,7 +139,9 @@ class FakeEngine:
             return request.prompt
         messages = request.messages or ()
         if any(message["role"] == "tool" for message in messages):
-            raise ChatTemplateError("the model's chat template refused the messages", field="messages")
+            raise ChatTemplateError(
+                "the model's chat template refused the messages", field="messages"
+            )
         return "".join(f"[{message['role']}]{message['content']}" for message in messages)
 
     def _check_length(self, prompt: str, request: GenerationRequest) -> int:
@@ -178,14 +186,18 @@ class _Wrapper:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
         await self._before()
         generation: Generation = await self._engine.generate(request, on_token)
         return generation
 
 
 def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:
-    tokens, finish_reason = _truncate([*re.findall(r"\s*\S+", text), ""], request.sampling)  # "" stands for EOS
+    tokens, finish_reason = _truncate(
+        [*re.findall(r"\s*\S+", text), ""], request.sampling
+    )  # "" stands for EOS
     text = "".join(tokens)
     stopped = cut_at_stop(text, request.sampling.stop)
     return Sequence(
@@ -193,8 +205,12 @@ def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:
         compared_text=without_reasoning(text if stopped is None else stopped).strip(),
         token_ids=tuple(_token_id(token) for token in tokens),
         finish_reason=finish_reason,
-        token_logprobs=_pseudo(tokens, -1.0) if f"{role}_token_logprobs" in request.statistics else None,
-        token_entropies=_pseudo(tokens, 2.0) if f"{role}_token_entropies" in request.statistics else None,
+        token_logprobs=_pseudo(tokens, -1.0)
+        if f"{role}_token_logprobs" in request.statistics
+        else None,
+        token_entropies=_pseudo(tokens, 2.0)
+        if f"{role}_token_entropies" in request.statistics
+        else None,
         token_texts=tuple(tokens) if f"{role}_token_texts" in request.statistics else None,
     )
 
@@ -226,7 +242,10 @@ def _hidden(digest: int, layers: tuple[int, ...], size: int) -> Array | None:
     """(layers, d) float32, the same for the same prompt."""
     if not layers:
         return None
-    rows = [np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size) for layer in layers]
+    rows = [
+        np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size)
+        for layer in layers
+    ]
     return np.array(rows, dtype=np.float32)
 
 

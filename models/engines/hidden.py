@@ -1,4 +1,7 @@
-"""Hidden states after single blocks, by one forward hook each: no other layer and no other position is kept."""
+"""Hidden states after single blocks, by one forward hook each.
+
+No other layer and no other position is kept.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,8 +15,9 @@ from transformers import PreTrainedModel
 class HiddenTap:
     """The last position's state after each watched block, of the latest forward pass.
 
-    Layers count as in Hugging Face's `hidden_states[k]`: k is the output of the k-th block, 0 < k < L. The embeddings
-    (0) are no block's, and the last (L) is normalised there, which a hook on the block would not see.
+    Layers count as in Hugging Face's `hidden_states[k]`: k is the output of the k-th block, 0 < k <
+    L. The embeddings (0) are no block's, and the last (L) is normalised there, which a hook on the
+    block would not see.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -26,7 +30,10 @@ class HiddenTap:
         return len(self._blocks)
 
     def watch(self, layers: Sequence[int]) -> None:
-        """Hook the blocks that are not hooked yet; from then on each pass costs one copy of (rows, d) a layer."""
+        """Hook the blocks that are not hooked yet.
+
+        From then on each pass costs one copy of (rows, d) a layer.
+        """
         for layer in layers:
             if layer not in self._states:
                 self._states[layer] = torch.empty(0)
@@ -46,7 +53,9 @@ class HiddenTap:
 
 @dataclass(slots=True)
 class HiddenMean:
-    """Running mean over the steps whose input is y_1 … y_{T-1}; for T = 1, which has none, the prefill's last state.
+    """Running mean over the steps whose input is y_1 … y_{T-1}.
+
+    For T = 1, which has no such step, it is the prefill's last state.
 
     Attributes:
         layers: the blocks averaged over.
@@ -73,7 +82,9 @@ class HiddenMean:
 
 
 def decoder_blocks(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """The model's blocks in order: of its module lists the one with as many entries as the configuration has layers.
+    """The model's blocks in order.
+
+    They are the module list with as many entries as the configuration has layers.
 
     Raises:
         ValueError: there is no such list.

@@ -1,10 +1,11 @@
 """In-flight batching: rows of all running requests share each step, and join or leave at any step.
 
-Rows with the same prompt and the same tokens so far share one row of the cache until they choose different tokens:
-a model that is sure of its answer decodes its samples for the price of a few rows.
+Rows with the same prompt and the same tokens so far share one row of the cache until they choose
+different tokens: a model that is sure of its answer decodes its samples for the price of a few
+rows.
 
-One `InflightBatch` lives on one thread. The event loop hands it new jobs with each step and reads what the step
-reports; between steps it only sets `Job.cancelled`. So there are no locks.
+One `InflightBatch` lives on one thread. The event loop hands it new jobs with each step and reads
+what the step reports; between steps it only sets `Job.cancelled`. So there are no locks.
 """
 
 import math
@@ -27,14 +28,18 @@ _INVALID_LOGITS = "the model returned NaN or infinite logits"
 class InflightBatch:
     """Decodes jobs first in, first out, under `max_rows` and `max_cache_tokens`."""
 
-    def __init__(self, cache: RowCache, detokenizer: Detokenizer, *, max_rows: int, max_cache_tokens: int) -> None:
+    def __init__(
+        self, cache: RowCache, detokenizer: Detokenizer, *, max_rows: int, max_cache_tokens: int
+    ) -> None:
         self._cache = cache
         self._detokenizer = detokenizer
         self._max_rows = max_rows
         self._max_cache_tokens = max_cache_tokens
         self._waiting: deque[Job] = deque()
         self._rows: list[Row] = []
-        self._slots: list[int] = []  # of each row its row of the cache: rows with the same tokens so far share one
+        self._slots: list[
+            int
+        ] = []  # of each row its row of the cache: rows with the same tokens so far share one
         self._plan: StepPlan | None = None
 
     @property
@@ -52,8 +57,8 @@ class InflightBatch:
         """Drop cancelled rows, let waiting ones join, append one token to every row.
 
         Raises:
-            Exception: whatever the model raises while decoding; the caller then calls `abandon` and fails every
-                job that has started.
+            Exception: whatever the model raises while decoding; the caller then calls `abandon` and
+                fails every job that has started.
         """
         self._waiting.extend(incoming)
         report = StepReport()
@@ -100,7 +105,10 @@ class InflightBatch:
             self._recompose(range(len(self._rows)), joins, joined)
 
     def _admit(self) -> list[tuple[Job, int]]:
-        """The next jobs, first in first out, and how many of their rows join now; what is left of a job stays first."""
+        """The next jobs, first in first out, and how many of their rows join now.
+
+        What is left of a job stays first.
+        """
         admitted: list[tuple[Job, int]] = []
         running = len(self._rows)
         longest = max((row.job.final_length for row in self._rows), default=0)
@@ -109,7 +117,11 @@ class InflightBatch:
             longest = max(longest, job.final_length)
             pending = job.num_rows - job.num_joined
             count = num_rows_that_fit(
-                pending, running, longest, max_rows=self._max_rows, max_cache_tokens=self._max_cache_tokens
+                pending,
+                running,
+                longest,
+                max_rows=self._max_rows,
+                max_cache_tokens=self._max_cache_tokens,
             )
             if count == 0:
                 break
@@ -132,8 +144,12 @@ class InflightBatch:
                 raise
             except Exception as error:
                 if len(group) == 1:
-                    self._fail(group[0], EngineError(f"prefill failed: {type(error).__name__}"), report)
-                for job in group if len(group) > 1 else ():  # one bad prompt must not fail its neighbours
+                    self._fail(
+                        group[0], EngineError(f"prefill failed: {type(error).__name__}"), report
+                    )
+                for job in (
+                    group if len(group) > 1 else ()
+                ):  # one bad prompt must not fail its neighbours
                     self._prefill([job], report)
                 continue
             for row, (job, prefix) in enumerate(zip(group, prefixes, strict=True)):
@@ -152,9 +168,13 @@ class InflightBatch:
         else:
             self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
 
-    def _score_given(self, row: Row, prefix: Prefix, answer_ids: tuple[int, ...], report: StepReport) -> None:
+    def _score_given(
+        self, row: Row, prefix: Prefix, answer_ids: tuple[int, ...], report: StepReport
+    ) -> None:
         """Row 0 of a given answer is complete with its prompt's prefill: it never decodes."""
-        logprobs, entropies = self._cache.score(prefix, answer_ids, with_entropies=row.reads("entropies"))
+        logprobs, entropies = self._cache.score(
+            prefix, answer_ids, with_entropies=row.reads("entropies")
+        )
         row.token_ids, row.logprobs = list(answer_ids), logprobs.tolist()
         row.entropies = entropies.tolist() if entropies is not None else []
         row.text, row.finish_reason = self._detokenizer.text(row.token_ids), "given"
@@ -167,7 +187,9 @@ class InflightBatch:
         """Append one token to every row, let finished rows leave, feed the rest."""
         self._plan = self._plan or make_plan(self._rows, self._cache.logits.device)
         choice = choose(self._cache.logits_of(self._slots), self._plan)
-        columns = zip(choice.token_ids, choice.logprobs, choice.entropies, choice.best_logits, strict=True)
+        columns = zip(
+            choice.token_ids, choice.logprobs, choice.entropies, choice.best_logits, strict=True
+        )
         for row, (token, logprob, entropy, best_logit) in zip(self._rows, columns, strict=True):
             if row.job.cancelled:
                 continue
@@ -182,13 +204,20 @@ class InflightBatch:
                 report.pieces.append((row.job, piece))
             if row.finish_reason is not None:
                 self._finish(row, report)
-        alive = [i for i, row in enumerate(self._rows) if row.finish_reason is None and not row.job.cancelled]
+        alive = [
+            i
+            for i, row in enumerate(self._rows)
+            if row.finish_reason is None and not row.job.cancelled
+        ]
         if len(alive) < len(self._rows):
             self._rows, self._plan = [self._rows[i] for i in alive], None
         self._branch([(self._slots[i], choice.token_ids[i]) for i in alive])
 
     def _branch(self, nexts: list[tuple[int, int]]) -> None:
-        """Feed each row's token to the cache: rows that came from one slot and chose one token go on sharing it."""
+        """Feed each row's token to the cache.
+
+        Rows that came from one slot and chose one token go on sharing it.
+        """
         branches = {branch: slot for slot, branch in enumerate(dict.fromkeys(nexts))}
         self._slots = [branches[branch] for branch in nexts]
         self._cache.keep([parent for parent, _ in branches])
@@ -211,7 +240,9 @@ class InflightBatch:
         job.cancelled = True
         report.failed.append((job, error))
 
-    def _recompose(self, alive: Sequence[int], joins: list[tuple[Prefix, int]], joined: list[Row]) -> None:
+    def _recompose(
+        self, alive: Sequence[int], joins: list[tuple[Prefix, int]], joined: list[Row]
+    ) -> None:
         kept = {slot: i for i, slot in enumerate(dict.fromkeys(self._slots[i] for i in alive))}
         self._cache.recompose(list(kept), [prefix for prefix, _ in joins])
         self._slots = [kept[self._slots[i]] for i in alive]

@@ -1,4 +1,4 @@
-"""What travels through an in-flight batch: jobs, their rows, and the pure rules by which rows join."""
+"""What travels through an in-flight batch: jobs, their rows, and pure rules by which rows join."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,8 @@ from models.engines.rows import Prefix
 from models.errors import CocoaError
 from models.records import Array, FinishReason, GenerationRequest
 
-# Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the running rows.
+# Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
+# running rows.
 _MAX_PREFILL_TOKENS = 2048
 
 
@@ -24,7 +25,7 @@ class Row:
     text: str = ""
 
     def reads(self, kind: str) -> bool:
-        """Whether the request wants this row's token statistic: `logprobs`, `entropies` or `texts`."""
+        """Whether the request wants this row's token `logprobs`, `entropies` or `texts`."""
         role = "answer" if self.index == 0 else "sample"
         return f"{role}_token_{kind}" in self.job.request.statistics
 
@@ -35,8 +36,10 @@ class Job:
 
     Attributes:
         prompt_ids: token ids of the prompt.
-        uniforms: (M, max_new_tokens) float64; row m decides every draw of sample m, so batching cannot.
-        first_token_ids: groups of token ids; such a job has no rows, only their mass as the prompt's next token.
+        uniforms: (M, max_new_tokens) float64; row m decides every draw of sample m, so batching
+            cannot.
+        first_token_ids: groups of token ids; such a job has no rows, only their mass as the
+            prompt's next token.
         streams: whether pieces of the answer's text are reported as they come.
         reasoning_opened: whether the prompt ends in `<think>`.
         cancelled: set by the event loop; its rows leave before the next step.
@@ -73,7 +76,10 @@ class Job:
 
 @dataclass(slots=True)
 class StepReport:
-    """What one step brought: pieces of streamed answers, finished jobs, failed jobs; and how many rows ran."""
+    """What one step brought: pieces of streamed answers, finished jobs and failed jobs.
+
+    `num_rows` is how many rows ran.
+    """
 
     pieces: list[tuple[Job, str]] = field(default_factory=list)
     finished: list[Job] = field(default_factory=list)
@@ -81,8 +87,13 @@ class StepReport:
     num_rows: int = 0
 
 
-def num_rows_that_fit(pending: int, running: int, longest: int, *, max_rows: int, max_cache_tokens: int) -> int:
-    """How many of `pending` rows may join: rows <= max_rows and rows x longest final length <= max_cache_tokens.
+def num_rows_that_fit(
+    pending: int, running: int, longest: int, *, max_rows: int, max_cache_tokens: int
+) -> int:
+    """How many of `pending` rows may join.
+
+    Together with the running ones: rows <= max_rows, and rows x longest final length <=
+    max_cache_tokens.
 
     >>> num_rows_that_fit(11, 0, 100, max_rows=256, max_cache_tokens=500)
     5

@@ -13,15 +13,25 @@ from models.records import GenerationRequest
 
 
 def encode_prompt(
-    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, *, max_context_tokens: int, max_cache_tokens: int
+    tokenizer: PreTrainedTokenizerBase,
+    request: GenerationRequest,
+    *,
+    max_context_tokens: int,
+    max_cache_tokens: int,
 ) -> list[int]:
-    """Prompt token ids: a raw prompt gets the tokenizer's special tokens once, messages the model's template.
+    """Prompt token ids.
+
+    A raw prompt gets the tokenizer's special tokens once, messages get the model's template.
 
     Raises:
         ChatTemplateError: no template, or it refused the messages.
         PromptTooLong: prompt and new tokens exceed the context, or one row alone exceeds the cache.
     """
-    ids = _encode_text(tokenizer, request.prompt) if request.prompt is not None else _encode_chat(tokenizer, request)
+    ids = (
+        _encode_text(tokenizer, request.prompt)
+        if request.prompt is not None
+        else _encode_chat(tokenizer, request)
+    )
     field = "prompt" if request.prompt is not None else "messages"
     if not ids:
         raise InvalidRequest("the prompt has no tokens", field=field)
@@ -29,13 +39,17 @@ def encode_prompt(
     return ids
 
 
-def encode_answer(tokenizer: PreTrainedTokenizerBase, text: str, eos_id: int | None) -> tuple[int, ...]:
-    """Token ids of a given answer as it continues a prompt, and the id that ends it where one is given."""
+def encode_answer(
+    tokenizer: PreTrainedTokenizerBase, text: str, eos_id: int | None
+) -> tuple[int, ...]:
+    """Token ids of a given answer as it continues a prompt, then `eos_id` where one is given."""
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     return (*ids, eos_id) if eos_id is not None else tuple(ids)
 
 
-def first_token_ids(tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+def first_token_ids(
+    tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]]
+) -> list[tuple[int, ...]]:
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
     ids = [{encode_answer(tokenizer, text, None)[0] for text in group} for group in groups]
     counts = Counter(token for group in ids for token in group)
@@ -69,30 +83,48 @@ def _encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
             messages, tokenize=False, add_generation_prompt=True, **request.chat_template_kwargs
         )
     except (TemplateError, TypeError, ValueError, KeyError) as error:
-        raise ChatTemplateError(_template_complaint(str(error), tokenizer.chat_template), field="messages") from None
+        raise ChatTemplateError(
+            _template_complaint(str(error), tokenizer.chat_template), field="messages"
+        ) from None
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     return ids
 
 
 def _template_complaint(message: str, template: Any) -> str:
-    """The template's own words, where they are a constant of the template and so cannot quote the messages."""
+    """The template's own words, where they are a constant of the template.
+
+    A constant cannot quote the messages.
+    """
     words = "the model's chat template refused the messages"
     return f"{words}: {message}" if message and message in str(template) else words
 
 
 def _check_length(
-    num_prompt: int, request: GenerationRequest, field: str, max_context_tokens: int, max_cache_tokens: int
+    num_prompt: int,
+    request: GenerationRequest,
+    field: str,
+    max_context_tokens: int,
+    max_cache_tokens: int,
 ) -> None:
     if request.answer_ids is not None:
-        longest, words = max(len(request.answer_ids), request.sampling.max_new_tokens), "answer or max_new_tokens"
+        longest, words = (
+            max(len(request.answer_ids), request.sampling.max_new_tokens),
+            "answer or max_new_tokens",
+        )
     else:
         longest, words = request.sampling.max_new_tokens, "max_new_tokens"
-    for limit, name in ((max_context_tokens, "the model's context"), (max_cache_tokens, "max_cache_tokens")):
+    for limit, name in (
+        (max_context_tokens, "the model's context"),
+        (max_cache_tokens, "max_cache_tokens"),
+    ):
         if num_prompt >= limit:
-            raise PromptTooLong(f"the prompt has {num_prompt} tokens, {name} holds {limit}", field=field)
+            raise PromptTooLong(
+                f"the prompt has {num_prompt} tokens, {name} holds {limit}", field=field
+            )
         if num_prompt + longest > limit:
             raise PromptTooLong(
-                f"the prompt has {num_prompt} tokens and {words} is {longest}; {name} holds {limit}: "
+                f"the prompt has {num_prompt} tokens and {words} is {longest}; "
+                f"{name} holds {limit}: "
                 f"at most {limit - num_prompt} new tokens fit",
                 field="max_new_tokens",
             )

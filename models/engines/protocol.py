@@ -1,4 +1,7 @@
-"""The contract of every engine. tests/contract/test_engines.py runs on each implementation, the fake first."""
+"""The contract of every engine.
+
+tests/contract/test_engines.py runs on each implementation, the fake first.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +12,9 @@ from annotated_types import Ge
 from models.errors import InvalidRequest
 from models.records import Generation, GenerationRequest, OnToken
 
-OnStep = Callable[[int], None]  # told after each step how many rows it decoded; 0 when the batch has run empty
+OnStep = Callable[
+    [int], None
+]  # told after each step how many rows it decoded; 0 when the batch has run empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,8 @@ class EngineConfig:
         dtype: "auto" takes the checkpoint's own.
         device: "auto" takes CUDA where there is one.
         max_rows: rows (answers and samples of all requests) that decode together.
-        max_cache_tokens: bound of rows times the longest row's final length, so of key-value memory.
+        max_cache_tokens: bound of rows times the longest row's final length, so of key-value
+            memory.
         admission_limit: requests running or waiting before a further one is refused.
         threads: intra-op threads; 0 divides the cores among the models of the process.
     """
@@ -49,7 +55,8 @@ class Engine(Protocol):
         max_context_tokens: bound of prompt and new tokens.
         num_waiting: requests of which nothing has been computed yet.
         dtype: of the weights, and of what they compute.
-        num_layers, hidden_size: L and d of the hidden states; 0 without the statistic `answer_hidden_mean`.
+        num_layers, hidden_size: L and d of the hidden states; 0 without the statistic
+            `answer_hidden_mean`.
     """
 
     model_id: str
@@ -65,16 +72,21 @@ class Engine(Protocol):
 
     @property
     def busy_since(self) -> float | None:
-        """Monotonic seconds at which the blocking call that runs now began; None where none runs."""
+        """Monotonic seconds at which the current blocking call began; None where none runs."""
 
     async def run(self) -> None:
-        """Serve `generate` calls until `close`; raises where the model is lost, after failing every waiter."""
+        """Serve `generate` calls until `close`.
 
-    async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
+        Raises where the model is lost, after failing every waiter.
+        """
+
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
         """Answer and samples of one request.
 
-        `on_token` is called on the event loop with each new piece of the answer's text; the pieces join to `text`.
-        Cancelling the awaiting task frees the request's rows by the next step.
+        `on_token` is called on the event loop with each new piece of the answer's text; the pieces
+        join to `text`. Cancelling the awaiting task frees the request's rows by the next step.
 
         Raises:
             InvalidRequest: the request does not fit this model; nothing was computed.
@@ -85,9 +97,12 @@ class Engine(Protocol):
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> list[float | None]:
-        """Log of each group of spellings' summed probability as the prompt's next token; one prefill, no decoding.
+        """Log of each group of spellings' summed probability as the prompt's next token.
 
-        A spelling stands for its first token; a token that two groups share counts in neither; an empty group is None.
+        It takes one prefill and no decoding.
+
+        A spelling stands for its first token; a token that two groups share counts in neither; an
+        empty group is None.
         """
 
     async def encode_answer(self, text: str, *, append_eos: bool) -> tuple[int, ...]:
@@ -101,9 +116,12 @@ def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:
     """Refuse layers that no hidden state can be read of.
 
     Raises:
-        InvalidRequest: a layer outside 0 < k < num_layers, or a given answer, whose steps are never taken.
+        InvalidRequest: a layer outside 0 < k < num_layers, or a given answer, whose steps are never
+            taken.
     """
     if not all(0 < layer < num_layers for layer in request.hidden_layers):
         raise InvalidRequest(f"hidden layers must lie between 1 and {num_layers - 1}")
     if request.hidden_layers and request.answer_ids is not None:
-        raise InvalidRequest("hidden states are averaged over a greedy answer, not over a given one")
+        raise InvalidRequest(
+            "hidden states are averaged over a greedy answer, not over a given one"
+        )

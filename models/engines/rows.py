@@ -1,7 +1,8 @@
 """The key-value cache of all rows that decode together.
 
-Rows are right-aligned and padded on the left, so that a row's tokens are contiguous and sliding windows, which count
-cache positions, stay correct. Joining, leaving and trimming are one operation, `recompose`.
+Rows are right-aligned and padded on the left, so that a row's tokens are contiguous and sliding
+windows, which count cache positions, stay correct. Joining, leaving and trimming are one operation,
+`recompose`.
 """
 
 import copy
@@ -19,13 +20,14 @@ from models.engines.hidden import HiddenTap
 from models.engines.sampling import entropies, token_logprobs
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
-# Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its length.
+# Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
+# length.
 _SCORE_CHUNK = 64
 
 
 @dataclass(eq=False, slots=True)
 class Prefix:
-    """A prefilled prompt: its one-row cache, its length in tokens, and the logits (V,) of the next token."""
+    """A prefilled prompt: one-row cache, length in tokens, and logits (V,) of the next token."""
 
     cache: Any
     length: int
@@ -33,7 +35,10 @@ class Prefix:
 
 
 def is_mergeable(model: PreTrainedModel) -> bool:
-    """Whether rows of different requests can share a step: every layer caches plain keys and values."""
+    """Whether rows of different requests can share a step.
+
+    They can where every layer caches plain keys and values.
+    """
     config = model.config.get_text_config(decoder=True)
     layer_types, _ = get_layer_types_and_kwargs(config)
     return set(layer_types) <= _MERGEABLE_LAYERS and not getattr(config, "num_kv_shared_layers", 0)
@@ -43,7 +48,8 @@ class RowCache:
     """Keys, values and next-token logits of the running rows.
 
     Attributes:
-        mergeable: False for recurrent and hybrid models; their rows join an empty batch only, one request at a time.
+        mergeable: False for recurrent and hybrid models; their rows join an empty batch only, one
+            request at a time.
         logits: (rows, V) float32, of the next token of every row.
         tap: hidden states of the latest pass, a prefill's or a step's.
     """
@@ -61,10 +67,14 @@ class RowCache:
         self.logits = torch.empty(0, 0, device=self.model.device)
 
     def prefill(self, prompts: Sequence[list[int]]) -> list[Prefix]:
-        """One forward pass over the prompts, padded on the left; several only where the model is mergeable."""
+        """One forward pass over the prompts, padded on the left.
+
+        Several prompts are allowed only where the model is mergeable.
+        """
         width = max(map(len, prompts))
         ids = self._tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
-        # Without a config every layer keeps the whole sequence, which sliding-window rows need to join.
+        # Without a config every layer keeps the whole sequence, which sliding-window rows need to
+        # join.
         cache = DynamicCache() if self.mergeable else DynamicCache(config=self.model.config)
         logits = self._forward(ids, cache, [len(prompt) for prompt in prompts])
         if len(prompts) == 1:
@@ -74,26 +84,41 @@ class RowCache:
             for row, prompt in enumerate(prompts)
         ]
 
-    def score(self, prefix: Prefix, answer_ids: Sequence[int], *, with_entropies: bool) -> tuple[Tensor, Tensor | None]:
-        """Log-probs (T,) and entropies (T,) of a given answer after its prompt; the prefix stays as it was."""
+    def score(
+        self, prefix: Prefix, answer_ids: Sequence[int], *, with_entropies: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Log-probs (T,) and entropies (T,) of a given answer after its prompt.
+
+        The prefix stays as it was.
+        """
         cache, logits = copy.deepcopy(prefix.cache), prefix.logits[None].float()
         logprobs: list[Tensor] = []
         entropy: list[Tensor] = []
         for start in range(0, len(answer_ids), _SCORE_CHUNK):
             chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
             length = prefix.length + start + len(chunk)
-            following = self._forward(chunk[None], cache, [length], num_logits=len(chunk))[0].float()
-            logits = torch.cat([logits, following[:-1]])  # (chunk, V): each predicts one of the chunk's tokens
+            following = self._forward(chunk[None], cache, [length], num_logits=len(chunk))[
+                0
+            ].float()
+            logits = torch.cat(
+                [logits, following[:-1]]
+            )  # (chunk, V): each predicts one of the chunk's tokens
             logprobs.append(token_logprobs(logits, chunk))
             if with_entropies:
                 entropy.append(entropies(logits))
             logits = following[-1:]
         empty = self.logits.new_empty(0)
-        return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy]) if with_entropies else None
+        return torch.cat([empty, *logprobs]), torch.cat(
+            [empty, *entropy]
+        ) if with_entropies else None
 
     def logits_of(self, rows: Sequence[int]) -> Tensor:
         """Logits (len(rows), V) of these rows, which may repeat."""
-        return self.logits if _is_all(rows, len(self.lengths)) else self.logits[self._tensor(list(rows))]
+        return (
+            self.logits
+            if _is_all(rows, len(self.lengths))
+            else self.logits[self._tensor(list(rows))]
+        )
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with these rows, which may repeat."""
@@ -101,7 +126,10 @@ class RowCache:
             self.recompose(rows, ())
 
     def recompose(self, keep: Sequence[int], joins: Sequence[Prefix]) -> None:
-        """Keep the rows at the indices `keep`, which may repeat, append one row a prefix, trim common padding."""
+        """Keep the rows at the indices `keep`, append one row a prefix, trim common padding.
+
+        An index may repeat.
+        """
         if not keep and not joins:
             return self.clear()
         index = self._tensor(list(keep))
@@ -119,7 +147,9 @@ class RowCache:
         if self.cache is None:
             raise ValueError("no rows to decode")
         self.lengths = [length + 1 for length in self.lengths]
-        self.logits = self._forward(self._tensor(list(tokens))[:, None], self.cache, self.lengths)[:, -1].float()
+        self.logits = self._forward(self._tensor(list(tokens))[:, None], self.cache, self.lengths)[
+            :, -1
+        ].float()
 
     def _assemble(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         old_width = max(self.lengths, default=0)
@@ -133,7 +163,9 @@ class RowCache:
         layers = zip(*(source.layers for source in sources), strict=True)
         self.cache = _cache_of(
             tuple(
-                _assemble_tensor([getattr(part, name) for part in layer], index, len(joins), trimmed, width)
+                _assemble_tensor(
+                    [getattr(part, name) for part in layer], index, len(joins), trimmed, width
+                )
                 for name in ("keys", "values")
             )
             for layer in layers
@@ -148,19 +180,30 @@ class RowCache:
             self.cache.reorder_cache(index)
             self.lengths = [self.lengths[row] for row in index.tolist()]
 
-    def _forward(self, ids: Tensor, cache: Cache, lengths: list[int], num_logits: int = 1) -> Tensor:
-        """Logits (rows, num_logits, V) of ids (rows, S); `lengths` counts each row's tokens after this pass."""
+    def _forward(
+        self, ids: Tensor, cache: Cache, lengths: list[int], num_logits: int = 1
+    ) -> Tensor:
+        """Logits (rows, num_logits, V) of ids (rows, S).
+
+        `lengths` counts each row's tokens after this pass.
+        """
         arguments: dict[str, Tensor] = {}
         width = cache.get_seq_length() + ids.shape[1] if self.mergeable else 0
         # Without padding the model counts positions itself, and attention takes its fast path.
         if min(lengths) < width:
             columns = torch.arange(width, device=ids.device)
-            first = (width - self._tensor(lengths))[:, None]  # (rows, 1), where each row's tokens begin
+            first = (width - self._tensor(lengths))[
+                :, None
+            ]  # (rows, 1), where each row's tokens begin
             arguments["position_ids"] = (columns[-ids.shape[1] :] - first).clamp(min=0)
             arguments["attention_mask"] = (columns >= first).long()
         with device_watched():
             output = self.model(
-                input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=num_logits, **arguments
+                input_ids=ids,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=num_logits,
+                **arguments,
             )
         logits: Tensor = output.logits
         return logits
@@ -183,7 +226,8 @@ def _cache_of(layers: Iterable[tuple[Tensor, ...]]) -> Any:
 def _one_row(cache: Any, row: int, length: int) -> Any:
     """The unpadded cache of one row of a prefill, as views."""
     return _cache_of(
-        (layer.keys[row : row + 1, :, -length:], layer.values[row : row + 1, :, -length:]) for layer in cache.layers
+        (layer.keys[row : row + 1, :, -length:], layer.values[row : row + 1, :, -length:])
+        for layer in cache.layers
     )
 
 
@@ -191,10 +235,13 @@ def _is_all(rows: Sequence[int], count: int) -> bool:
     return list(rows) == list(range(count))
 
 
-def _assemble_tensor(parts: list[Tensor], index: Tensor, num_joins: int, trimmed: int, width: int) -> Tensor:
+def _assemble_tensor(
+    parts: list[Tensor], index: Tensor, num_joins: int, trimmed: int, width: int
+) -> Tensor:
     """Rows (N, heads, width, dim), right-aligned: `index` of the old part, then the prefixes.
 
-    parts: the old rows (rows, heads, old width, dim) where `index` is not empty, then prefixes (1, heads, length, dim).
+    parts: the old rows (rows, heads, old width, dim) where `index` is not empty, then prefixes (1,
+    heads, length, dim).
     """
     if not num_joins:
         return parts[0][:, :, trimmed:].index_select(0, index)

@@ -1,4 +1,7 @@
-"""Pure functions on one step's logits (rows, V): the next token and its statistics. Nothing of width V is returned."""
+"""Pure functions on one step's logits (rows, V): the next token and its statistics.
+
+Nothing of width V is returned.
+"""
 
 from dataclasses import dataclass
 
@@ -33,10 +36,12 @@ def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def draw(logits: Tensor, law: Law, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Drawn tokens (R,) by inverse transform, and the best logit (R,), NaN where any of the row's logits is.
+    """Drawn tokens (R,) by inverse transform, and the best logit (R,).
 
-    Temperature, top-k, top-p, then the token whose cumulative mass covers the row's uniform. One uniform a row and step
-    keeps a row's tokens the same whatever decodes beside it.
+    The best logit is NaN where any of the row's logits is.
+
+    Temperature, top-k, top-p, then the token whose cumulative mass covers the row's uniform. One
+    uniform a row and step keeps a row's tokens the same whatever decodes beside it.
 
     logits: (rows, V) float32.
     uniforms: (R,) float64 in [0, 1).
@@ -53,12 +58,18 @@ def draw(logits: Tensor, law: Law, uniforms: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def token_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Natural log-probability (rows,) of each chosen token under the raw distribution: temperature 1, no truncation."""
+    """Natural log-probability (rows,) of each chosen token under the raw distribution.
+
+    Raw means temperature 1 and no truncation.
+    """
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def entropies(logits: Tensor) -> Tensor:
-    """Full-vocabulary entropy (rows,) in nats: log Z - sum_v p_v z_v. Logits of -inf carry no mass."""
+    """Full-vocabulary entropy (rows,) in nats: log Z - sum_v p_v z_v.
+
+    Logits of -inf carry no mass.
+    """
     probabilities = torch.softmax(logits, dim=-1)
     expected = (probabilities * logits.clamp(min=torch.finfo(logits.dtype).min)).sum(-1)
     return logits.logsumexp(-1) - expected

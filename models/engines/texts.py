@@ -19,7 +19,8 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
 def without_reasoning(text: str, *, opened: bool = False) -> str:
     """Text after a complete `<think>…</think>` prefix; the text itself where there is none.
 
-    An unfinished prefix stays: leaving it out would make all cut-off samples equal, and so look certain.
+    An unfinished prefix stays: leaving it out would make all cut-off samples equal, and so look
+    certain.
 
     Args:
         text: generated text.
@@ -35,7 +36,8 @@ def without_reasoning(text: str, *, opened: bool = False) -> str:
 def num_stable(text: str, stop: tuple[str, ...]) -> int:
     r"""Number of leading characters that no later token can change or cut.
 
-    A replacement character at the end may be half of a code point; a suffix that begins a stop string may complete it.
+    A replacement character at the end may be half of a code point; a suffix that begins a stop
+    string may complete it.
 
     >>> num_stable("Paris\nQ", ("\nQ:",))
     5

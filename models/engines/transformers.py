@@ -1,6 +1,7 @@
 """Any Hugging Face causal language model in this process.
 
-The event loop owns the queue, the deadlines and the cancellations; one thread owns the model and runs step after step.
+The event loop owns the queue, the deadlines and the cancellations; one thread owns the model and
+runs step after step.
 """
 
 import asyncio
@@ -12,9 +13,20 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
-from models.checkpoints import embedded_or, hide_progress_bars, pick_device, public_name, revision_of
+from models.checkpoints import (
+    embedded_or,
+    hide_progress_bars,
+    pick_device,
+    public_name,
+    revision_of,
+)
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.detokenizer import Detokenizer
 from models.engines.inflight import InflightBatch
@@ -23,7 +35,13 @@ from models.engines.prompts import encode_answer, encode_prompt, first_token_ids
 from models.engines.protocol import EngineConfig, OnStep, check_hidden_layers
 from models.engines.rows import RowCache
 from models.errors import EngineError, ModelLost, NotReady
-from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, Generation, GenerationRequest, OnToken
+from models.records import (
+    ANSWER_STATISTICS,
+    SAMPLE_STATISTICS,
+    Generation,
+    GenerationRequest,
+    OnToken,
+)
 from models.threads import ModelThread
 
 Result = TypeVar("Result")
@@ -62,14 +80,21 @@ class TransformersEngine:
         self._config = config
         self._tokenizer = tokenizer
         eos_ids = _eos_ids(model, tokenizer)
-        self._eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id in eos_ids else min(eos_ids, default=None)
+        self._eos_id = (
+            tokenizer.eos_token_id
+            if tokenizer.eos_token_id in eos_ids
+            else min(eos_ids, default=None)
+        )
         self._detokenizer = Detokenizer(tokenizer, eos_ids)
         cache = RowCache(model)
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.num_layers = cache.tap.num_layers
         self.hidden_size = int(model.config.get_text_config(decoder=True).hidden_size)
         self._batch = InflightBatch(
-            cache, self._detokenizer, max_rows=config.max_rows, max_cache_tokens=config.max_cache_tokens
+            cache,
+            self._detokenizer,
+            max_rows=config.max_rows,
+            max_cache_tokens=config.max_cache_tokens,
         )
         self._on_step = on_step
         self._incoming: list[Job] = []
@@ -78,7 +103,8 @@ class TransformersEngine:
         self._closed = False
         threads = config.threads or torch.get_num_threads()
         self._model_thread = ModelThread("generation", torch.set_num_threads, (threads,))
-        # Tokenising a long prompt takes longer than a step; its own thread keeps it off the model's and the event loop.
+        # Tokenising a long prompt takes longer than a step; its own thread keeps it off the model's
+        # and the event loop.
         self._tokenizer_thread = ModelThread("tokenizer")
 
     @classmethod
@@ -116,7 +142,10 @@ class TransformersEngine:
         return min((since for since in began if since is not None), default=None)
 
     async def run(self) -> None:
-        """Step until closed. An exception of the model fails the running requests; a lost device ends the loop."""
+        """Step until closed.
+
+        An exception of the model fails the running requests; a lost device ends the loop.
+        """
         loop = asyncio.get_running_loop()
         try:
             while not self._closed:
@@ -127,7 +156,9 @@ class TransformersEngine:
                     continue
                 incoming, self._incoming = self._incoming, []
                 try:
-                    report = await loop.run_in_executor(self._model_thread, self._batch.step, incoming)
+                    report = await loop.run_in_executor(
+                        self._model_thread, self._batch.step, incoming
+                    )
                 except Exception as error:
                     self._fail_started(error)
                     if isinstance(error, ModelLost):
@@ -139,15 +170,21 @@ class TransformersEngine:
             for job in list(self._waiters):
                 self._settle(job, NotReady("the language model has stopped"))
 
-    async def generate(self, request: GenerationRequest, on_token: OnToken | None = None) -> Generation:
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
         """See `Engine.generate`."""
         called_at = time.monotonic()
         job = await self._on_tokenizer_thread(lambda: self._prepare(request, on_token is not None))
         await self._finished(job, on_token)
         rows = sorted(job.finished, key=lambda row: row.index)
-        answer, *samples = await self._on_tokenizer_thread(lambda: list(map(self._detokenizer.sequence, rows)))
+        answer, *samples = await self._on_tokenizer_thread(
+            lambda: list(map(self._detokenizer.sequence, rows))
+        )
         started_at = job.started_at or called_at
-        reasoning = any(sequence.compared_text != sequence.text.strip() for sequence in (answer, *samples))
+        reasoning = any(
+            sequence.compared_text != sequence.text.strip() for sequence in (answer, *samples)
+        )
         return Generation(
             answer=answer,
             samples=tuple(samples),
@@ -169,7 +206,13 @@ class TransformersEngine:
             lambda: (self._encode(request), first_token_ids(self._tokenizer, groups))
         )
         asked = tuple(group for group in ids if group)
-        job = Job(request=request, prompt_ids=prompt_ids, seed=0, uniforms=np.empty((0, 1)), first_token_ids=asked)
+        job = Job(
+            request=request,
+            prompt_ids=prompt_ids,
+            seed=0,
+            uniforms=np.empty((0, 1)),
+            first_token_ids=asked,
+        )
         if asked:
             await self._finished(job, None)
         logprobs = iter(job.first_token_logprobs or [])
@@ -267,7 +310,10 @@ class TransformersEngine:
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every id that ends a sequence: the generation config's, as in `generate`, else the tokenizer's."""
+    """Every id that ends a sequence.
+
+    The generation config's ids, as in `generate`, else the tokenizer's.
+    """
     ids = model.generation_config.eos_token_id if model.generation_config is not None else None
     if ids is None:
         ids = tokenizer.eos_token_id

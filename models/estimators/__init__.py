@@ -1,7 +1,10 @@
-"""Every estimator as a pure function of named statistics: higher means less sure. Logarithms are natural (nats).
+"""Every estimator as a pure function of named statistics: higher means less sure.
 
-A function's parameter names *are* its needs, so `needs(names)` reads signatures and nothing else is computed. Adding
-one: a function with its formula and source in the first docstring line, an entry in `ESTIMATORS`, a golden row.
+Logarithms are natural (nats).
+
+A function's parameter names *are* its needs, so `needs(names)` reads signatures and nothing else is
+computed. Adding one: a function with its formula and source in the first docstring line, an entry
+in `ESTIMATORS`, a golden row.
 """
 
 import functools
@@ -108,7 +111,11 @@ def _parameters(name: str) -> frozenset[str]:
 def _evaluate(name: str, statistics: Mapping[str, Any], absent: Mapping[str, str]) -> float:
     wanted = _parameters(name)
     if missing := sorted(wanted - statistics.keys()):
-        raise Undefined("; ".join(absent.get(statistic, f"{statistic} is not available") for statistic in missing))
+        raise Undefined(
+            "; ".join(
+                absent.get(statistic, f"{statistic} is not available") for statistic in missing
+            )
+        )
     value = ESTIMATORS[name](**{statistic: statistics[statistic] for statistic in wanted})
     if not math.isfinite(value):
         raise Undefined("not a finite number")

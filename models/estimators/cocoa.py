@@ -1,4 +1,6 @@
-"""CoCoA: the model's lack of confidence times its samples' lack of consistency, and the formulations beside it.
+"""CoCoA: the model's lack of confidence times its samples' lack of consistency.
+
+The other formulations stand beside it.
 
 u is `sp`, `ppl` or `mte`, c is `consistency`. Vashurin et al. 2025.
 """
@@ -11,11 +13,14 @@ from models.records import Array
 
 
 def consistency(similarity: Array) -> float:
-    """Mean dissimilarity of the answer to its M samples: (1/M) sum_i (1 - s_i). Vashurin et al. 2025, eq. 8.
+    """Mean dissimilarity of the answer to its M samples: (1/M) sum_i (1 - s_i).
+
+    Vashurin et al. 2025, eq. 8.
 
     similarity: (M,), s(y*, y_i) in [0, 1].
 
-    Use: a model without log-probs, or texts alone; one meaning in many wordings does not count as doubt.
+    Use: a model without log-probs, or texts alone; one meaning in many wordings does not count as
+    doubt.
     """
     return plain((1.0 - at_least(1, similarity)).mean())
 
@@ -45,7 +50,9 @@ def cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
 
 
 def prob_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA with a probability as its base: (1 - exp(sum_t l_t)) * consistency, in [0, 1]. Vashurin et al. 2025.
+    """CoCoA with a probability as its base: (1 - exp(sum_t l_t)) * consistency, in [0, 1].
+
+    Vashurin et al. 2025.
 
     Use: as cocoa_sp, bounded; flat for long answers, whose probability is near 0.
     """
@@ -53,7 +60,9 @@ def prob_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
 
 
 def prob_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA with a token's probability as its base: (1 - exp(mean_t l_t)) * consistency. Vashurin et al. 2025.
+    """CoCoA with a token's probability as its base: (1 - exp(mean_t l_t)) * consistency.
+
+    Vashurin et al. 2025.
 
     Use: as cocoa_ppl, bounded.
     """
@@ -71,7 +80,8 @@ def additive_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
 def additive_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
     """Sum in place of the product: ppl + consistency. Vashurin et al. 2025.
 
-    Use: the paper's ablation; closer to the product than the other sums, as its parts are of one size.
+    Use: the paper's ablation; closer to the product than the other sums, as its parts are of one
+    size.
     """
     return ppl(answer_token_logprobs) + consistency(similarity)
 
@@ -85,7 +95,9 @@ def additive_cocoa_mte(answer_token_entropies: Array, similarity: Array) -> floa
 
 
 def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
-    """Samples against each other in place of the answer: sp * mean_{i != j} (1 - S_ij). Vashurin et al. 2025.
+    """Samples against each other in place of the answer: sp * mean_{i != j} (1 - S_ij).
+
+    Vashurin et al. 2025.
 
     Use: the paper's ablation: whether the answer itself must be compared. Costs D(D - 1) pairs.
     """
@@ -93,7 +105,9 @@ def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array)
 
 
 def full_sample_cocoa_ppl(answer_token_logprobs: Array, similarity_matrix: Array) -> float:
-    """Samples against each other in place of the answer: ppl * mean_{i != j} (1 - S_ij). Vashurin et al. 2025.
+    """Samples against each other in place of the answer: ppl * mean_{i != j} (1 - S_ij).
+
+    Vashurin et al. 2025.
 
     Use: the paper's ablation: whether the answer itself must be compared. Costs D(D - 1) pairs.
     """
@@ -101,7 +115,9 @@ def full_sample_cocoa_ppl(answer_token_logprobs: Array, similarity_matrix: Array
 
 
 def full_sample_cocoa_mte(answer_token_entropies: Array, similarity_matrix: Array) -> float:
-    """Samples against each other in place of the answer: mte * mean_{i != j} (1 - S_ij). Vashurin et al. 2025.
+    """Samples against each other in place of the answer: mte * mean_{i != j} (1 - S_ij).
+
+    Vashurin et al. 2025.
 
     Use: the paper's ablation: whether the answer itself must be compared. Costs D(D - 1) pairs.
     """
@@ -113,7 +129,9 @@ def consistency_std_error(similarity: Array) -> float | None:
 
     similarity: (M,).
     """
-    return float(similarity.std(ddof=1)) / math.sqrt(len(similarity)) if len(similarity) > 1 else None
+    return (
+        float(similarity.std(ddof=1)) / math.sqrt(len(similarity)) if len(similarity) > 1 else None
+    )
 
 
 def _mean_dissimilarity(matrix: Array) -> float:

@@ -1,4 +1,4 @@
-"""Estimators of the model's own confidence: likelihood and entropy of the answer and of the samples."""
+"""Estimators of the model's own confidence: likelihood and entropy of answer and samples."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,9 @@ def sp(answer_token_logprobs: Array) -> float:
 
 
 def ppl(answer_token_logprobs: Array) -> float:
-    """Mean negative log-likelihood: -(1/T) sum_t l_t, in nats, never exponentiated. Fomicheva et al. 2020.
+    """Mean negative log-likelihood: -(1/T) sum_t l_t, in nats, never exponentiated.
+
+    Fomicheva et al. 2020.
 
     answer_token_logprobs: (T,), the terminating token included.
 
@@ -48,7 +50,9 @@ def mcse(sample_token_logprobs: Sequence[Array]) -> float:
 
 
 def mcnse(sample_token_logprobs: Sequence[Array]) -> float:
-    """Length-normalised Monte Carlo sequence entropy: -(1/M) sum_i (1/T_i) sum_t l_t^(i), in nats. Kuhn et al. 2023.
+    """Length-normalised Monte Carlo sequence entropy: -(1/M) sum_i (1/T_i) sum_t l_t^(i), in nats.
+
+    Kuhn et al. 2023.
 
     sample_token_logprobs: M arrays (T_i,), the terminating token on both sides of the fraction.
 

@@ -1,6 +1,9 @@
-"""CoCoA Light: a probe on one layer's hidden states predicts what samples would show. Vashurin et al. 2025.
+"""CoCoA Light: a probe on one layer's hidden states predicts what samples would show.
 
-Probes are trained on a model's own samples (docs/light.md); without one for the model at hand these have no value.
+Vashurin et al. 2025.
+
+Probes are trained on a model's own samples (docs/light.md); without one for the model at hand these
+have no value.
 """
 
 from models.estimators.information import mte, ppl, sp
@@ -8,11 +11,14 @@ from models.records import Array
 
 
 def consistency_light(predicted_dissimilarity: float) -> float:
-    """Predicted dissimilarity of the greedy answer to samples that are never drawn: g(e). Vashurin et al. 2025.
+    """Predicted dissimilarity of the greedy answer to samples that are never drawn: g(e).
+
+    Vashurin et al. 2025.
 
     predicted_dissimilarity: in [0, 1], from a probe trained on `consistency`.
 
-    Use: as consistency, at the price of the answer alone; trust it as far as its probe's prompts reach.
+    Use: as consistency, at the price of the answer alone; trust it as far as its probe's prompts
+    reach.
     """
     return predicted_dissimilarity
 
@@ -42,9 +48,12 @@ def cocoa_mte_light(answer_token_entropies: Array, predicted_dissimilarity: floa
 
 
 def high_semantic_entropy_light(predicted_high_semantic_entropy: float) -> float:
-    """Predicted probability that samples would differ in meaning more than a split: in [0, 1]. Kossen et al. 2024.
+    """Predicted probability that samples would differ in meaning more than a split: in [0, 1].
 
-    predicted_high_semantic_entropy: in [0, 1], from a probe trained on `semantic_entropy` above or below the split.
+    Kossen et al. 2024.
+
+    predicted_high_semantic_entropy: in [0, 1], from a probe trained on `semantic_entropy` above or
+    below the split.
 
     Use: as semantic_entropy, at the price of the answer alone.
     """

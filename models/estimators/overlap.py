@@ -1,4 +1,7 @@
-"""ROUGE-L of word stems, equal to the rouge-score package's on ASCII and defined on every script. Lin 2004."""
+"""ROUGE-L of word stems, equal to the rouge-score package's on ASCII and defined on every script.
+
+Lin 2004.
+"""
 
 import functools
 import re
@@ -17,7 +20,10 @@ def word_stems(text: str) -> list[str]:
     ['the', 'capit', 'é']
     """
     stem = _stemmer().stem
-    return [stem(word) if len(word) >= _SHORTEST_STEMMED else word for word in _WORD.findall(text.lower())]
+    return [
+        stem(word) if len(word) >= _SHORTEST_STEMMED else word
+        for word in _WORD.findall(text.lower())
+    ]
 
 
 def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:
@@ -32,7 +38,10 @@ def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def _lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
-    """Bit-parallel (Hyyrö 2004): one big-integer step a word of b, where the usual table takes len(a)."""
+    """Length of the longest common subsequence, bit-parallel (Hyyrö 2004).
+
+    One big-integer step a word of b, where the usual table takes len(a).
+    """
     positions: dict[str, int] = {}
     for i, word in enumerate(a):
         positions[word] = positions.get(word, 0) | 1 << i

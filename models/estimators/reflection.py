@@ -7,7 +7,9 @@ from models.records import Array
 
 
 def p_true(p_true_logprob: float) -> float:
-    """Negative log-probability that the model calls its answer true: -log(p_T / (p_T + p_F)). Kadavath et al. 2022.
+    """Negative log-probability that the model calls its answer true: -log(p_T / (p_T + p_F)).
+
+    Kadavath et al. 2022.
 
     Use: large instructed models; small ones do not know what they know.
     """
@@ -15,7 +17,9 @@ def p_true(p_true_logprob: float) -> float:
 
 
 def bsdetector(answer_contradiction: Array, exact_match: Array, p_true_logprob: float) -> float:
-    """1 - (0.7 O + 0.3 S), O = mean_i [0.8 (1 - C_i) + 0.2 exact_match_i], S = P(True). Chen & Mueller 2024.
+    """1 - (0.7 O + 0.3 S), O = mean_i [0.8 (1 - C_i) + 0.2 exact_match_i], S = P(True).
+
+    Chen & Mueller 2024.
 
     answer_contradiction, exact_match: (M,).
 

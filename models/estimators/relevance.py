@@ -1,4 +1,7 @@
-"""Shifting attention to relevance: likelihoods weighted by what each token or sample means. Duan et al. 2024."""
+"""Shifting attention to relevance: likelihoods weighted by what each token or sample means.
+
+Duan et al. 2024.
+"""
 
 import math
 from collections.abc import Sequence
@@ -12,13 +15,16 @@ _TEMPERATURE = 0.001
 
 
 def token_sar(answer_token_logprobs: Array, token_relevance: Array) -> float:
-    """Likelihood weighted by token relevance: sum_t R~_t (-l_t), R~ = R / sum R, in nats. Duan et al. 2024.
+    """Likelihood weighted by token relevance: sum_t R~_t (-l_t), R~ = R / sum R, in nats.
+
+    Duan et al. 2024.
 
     Tokens weigh the same where none is relevant.
 
     answer_token_logprobs, token_relevance: (T,).
 
-    Use: long answers in which few words carry the meaning. Costs 2 pairs a token, each with the prompt in it.
+    Use: long answers in which few words carry the meaning. Costs 2 pairs a token, each with the
+    prompt in it.
     """
     logprobs = nonempty(answer_token_logprobs)
     total = token_relevance.sum()
@@ -27,17 +33,23 @@ def token_sar(answer_token_logprobs: Array, token_relevance: Array) -> float:
 
 
 def sentence_sar(sample_token_logprobs: Sequence[Array], similarity_matrix: Array) -> float:
-    """Likelihood shared among similar samples: -(1/M) sum_i log(p_i + (1/t) sum_{j!=i} s_ij p_j), t = 0.001. Duan 2024.
+    """Likelihood shared among similar samples: -(1/M) sum_i log(p_i + (1/t) sum_{j!=i} s_ij p_j).
+
+    t = 0.001. Duan et al. 2024.
 
     sample_token_logprobs: M arrays (T_i,). similarity_matrix: (M, M).
 
     Use: as mcse, with likelihood shared among samples of like meaning.
     """
-    return _shared([float(array.sum()) for array in with_tokens(sample_token_logprobs)], similarity_matrix)
+    return _shared(
+        [float(array.sum()) for array in with_tokens(sample_token_logprobs)], similarity_matrix
+    )
 
 
 def sar(
-    sample_token_logprobs: Sequence[Array], sample_token_relevance: Sequence[Array], similarity_matrix: Array
+    sample_token_logprobs: Sequence[Array],
+    sample_token_relevance: Sequence[Array],
+    similarity_matrix: Array,
 ) -> float:
     """sentence_sar with p_i = exp(-token_sar_i). Duan et al. 2024.
 
@@ -46,11 +58,16 @@ def sar(
     Use: sentence_sar with the weights of token_sar; the most expensive of all.
     """
     samples = zip(with_tokens(sample_token_logprobs), sample_token_relevance, strict=True)
-    return _shared([-token_sar(logprobs, relevance) for logprobs, relevance in samples], similarity_matrix)
+    return _shared(
+        [-token_sar(logprobs, relevance) for logprobs, relevance in samples], similarity_matrix
+    )
 
 
 def _shared(logprobs: Sequence[float], similarity_matrix: Array) -> float:
-    """In log space, since likelihoods of long answers underflow. logprobs: (M,). similarity_matrix: (M, M)."""
+    """In log space, since likelihoods of long answers underflow.
+
+    logprobs: (M,). similarity_matrix: (M, M).
+    """
     with np.errstate(divide="ignore"):  # a similarity of 0 contributes exp(-inf) = 0
         log_shares: Array = np.log(at_least(1, similarity_matrix)) - math.log(_TEMPERATURE)
     np.fill_diagonal(log_shares, 0.0)

@@ -1,4 +1,7 @@
-"""Estimators of the samples' diversity in meaning: graphs, classes and densities over pairwise relations."""
+"""Estimators of the samples' diversity in meaning.
+
+They are graphs, classes and densities over pairwise relations.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +13,9 @@ from models.records import Array
 
 
 def degmat(entailment: Array) -> float:
-    """Mean disagreement of the samples: 1 - sum W / M^2, W = (E + E^T)/2, W_ii = 1. Lin et al. 2023.
+    """Mean disagreement of the samples: 1 - sum W / M^2, W = (E + E^T)/2, W_ii = 1.
+
+    Lin et al. 2023.
 
     entailment: (M, M), probability that sample i entails sample j.
 
@@ -32,7 +37,9 @@ def ce_degmat(similarity_matrix: Array) -> float:
 
 
 def eigv(entailment: Array) -> float:
-    """Number of meanings, continuous: sum_k max(0, 1 - lambda_k), lambda of I - D^-1/2 W D^-1/2. Lin et al. 2023.
+    """Number of meanings, continuous: sum_k max(0, 1 - lambda_k), lambda of I - D^-1/2 W D^-1/2.
+
+    Lin et al. 2023.
 
     W as in degmat, D its row sums.
 
@@ -61,13 +68,18 @@ def num_sem_sets(entailment: Array, contradiction: Array) -> float:
 
 
 def semantic_entropy(
-    sample_token_logprobs: Sequence[Array], sample_texts: Sequence[str], entailment: Array, contradiction: Array
+    sample_token_logprobs: Sequence[Array],
+    sample_texts: Sequence[str],
+    entailment: Array,
+    contradiction: Array,
 ) -> float:
-    """Entropy over meanings: -sum_k (|C_k|/M) log p_k, in nats. Kuhn et al. 2023, Farquhar et al. 2024.
+    """Entropy over meanings: -sum_k (|C_k|/M) log p_k, in nats.
 
-    Classes in order of the samples: one joins the first class whose first member it entails and is entailed by, with
-    entailment the largest of (E, N, C). p_k sums exp(sum_t l_t) over the distinct texts of the class, each at its first
-    occurrence. Depends on the order of the samples.
+    Kuhn et al. 2023, Farquhar et al. 2024.
+
+    Classes in order of the samples: one joins the first class whose first member it entails and is
+    entailed by, with entailment the largest of (E, N, C). p_k sums exp(sum_t l_t) over the distinct
+    texts of the class, each at its first occurrence. Depends on the order of the samples.
 
     sample_token_logprobs: M arrays (T_i,). sample_texts: M. entailment, contradiction: (M, M).
 
@@ -82,7 +94,9 @@ def semantic_entropy(
 
 
 def lexical_similarity(sample_texts: Sequence[str]) -> float:
-    """Negated overlap of the samples: -mean_{i<j} ROUGE-L F, lower case, Porter stems. Fomicheva et al. 2020.
+    """Negated overlap of the samples: -mean_{i<j} ROUGE-L F, lower case, Porter stems.
+
+    Fomicheva et al. 2020.
 
     sample_texts: M >= 2.
 
@@ -101,7 +115,9 @@ def semantic_density(
     answer_entailment: Array,
     answer_contradiction: Array,
 ) -> float:
-    """Negated density around the answer: -[w_* + sum_U w_i (1+E_i-C_i)/2] / [w_* + sum_U w_i]. Qiu et al. 2024.
+    """Negated density around the answer: -[w_* + sum_U w_i (1+E_i-C_i)/2] / [w_* + sum_U w_i].
+
+    Qiu et al. 2024.
 
     w = exp(mean_t l_t); U: first occurrences of the distinct samples that are not the answer.
 
@@ -115,7 +131,9 @@ def semantic_density(
     # Weights relative to the largest: those of very unlikely answers would all be 0 otherwise.
     log_weights = np.array([answer.mean(), *(samples[i].mean() for i in others)])
     weights = np.exp(log_weights - log_weights.max())
-    closeness = np.array([1.0, *((1.0 + answer_entailment[i] - answer_contradiction[i]) / 2 for i in others)])
+    closeness = np.array(
+        [1.0, *((1.0 + answer_entailment[i] - answer_contradiction[i]) / 2 for i in others)]
+    )
     return plain(-(weights @ closeness) / weights.sum())
 
 

@@ -9,7 +9,10 @@ T = TypeVar("T", bound=Sized)
 
 
 class Undefined(Exception):
-    """An estimator has no value for these statistics; the message is the reason that the response carries."""
+    """An estimator has no value for these statistics.
+
+    The message is the reason that the response carries.
+    """
 
 
 def nonempty(values: Array) -> Array:

@@ -1,7 +1,9 @@
-"""Estimators against each other: values with intervals, differences on the same resamples, and verdicts on claims.
+"""Estimators against each other: values, differences and verdicts on claims.
 
-One set of resampled prompts a task serves all estimators, so that every difference is paired, also that of means over
-tasks.
+Values come with intervals, and differences are taken on the same resamples.
+
+One set of resampled prompts a task serves all estimators, so that every difference is paired, also
+that of means over tasks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,14 +92,19 @@ def is_cocoa(name: str) -> bool:
     return name.startswith("cocoa_")
 
 
-def measure(metric: Metric, column: Column, *, num_resamples: int = 1000, seed: int = 0) -> dict[str, Measured]:
+def measure(
+    metric: Metric, column: Column, *, num_resamples: int = 1000, seed: int = 0
+) -> dict[str, Measured]:
     """The metric of every estimator of a task; those without it are left out.
 
-    A prompt whose quality is undefined is left out; an uncertainty that could not be computed counts as the largest.
+    A prompt whose quality is undefined is left out; an uncertainty that could not be computed
+    counts as the largest.
     """
     kept = ~np.isnan(column.quality)
     names = [name for name, u in column.scores.items() if not np.isnan(u[kept]).all()]
-    scores = [np.where(np.isnan(u), np.inf, u)[kept] for u in (column.scores[name] for name in names)]
+    scores = [
+        np.where(np.isnan(u), np.inf, u)[kept] for u in (column.scores[name] for name in names)
+    ]
     values = [metric(u, column.quality[kept]) for u in scores]
     if not names or values[0] is None:
         return {}
@@ -109,7 +116,9 @@ def measure(metric: Metric, column: Column, *, num_resamples: int = 1000, seed: 
     }
 
 
-def table(metric: Metric, columns: Sequence[Column], *, num_resamples: int = 1000, seed: int = 0) -> Table:
+def table(
+    metric: Metric, columns: Sequence[Column], *, num_resamples: int = 1000, seed: int = 0
+) -> Table:
     """The metric of every estimator on every task and, where two or more have it, on their mean."""
     rows = {
         column.task: measure(metric, column, num_resamples=num_resamples, seed=seed + i)
@@ -145,7 +154,10 @@ def above_base(strategy: str, prrs: Table) -> list[Claim]:
 
 
 def above_baselines(strategy: str, prrs: Table) -> list[Claim]:
-    """CoCoA against every other method: supported where above all of them, refuted where below any."""
+    """CoCoA against every other method.
+
+    Supported where it is above all of them, refuted where it is below any.
+    """
     return [
         claim
         for column, row in prrs.items()
@@ -155,15 +167,31 @@ def above_baselines(strategy: str, prrs: Table) -> list[Claim]:
 
 
 def best_on_average(strategy: str, prrs: Table) -> list[Claim]:
-    """The best CoCoA against the best other method by the mean over tasks, both chosen anew in each resample."""
+    """The best CoCoA against the best other method by the mean over tasks.
+
+    Both are chosen anew in each resample.
+    """
     row = prrs.get(MEAN, {})
-    ours, others = [name for name in row if is_cocoa(name)], [name for name in row if "cocoa" not in name]
+    ours, others = (
+        [name for name in row if is_cocoa(name)],
+        [name for name in row if "cocoa" not in name],
+    )
     if not ours or not others:
         return []
     found = difference(_best(row[name] for name in ours), _best(row[name] for name in others))
     if found is None:
         return []
-    return [Claim("best on average", strategy, MEAN, _top(row, ours), _top(row, others), found, verdict(found))]
+    return [
+        Claim(
+            "best on average",
+            strategy,
+            MEAN,
+            _top(row, ours),
+            _top(row, others),
+            found,
+            verdict(found),
+        )
+    ]
 
 
 def alternatives(strategy: str, prrs: Table) -> list[Claim]:
@@ -177,8 +205,13 @@ def alternatives(strategy: str, prrs: Table) -> list[Claim]:
     ]
 
 
-def above_similarity(default: str, other: str, strategy: str, ours: Table, theirs: Table) -> list[Claim]:
-    """CoCoA with the default similarity function against the same with another, on the mean or the only task."""
+def above_similarity(
+    default: str, other: str, strategy: str, ours: Table, theirs: Table
+) -> list[Claim]:
+    """CoCoA with the default similarity function against the same with another.
+
+    Compared on the mean over tasks, or on the only task.
+    """
     column = MEAN if MEAN in ours else next(iter(ours))
     return [
         Claim(f"{default} above {other}", strategy, column, name, name, found, verdict(found))
@@ -190,7 +223,11 @@ def above_similarity(default: str, other: str, strategy: str, ours: Table, their
 
 def claims(strategy: str, prrs: Table) -> list[Claim]:
     """All three of the paper's claims under one strategy."""
-    return above_base(strategy, prrs) + above_baselines(strategy, prrs) + best_on_average(strategy, prrs)
+    return (
+        above_base(strategy, prrs)
+        + above_baselines(strategy, prrs)
+        + best_on_average(strategy, prrs)
+    )
 
 
 def metrics_of(columns: Sequence[Column]) -> dict[str, Metric]:
@@ -200,7 +237,11 @@ def metrics_of(columns: Sequence[Column]) -> dict[str, Metric]:
 
 def _above_all(strategy: str, column: str, name: str, row: Row) -> Claim | None:
     rivals = [rival for rival in row if "cocoa" not in rival]
-    found = {rival: interval for rival in rivals if (interval := difference(row[name], row[rival])) is not None}
+    found = {
+        rival: interval
+        for rival in rivals
+        if (interval := difference(row[name], row[rival])) is not None
+    }
     if not found:
         return None
     verdicts = [verdict(interval) for interval in found.values()]
@@ -208,7 +249,16 @@ def _above_all(strategy: str, column: str, name: str, row: Row) -> Claim | None:
     strongest = _top(row, list(found))
     overall: Verdict = "refuted" if below else "supported" if above == len(found) else "undecided"
     return Claim(
-        "above every baseline", strategy, column, name, strongest, found[strongest], overall, len(found), above, below
+        "above every baseline",
+        strategy,
+        column,
+        name,
+        strongest,
+        found[strongest],
+        overall,
+        len(found),
+        above,
+        below,
     )
 
 
@@ -217,7 +267,8 @@ def _mean(rows: Sequence[Row]) -> Row:
     shared = [name for name in rows[0] if all(name in row for row in rows)]
     return {
         name: Measured(
-            float(np.mean([row[name].value for row in rows])), np.mean([row[name].resampled for row in rows], axis=0)
+            float(np.mean([row[name].value for row in rows])),
+            np.mean([row[name].resampled for row in rows], axis=0),
         )
         for name in shared
     }

@@ -1,8 +1,9 @@
-"""Prompts with references: the embedded testbed, any JSONL file, and the datasets of the CoCoA paper.
+"""Prompts with references: embedded testbed, any JSONL file, datasets of the CoCoA paper.
 
-Wording, shots, stops and limits of the named datasets are those of LM-Polygraph's "continuation" configurations, which
-the paper extends (Vashurin et al. 2025), and `max_new_tokens` is the paper's; what is ours stands in each docstring.
-The functions `rows -> examples` have been tried on small local files of the same schema, not on the hub's data.
+Wording, shots, stops and limits of the named datasets are those of LM-Polygraph's "continuation"
+configurations, which the paper extends (Vashurin et al. 2025), and `max_new_tokens` is the paper's;
+what is ours stands in each docstring. The functions `rows -> examples` have been tried on small
+local files of the same schema, not on the hub's data.
 """
 
 import json
@@ -57,7 +58,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a named dataset lies on the hub, and the function that makes examples of its rows and its shots."""
+    """Where a named dataset lies on the hub, and the function that makes its examples.
+
+    The function takes the dataset's rows and its shots.
+    """
 
     path: str
     split: str
@@ -67,14 +71,18 @@ class Source:
     revision: str | None = None
 
 
-def load(name_or_path: str, *, limit: int | None, seed: int = 0, data_dir: Path | None = None) -> list[Example]:
+def load(
+    name_or_path: str, *, limit: int | None, seed: int = 0, data_dir: Path | None = None
+) -> list[Example]:
     """Examples in their own order; with a limit, that many drawn with the seed.
 
     Args:
-        name_or_path: "testbed", one of its tasks ("testbed/facts"), a .jsonl file, or a key of `NAMED`.
+        name_or_path: "testbed", one of its tasks ("testbed/facts"), a .jsonl file, or a key of
+            `NAMED`.
         limit: number of examples kept; None keeps all.
         seed: seed of that draw.
-        data_dir: holds `<name>/<split>.jsonl` (or .json, .parquet) of a named dataset, which is else downloaded.
+        data_dir: holds `<name>/<split>.jsonl` (or .json, .parquet) of a named dataset, which is
+            else downloaded.
 
     Raises:
         ValueError: an unknown name, or a line of a file that is no example.
@@ -91,11 +99,14 @@ def drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example
 
 
 def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
-    """One example a line: `prompt`, `reference` or `references`, and optionally the other fields of `Example`.
+    """One example a line: `prompt`, `reference` or `references`, optionally more.
+
+    The optional ones are the other fields of `Example`.
 
     Without `labelled` the references may be missing, as for prompts that nothing is measured on.
 
-    `id` defaults to the file's name with the line's number, `task` to the file's name. Other fields are ignored.
+    `id` defaults to the file's name with the line's number, `task` to the file's name. Other fields
+    are ignored.
 
     Raises:
         ValueError: names file, line and field.
@@ -115,12 +126,17 @@ def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
 
 
 def trivia_qa(rows: Rows, train: Rows) -> list[Example]:
-    """TriviaQA (rc.nocontext): five shots of the training rows, drawn once; the references are all aliases.
+    """TriviaQA (rc.nocontext): five shots of the training rows, drawn once.
+
+    The references are all aliases.
 
     The draw is LM-Polygraph's, RandomState(1). Ours: the normalized value joins the references.
     """
     shots = _drawn(train, np.random.RandomState(1))
-    told = "".join(f"Question: {s['question'].strip()}\nAnswer:{s['answer']['normalized_value']}\n" for s in shots)
+    told = "".join(
+        f"Question: {s['question'].strip()}\nAnswer:{s['answer']['normalized_value']}\n"
+        for s in shots
+    )
     return [
         Example(
             id=f"trivia_qa-{number}",
@@ -135,7 +151,10 @@ def trivia_qa(rows: Rows, train: Rows) -> list[Example]:
 
 
 def gsm8k(rows: Rows, _: Rows) -> list[Example]:
-    """GSM8k: the eight worked examples of Wei et al. 2022; the reference keeps its reasoning and `#### number`."""
+    """GSM8k: the eight worked examples of Wei et al. 2022.
+
+    The reference keeps its reasoning and `#### number`.
+    """
     return [
         Example(
             id=f"gsm8k-{number}",
@@ -154,7 +173,8 @@ def wmt(name: str, source: str, target: str) -> Callable[[Rows, Rows], list[Exam
 
     def build(rows: Rows, _: Rows) -> list[Example]:
         intro = (
-            f"Here is a sentence in {_LANGUAGES[source]} language and its translation in {_LANGUAGES[target]} language."
+            f"Here is a sentence in {_LANGUAGES[source]} language "
+            f"and its translation in {_LANGUAGES[target]} language."
         )
         return [
             Example(
@@ -173,7 +193,10 @@ def wmt(name: str, source: str, target: str) -> Callable[[Rows, Rows], list[Exam
 
 
 def coqa(rows: Rows, _: Rows) -> list[Example]:
-    """CoQA: one example a question; the story's earlier questions stand before it with their true answers."""
+    """CoQA: one example a question.
+
+    The story's earlier questions stand before it with their true answers.
+    """
     intro = (
         "The following are stories and questions about them. "
         "Each story is followed by a question and answer to a given question."
@@ -181,7 +204,9 @@ def coqa(rows: Rows, _: Rows) -> list[Example]:
     examples = []
     for number, row in enumerate(rows):
         told = f"{intro}\n\nStory: {row['story']}"
-        for turn, (question, answer) in enumerate(zip(row["questions"], row["answers"]["input_text"], strict=True)):
+        for turn, (question, answer) in enumerate(
+            zip(row["questions"], row["answers"]["input_text"], strict=True)
+        ):
             example = Example(
                 id=f"coqa-{number}-{turn}",
                 task="coqa",
@@ -197,17 +222,24 @@ def coqa(rows: Rows, _: Rows) -> list[Example]:
 
 
 def mmlu(rows: Rows, dev: Rows) -> list[Example]:
-    """MMLU: at most 100 questions a subject, each after five of the subject's development rows in a drawn order.
+    """MMLU: at most 100 questions a subject, each after five shots.
 
-    Subjects stand in alphabetical order, and the draws are LM-Polygraph's, RandomState(1). The reference is a letter.
+    The shots are the subject's development rows in a drawn order.
+
+    Subjects stand in alphabetical order, and the draws are LM-Polygraph's, RandomState(1). The
+    reference is a letter.
     """
     rng = np.random.RandomState(1)
     subjects, shots = _by_subject(rows), _by_subject(dev)
     examples = []
     for subject in sorted(subjects):
-        intro = f"The following are multiple choice questions (with answers) about {subject.replace('_', ' ')}.\n\n"
+        intro = (
+            "The following are multiple choice questions (with answers) "
+            f"about {subject.replace('_', ' ')}.\n\n"
+        )
         told = intro + "".join(
-            f"{_mmlu_question(shot)}{_LETTERS[shot['answer']]}\n" for shot in _drawn(shots[subject], rng)
+            f"{_mmlu_question(shot)}{_LETTERS[shot['answer']]}\n"
+            for shot in _drawn(shots[subject], rng)
         )
         examples += [
             Example(
@@ -241,7 +273,9 @@ def xsum(rows: Rows, _: Rows) -> list[Example]:
 
 
 NAMED: dict[str, Source] = {
-    "trivia_qa": Source("mandarjoshi/trivia_qa", "validation", trivia_qa, config="rc.nocontext", shots="train"),
+    "trivia_qa": Source(
+        "mandarjoshi/trivia_qa", "validation", trivia_qa, config="rc.nocontext", shots="train"
+    ),
     "gsm8k": Source("openai/gsm8k", "test", gsm8k, config="main"),
     "wmt14_fren": Source("wmt/wmt14", "test", wmt("wmt14_fren", "fr", "en"), config="fr-en"),
     "coqa": Source("stanfordnlp/coqa", "validation", coqa),
@@ -273,7 +307,11 @@ def _rows(name: str, source: Source, split: str, data_dir: Path | None) -> Rows:
     if data_dir is None:
         rows: Rows = load_dataset(source.path, source.config, split=split, revision=source.revision)
         return rows
-    found = [path for kind in ("jsonl", "json", "parquet") if (path := data_dir / name / f"{split}.{kind}").is_file()]
+    found = [
+        path
+        for kind in ("jsonl", "json", "parquet")
+        if (path := data_dir / name / f"{split}.{kind}").is_file()
+    ]
     if not found:
         raise ValueError(f"no {name}/{split}.jsonl, .json or .parquet in {data_dir}")
     reader: Any = Dataset.from_parquet if found[0].suffix == ".parquet" else Dataset.from_json
@@ -325,7 +363,9 @@ def _strings(fields: Row, name: str) -> tuple[str, ...]:
 def _numbers(fields: Row) -> dict[str, Any]:
     numbers = {name: fields[name] for name in ("max_new_tokens", "fame") if name in fields}
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int if name == "max_new_tokens" else int | float):
+        if isinstance(value, bool) or not isinstance(
+            value, int if name == "max_new_tokens" else int | float
+        ):
             raise ValueError(f"field '{name}' is not a number")
     if numbers.get("max_new_tokens", 1) < 1:
         raise ValueError("field 'max_new_tokens' is below 1")
@@ -337,7 +377,9 @@ def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _drawn(rows: Rows, rng: np.random.RandomState) -> list[Row]:
-    return [rows[int(i)] for i in rng.choice(len(rows), size=min(_NUM_SHOTS, len(rows)), replace=False)]
+    return [
+        rows[int(i)] for i in rng.choice(len(rows), size=min(_NUM_SHOTS, len(rows)), replace=False)
+    ]
 
 
 def _by_subject(rows: Rows) -> dict[str, list[Row]]:
@@ -348,42 +390,47 @@ def _by_subject(rows: Rows) -> dict[str, list[Row]]:
 
 
 def _mmlu_question(row: Row) -> str:
-    choices = "\n".join(f"{letter}. {choice}" for letter, choice in zip(_LETTERS, row["choices"], strict=True))
+    choices = "\n".join(
+        f"{letter}. {choice}" for letter, choice in zip(_LETTERS, row["choices"], strict=True)
+    )
     return f"Q:{row['question'].strip()}\n{choices}\nAnswer:"
 
 
 _GSM8K_SHOTS = """\
-Q: There are 15 trees in the grove. Grove workers will plant trees in the grove today. After they are done, there \
-will be 21 trees. How many trees did the grove workers plant today?
-A: There are 15 trees originally. Then there were 21 trees after some more were planted. So there must have been \
-21 - 15 = 6. The answer is 6.
+Q: There are 15 trees in the grove. Grove workers will plant trees in the grove today. After they \
+are done, there will be 21 trees. How many trees did the grove workers plant today?
+A: There are 15 trees originally. Then there were 21 trees after some more were planted. So there \
+must have been 21 - 15 = 6. The answer is 6.
 
-Q: If there are 3 cars in the parking lot and 2 more cars arrive, how many cars are in the parking lot?
+Q: If there are 3 cars in the parking lot and 2 more cars arrive, how many cars are in the parking \
+lot?
 A: There are originally 3 cars. 2 more cars arrive. 3 + 2 = 5. The answer is 5.
 
-Q: Leah had 32 chocolates and her sister had 42. If they ate 35, how many pieces do they have left in total?
-A: Originally, Leah had 32 chocolates. Her sister had 42. So in total they had 32 + 42 = 74. After eating 35, they \
-had 74 - 35 = 39. The answer is 39.
+Q: Leah had 32 chocolates and her sister had 42. If they ate 35, how many pieces do they have left \
+in total?
+A: Originally, Leah had 32 chocolates. Her sister had 42. So in total they had 32 + 42 = 74. After \
+eating 35, they had 74 - 35 = 39. The answer is 39.
 
-Q: Jason had 20 lollipops. He gave Denny some lollipops. Now Jason has 12 lollipops. How many lollipops did Jason \
-give to Denny?
-A: Jason started with 20 lollipops. Then he had 12 after giving some to Denny. So he gave Denny 20 - 12 = 8. The \
-answer is 8.
+Q: Jason had 20 lollipops. He gave Denny some lollipops. Now Jason has 12 lollipops. How many \
+lollipops did Jason give to Denny?
+A: Jason started with 20 lollipops. Then he had 12 after giving some to Denny. So he gave Denny 20 \
+- 12 = 8. The answer is 8.
 
-Q: Shawn has five toys. For Christmas, he got two toys each from his mom and dad. How many toys does he have now?
-A: Shawn started with 5 toys. If he got 2 toys each from his mom and dad, then that is 4 more toys. 5 + 4 = 9. The \
-answer is 9.
+Q: Shawn has five toys. For Christmas, he got two toys each from his mom and dad. How many toys \
+does he have now?
+A: Shawn started with 5 toys. If he got 2 toys each from his mom and dad, then that is 4 more \
+toys. 5 + 4 = 9. The answer is 9.
 
-Q: There were nine computers in the server room. Five more computers were installed each day, from monday to \
-thursday. How many computers are now in the server room?
-A: There were originally 9 computers. For each of 4 days, 5 more computers were added. So 5 * 4 = 20 computers were \
-added. 9 + 20 is 29. The answer is 29.
+Q: There were nine computers in the server room. Five more computers were installed each day, from \
+monday to thursday. How many computers are now in the server room?
+A: There were originally 9 computers. For each of 4 days, 5 more computers were added. So 5 * 4 = \
+20 computers were added. 9 + 20 is 29. The answer is 29.
 
-Q: Michael had 58 golf balls. On tuesday, he lost 23 golf balls. On wednesday, he lost 2 more. How many golf balls \
-did he have at the end of wednesday?
-A: Michael started with 58 golf balls. After losing 23 on tuesday, he had 58 - 23 = 35. After losing 2 more, he had \
-35 - 2 = 33 golf balls. The answer is 33.
+Q: Michael had 58 golf balls. On tuesday, he lost 23 golf balls. On wednesday, he lost 2 more. How \
+many golf balls did he have at the end of wednesday?
+A: Michael started with 58 golf balls. After losing 23 on tuesday, he had 58 - 23 = 35. After \
+losing 2 more, he had 35 - 2 = 33 golf balls. The answer is 33.
 
 Q: Olivia has $23. She bought five bagels for $3 each. How much money does she have left?
-A: Olivia had 23 dollars. 5 bagels for 3 dollars each will be 5 x 3 = 15 dollars. So she has 23 - 15 dollars left. \
-23 - 15 is 8. The answer is 8."""
+A: Olivia had 23 dollars. 5 bagels for 3 dollars each will be 5 x 3 = 15 dollars. So she has 23 - \
+15 dollars left. 23 - 15 is 8. The answer is 8."""

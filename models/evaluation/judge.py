@@ -1,8 +1,8 @@
 """A language model as the judge of correctness, over any OpenAI-compatible server.
 
-System and user texts follow the public code of such a metric that is, as far as could be told, the one of the paper's
-experiments (Vashurin et al. 2025): one digit, 1 or 0, at temperature 0. Ours: a reply that is not that digit is NaN,
-where that code counts 0.
+System and user texts follow the public code of such a metric that is, as far as could be told, the
+one of the paper's experiments (Vashurin et al. 2025): one digit, 1 or 0, at temperature 0. Ours: a
+reply that is not that digit is NaN, where that code counts 0.
 """
 
 import asyncio
@@ -42,7 +42,9 @@ async def judge(
 
     async def ask(output: str, example: Example) -> float:
         async with free:
-            response = await client.post("/v1/chat/completions", json=request(model, output, example))
+            response = await client.post(
+                "/v1/chat/completions", json=request(model, output, example)
+            )
         return verdict(response.raise_for_status().json())
 
     asked = [asyncio.ensure_future(ask(o, e)) for o, e in zip(outputs, examples, strict=True)]
@@ -54,7 +56,10 @@ async def judge(
 
 
 def measure(
-    url: str, model: str, api_key: str | None = None, transport: httpx.AsyncBaseTransport | None = None
+    url: str,
+    model: str,
+    api_key: str | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
 ) -> Measure:
     """The judge as a quality measure; an answer is judged once, however often it is measured.
 
@@ -68,10 +73,16 @@ def measure(
 
     async def ask(asked: Sequence[tuple[str, Example]]) -> Array:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, transport=transport) as client:
-            return await judge(client, model, [output for output, _ in asked], [example for _, example in asked])
+        async with httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=_TIMEOUT_S, transport=transport
+        ) as client:
+            return await judge(
+                client, model, [output for output, _ in asked], [example for _, example in asked]
+            )
 
-    def score(outputs: Sequence[str], examples: Sequence[Example], pair_model: PairModel | None) -> Array:
+    def score(
+        outputs: Sequence[str], examples: Sequence[Example], pair_model: PairModel | None
+    ) -> Array:
         answers = list(zip(outputs, examples, strict=True))
         new = {(e.id, o): (o, e) for o, e in answers if (e.id, o) not in verdicts}
         if new:
@@ -83,7 +94,10 @@ def measure(
 
 def request(model: str, output: str, example: Example) -> dict[str, Any]:
     """Body of the chat completion that asks for one verdict."""
-    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": judge_prompt(output, example)}]
+    messages = [
+        {"role": "system", "content": _SYSTEM},
+        {"role": "user", "content": judge_prompt(output, example)},
+    ]
     return {"model": model, "messages": messages, "temperature": 0, "max_tokens": 1, "n": 1}
 
 
@@ -92,10 +106,14 @@ def judge_prompt(output: str, example: Example) -> str:
     if len(example.references) == 1:
         is_what, by_what, label = "is the correct answer", "based on the target", "Target"
     else:
-        is_what, by_what = "is the list of possible correct answers", "(matches one of the target responses)"
+        is_what, by_what = (
+            "is the list of possible correct answers",
+            "(matches one of the target responses)",
+        )
         label = "Target list"
     return (
-        f"You are a text evaluator. The model was asked the following question:\n{question(example.prompt)}\n"
+        "You are a text evaluator. The model was asked the following question:\n"
+        f"{question(example.prompt)}\n"
         f"The 'Generated' text is a model's response. The 'Target' {is_what}.\n"
         f"If the generated answer correctly answers the question {by_what}, return 1.\n"
         "If it is wrong, return 0.\n"
@@ -106,7 +124,9 @@ def judge_prompt(output: str, example: Example) -> str:
 
 
 def question(prompt: str) -> str:
-    r"""The last question of a prompt with shots or earlier turns; the whole prompt where it has no such form.
+    r"""The last question of a prompt with shots or earlier turns.
+
+    The whole prompt where it has no such form.
 
     >>> question("Question: One and one?\nAnswer:2\nQuestion: Two and two?\nAnswer:")
     'Two and two?'

@@ -1,4 +1,7 @@
-"""Figures: rejection curves, methods by their mean, reliability. No pyplot: a figure belongs to whoever made it."""
+"""Figures: rejection curves, methods by their mean, reliability.
+
+No pyplot: a figure belongs to whoever made it.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +45,7 @@ STYLE: Any = {  # rc_context's type is a literal of all its names
 
 
 def rejection_figure(columns: Sequence[Column], names: Sequence[str]) -> Figure:
-    """Mean quality of the answers that are kept while the least certain are rejected, one panel a task."""
+    """Mean quality of the answers kept while the least certain are rejected, one panel a task."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.1 * len(columns), 3.9), layout="constrained")
         panels = figure.subplots(1, len(columns), squeeze=False)[0]
@@ -62,8 +65,15 @@ def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
         axes = figure.subplots()
         for y, name in enumerate(names):
             interval, colour = row[name], INK if is_cocoa(name) else MUTED
-            axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=2.2 if is_cocoa(name) else 1.2)
-            axes.plot([interval.value], [y], "o", color=colour, markersize=6 if is_cocoa(name) else 4)
+            axes.plot(
+                [interval.low, interval.high],
+                [y, y],
+                color=colour,
+                linewidth=2.2 if is_cocoa(name) else 1.2,
+            )
+            axes.plot(
+                [interval.value], [y], "o", color=colour, markersize=6 if is_cocoa(name) else 4
+            )
         axes.set_yticks(range(len(names)), names)
         for tick, name in zip(axes.get_yticklabels(), names, strict=True):
             tick.set_fontweight("bold" if is_cocoa(name) else "normal")
@@ -77,7 +87,9 @@ def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
 
 
 def reliability_figure(columns: Sequence[Column], names: Sequence[str], seed: int = 0) -> Figure:
-    """Confidence against the share of correct answers, rows tasks, columns methods; binary quality only.
+    """Confidence against the share of correct answers; binary quality only.
+
+    Rows are tasks, columns are methods.
 
     Confidence is an isotonic fit on one half of the prompts, shown on the other half.
     """
@@ -93,7 +105,8 @@ def reliability_figure(columns: Sequence[Column], names: Sequence[str], seed: in
             axes.set_xlabel("confidence")
         figure.supxlabel(
             "Isotonic confidence, fitted on one half of the prompts and shown on the other; "
-            f"{_NUM_BINS} bins of equal mass,\nbars are 95 % Wilson intervals. In brackets the ECE that perfect "
+            f"{_NUM_BINS} bins of equal mass,\nbars are 95 % Wilson intervals. "
+            "In brackets the ECE that perfect "
             "calibration would have at this number of prompts.",
             fontsize=8,
             color=MUTED,
@@ -142,11 +155,20 @@ def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
     axes.set_xlabel("least certain answers rejected")
 
 
-def _curve(axes: Axes, uncertainty: Array, quality: Array, label: str, *, color: str, linestyle: str) -> None:
+def _curve(
+    axes: Axes, uncertainty: Array, quality: Array, label: str, *, color: str, linestyle: str
+) -> None:
     rejected, means = rejection_curve(uncertainty, quality, min(200, len(quality)))
     shown = rejected <= _MAX_REJECTION
     width = 2.0 if linestyle == "-" else 1.3
-    axes.plot(rejected[shown], means[shown], label=label, color=color, linestyle=linestyle, linewidth=width)
+    axes.plot(
+        rejected[shown],
+        means[shown],
+        label=label,
+        color=color,
+        linestyle=linestyle,
+        linewidth=width,
+    )
 
 
 def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int) -> None:
@@ -159,9 +181,14 @@ def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int
     low, high = _wilson(shares, counts.astype(np.float64))
     axes.vlines(means, low, high, color=_COLOURS["ppl"], alpha=0.35, linewidth=2)
     axes.plot(means, shares, "o", color=_COLOURS["ppl"], markersize=4.5)
-    error, expected = ece(confidence, shown, _NUM_BINS), expected_ece(confidence, shown, _NUM_BINS, num_draws=200)
+    error, expected = (
+        ece(confidence, shown, _NUM_BINS),
+        expected_ece(confidence, shown, _NUM_BINS, num_draws=200),
+    )
     if error is not None and expected is not None:
-        axes.text(0.98, 0.04, f"ECE {error:.3f} [{expected:.3f}]", ha="right", fontsize=8, color=MUTED)
+        axes.text(
+            0.98, 0.04, f"ECE {error:.3f} [{expected:.3f}]", ha="right", fontsize=8, color=MUTED
+        )
 
 
 def _wilson(shares: Array, counts: Array) -> tuple[Array, Array]:

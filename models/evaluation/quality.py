@@ -1,7 +1,9 @@
-"""How good an answer is, against its references or its context: the measures by which scores are judged.
+"""How good an answer is, against its references or its context.
 
-A measure gives one value per answer, higher = better, NaN where it is undefined. The judge is in `judge.py`: it asks a
-server, and so it is asynchronous and in no table.
+These are the measures by which scores are judged.
+
+A measure gives one value per answer, higher = better, NaN where it is undefined. The judge is in
+`judge.py`: it asks a server, and so it is asynchronous and in no table.
 """
 
 import importlib
@@ -23,7 +25,8 @@ from models.similarity.protocol import PairModel
 _Score = Callable[[Sequence[str], Sequence[Example], PairModel | None], Array]
 
 _LETTER = re.compile(r"\W*([A-D])\b")
-# A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is a minus.
+# A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
+# a minus.
 _NUMBER = re.compile(r"(?:(?<![\w)%])[-\u2212])?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
 _COMET_MODEL = "Unbabel/wmt22-comet-da"
 
@@ -41,7 +44,9 @@ class Measure:
     is_binary: bool = False
     needs_model: bool = False
 
-    def __call__(self, outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None = None) -> Array:
+    def __call__(
+        self, outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None = None
+    ) -> Array:
         """Values (n,) of n answers.
 
         Raises:
@@ -55,7 +60,10 @@ class Measure:
 
 
 def default_quality(task: str) -> str:
-    """Name of the measure that the paper takes for a task; `exact_match` for the testbed and for files of one's own."""
+    """Name of the measure that the paper takes for a task.
+
+    It is `exact_match` for the testbed and for files of one's own.
+    """
     if task.startswith("wmt"):
         return "comet" if find_spec("comet") else "chrf"
     return _DEFAULTS.get(task, "exact_match")
@@ -90,14 +98,23 @@ def chrf(output: str, example: Example) -> float:
     """Sentence chrF of sacrebleu with the best reference, in [0, 1]. Popović 2015."""
     from sacrebleu import sentence_chrf
 
-    return max(float(sentence_chrf(output, [reference]).score) for reference in example.references) / 100
+    return (
+        max(float(sentence_chrf(output, [reference]).score) for reference in example.references)
+        / 100
+    )
 
 
 def bleu(output: str, example: Example) -> float:
-    """Sentence BLEU of sacrebleu (effective order, its smoothing) with the best reference, in [0, 1]."""
+    """Sentence BLEU of sacrebleu with the best reference, in [0, 1].
+
+    Effective order and sacrebleu's own smoothing.
+    """
     from sacrebleu import sentence_bleu
 
-    return max(float(sentence_bleu(output, [reference]).score) for reference in example.references) / 100
+    return (
+        max(float(sentence_bleu(output, [reference]).score) for reference in example.references)
+        / 100
+    )
 
 
 def align(outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None) -> Array:
@@ -108,13 +125,19 @@ def align(outputs: Sequence[str], examples: Sequence[Example], model: PairModel 
     return _best_support(outputs, [example.references for example in examples], model)
 
 
-def align_context(outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None) -> Array:
+def align_context(
+    outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None
+) -> Array:
     """Support of the output by the example's own context, such as an article; NaN without one."""
-    return _best_support(outputs, [() if e.context is None else (e.context,) for e in examples], model)
+    return _best_support(
+        outputs, [() if e.context is None else (e.context,) for e in examples], model
+    )
 
 
 def comet(outputs: Sequence[str], examples: Sequence[Example], _: PairModel | None) -> Array:
-    """COMET (wmt22-comet-da) with the best reference; the context is the source, NaN without one. Rei et al. 2020.
+    """COMET (wmt22-comet-da) with the best reference; the context is the source, NaN without one.
+
+    Rei et al. 2020.
 
     Raises:
         ImportError: the optional package is not installed.
@@ -153,17 +176,25 @@ def final_number(text: str) -> Decimal | None:
     Decimal('1234.50')
     """
     numbers = _NUMBER.findall(text)
-    return Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", "")) if numbers else None
+    return (
+        Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", ""))
+        if numbers
+        else None
+    )
 
 
 def _each(score: Callable[[str, Example], float]) -> _Score:
     def scores(outputs: Sequence[str], examples: Sequence[Example], _: PairModel | None) -> Array:
-        return np.array([score(output, example) for output, example in zip(outputs, examples, strict=True)])
+        return np.array(
+            [score(output, example) for output, example in zip(outputs, examples, strict=True)]
+        )
 
     return scores
 
 
-def _best_support(outputs: Sequence[str], contexts: Sequence[tuple[str, ...]], model: PairModel | None) -> Array:
+def _best_support(
+    outputs: Sequence[str], contexts: Sequence[tuple[str, ...]], model: PairModel | None
+) -> Array:
     assert model is not None  # noqa: S101, `Measure` checks it
     rows: list[int] = []
     pairs: list[Pair] = []
@@ -174,7 +205,10 @@ def _best_support(outputs: Sequence[str], contexts: Sequence[tuple[str, ...]], m
     asked = [pair for pair, empty in zip(pairs, is_empty, strict=True) if not empty]
     scores = iter(AlignModel(model).score(asked).values[:, 0].tolist() if asked else [])
     # As everywhere: two empty texts are equal, an empty one and another have nothing in common.
-    values = [float(a == b) if empty else next(scores) for (a, b), empty in zip(pairs, is_empty, strict=True)]
+    values = [
+        float(a == b) if empty else next(scores)
+        for (a, b), empty in zip(pairs, is_empty, strict=True)
+    ]
     return _best(rows, values, len(outputs))
 
 
@@ -197,4 +231,10 @@ QUALITY: dict[str, Measure] = {
     "comet": Measure(comet),
 }
 
-_DEFAULTS = {"mmlu": "accuracy", "gsm8k": "gsm8k", "coqa": "align", "trivia_qa": "align", "xsum": "align_context"}
+_DEFAULTS = {
+    "mmlu": "accuracy",
+    "gsm8k": "gsm8k",
+    "coqa": "align",
+    "trivia_qa": "align",
+    "xsum": "align_context",
+}

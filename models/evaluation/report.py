@@ -12,8 +12,9 @@ from models.metrics import Interval
 
 _DIGITS = 3
 _VERDICTS = (
-    "Differences of PRR with their 95 % intervals, both methods on the same resampled prompts. **Supported**: the "
-    "interval lies above zero; _refuted_: below; undecided: it holds zero. Against every baseline: the strongest one, "
+    "Differences of PRR with their 95 % intervals, both methods on the same resampled prompts. "
+    "**Supported**: the interval lies above zero; _refuted_: below; undecided: it holds zero. "
+    "Against every baseline: the strongest one, "
     "and how many the method lies above / below by interval."
 )
 
@@ -130,7 +131,10 @@ def grid(title: str, table: Table) -> Grid:
     methods = sorted({name: None for row in table.values() for name in row}, key=_group_index)
     intervals = {column: _intervals(row) for column, row in table.items()}
     cells = {column: marked(row) for column, row in intervals.items()}
-    lines = (Line(name, group_of(name), tuple(cells[column].get(name) for column in columns)) for name in methods)
+    lines = (
+        Line(name, group_of(name), tuple(cells[column].get(name) for column in columns))
+        for name in methods
+    )
     return Grid(title, columns, tuple(lines))
 
 
@@ -142,7 +146,9 @@ def marked(row: Mapping[str, Interval]) -> dict[str, Cell]:
             value=interval,
             is_best=_rounded(interval) == ranked[0],
             is_second=len(ranked) > 1 and _rounded(interval) == ranked[1],
-            beats_base=(base := base_of(name)) is not None and base in row and interval.value > row[base].value,
+            beats_base=(base := base_of(name)) is not None
+            and base in row
+            and interval.value > row[base].value,
         )
         for name, interval in row.items()
     }
@@ -159,7 +165,10 @@ def contests(claims: Sequence[Claim]) -> list[Contest]:
                 # Against many, the strongest differs by task and stands in the cell.
                 rival = claim.rival if claim.num_rivals == 1 and claim.rival != claim.method else ""
                 lines.setdefault((claim.strategy, claim.method, rival), {})[claim.column] = claim
-        rows = tuple(ContestLine(*key, tuple(cells.get(column) for column in columns)) for key, cells in lines.items())
+        rows = tuple(
+            ContestLine(*key, tuple(cells.get(column) for column in columns))
+            for key, cells in lines.items()
+        )
         found.append(Contest(f"{name[0].upper()}{name[1:]}", tuple(columns), rows))
     return found
 
@@ -179,7 +188,8 @@ def shown_samples(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
 def to_json(table: Table) -> dict[str, Any]:
     """Column to method to value, low and high."""
     return {
-        column: {name: asdict(interval) for name, interval in _intervals(row).items()} for column, row in table.items()
+        column: {name: asdict(interval) for name, interval in _intervals(row).items()}
+        for column, row in table.items()
     }
 
 
@@ -191,7 +201,8 @@ def markdown(report: Report) -> str:
     parts += ["## Claims", _VERDICTS, *_markdown_claims(report.claims)]
     parts.append("## Tables")
     parts.append(
-        "Best of a column **bold**, second <u>underlined</u>, ↑ above its own base; in brackets the 95 % interval of "
+        "Best of a column **bold**, second <u>underlined</u>, ↑ above its own base; "
+        "in brackets the 95 % interval of "
         "the percentile bootstrap over prompts."
     )
     parts += [_markdown_grid(one) for one in report.grids]
@@ -208,7 +219,10 @@ def markdown(report: Report) -> str:
 def html(report: Report) -> str:
     """One page without anything from elsewhere; every text is escaped."""
     environment = Environment(
-        loader=PackageLoader("models.evaluation"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("models.evaluation"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
     )
     environment.filters |= {"number": number, "signed": signed, "contests": contests}
     return environment.get_template("report.html.j2").render(report=report, mean=MEAN)
@@ -221,7 +235,9 @@ def number(value: float) -> str:
     ('.500', '-.250', '1.000')
     """
     text = f"{value:.{_DIGITS}f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1 and text.lstrip("-").startswith("0.") else text
+    return (
+        text.replace("0.", ".", 1) if abs(value) < 1 and text.lstrip("-").startswith("0.") else text
+    )
 
 
 def signed(value: float) -> str:
@@ -230,7 +246,11 @@ def signed(value: float) -> str:
 
 
 def _intervals(row: Mapping[str, Any]) -> dict[str, Interval]:
-    return {name: interval for name, measured in row.items() if (interval := measured.interval) is not None}
+    return {
+        name: interval
+        for name, measured in row.items()
+        if (interval := measured.interval) is not None
+    }
 
 
 def _group_index(name: str) -> int:
@@ -288,7 +308,13 @@ def _markdown_claim(claim: Claim | None) -> str:
         return "-"
     interval = claim.difference
     text = f"{signed(interval.value)} [{signed(interval.low)}, {signed(interval.high)}]"
-    text = f"**{text}**" if claim.verdict == "supported" else f"_{text}_" if claim.verdict == "refuted" else text
+    text = (
+        f"**{text}**"
+        if claim.verdict == "supported"
+        else f"_{text}_"
+        if claim.verdict == "refuted"
+        else text
+    )
     if claim.num_rivals > 1:
         text += f" `{claim.rival}`; {claim.num_above} / {claim.num_below} of {claim.num_rivals}"
     return f"{text} {claim.verdict}"
@@ -297,4 +323,6 @@ def _markdown_claim(claim: Claim | None) -> str:
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )

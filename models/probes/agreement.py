@@ -18,7 +18,10 @@ def regression_metrics(predicted: Array, true: Array) -> dict[str, float | None]
 
 
 def classification_metrics(predicted: Array, true: Array) -> dict[str, float | None]:
-    """Binary cross-entropy in nats, ROC-AUC, accuracy at 1/2, and the share of the positive class, of (N,)."""
+    """Binary cross-entropy, ROC-AUC, accuracy and share of the positive class, of (N,).
+
+    The cross-entropy is in nats, and the accuracy is at 1/2.
+    """
     likelihood = np.clip(np.where(true > 0, predicted, 1 - predicted), 1e-12, 1)
     return {
         "bce": float(-np.log(likelihood).mean()),

@@ -28,7 +28,8 @@ class Card:
     """Everything that tells whether, and how far, a probe may be trusted.
 
     Attributes:
-        target: what it predicts: the consistency itself, or whether semantic entropy is above `split`.
+        target: what it predicts: the consistency itself, or whether semantic entropy is above
+            `split`.
         model_id, revision, dtype: of the language model whose states it reads.
         layer: k, under `convention`.
         dimension: d of the hidden states.
@@ -74,7 +75,9 @@ def read_card(path: Path) -> Card:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ProbeMismatch(f"{path.parent.name} holds no readable {path.name}: {type(error).__name__}") from error
+        raise ProbeMismatch(
+            f"{path.parent.name} holds no readable {path.name}: {type(error).__name__}"
+        ) from error
     known = {f.name for f in fields(Card)}
     if not isinstance(values, dict) or values.get("format") != FORMAT or values.keys() != known:
         raise ProbeMismatch(f"{path.parent.name}/{path.name} is no card of format {FORMAT}")
@@ -95,15 +98,24 @@ def check_card(
         ProbeMismatch: names the first difference.
     """
     check_model(card, model_id, revision)
-    expected = {"target": target, "dimension": dimension, "convention": CONVENTION, "pooling": POOLING}
+    expected = {
+        "target": target,
+        "dimension": dimension,
+        "convention": CONVENTION,
+        "pooling": POOLING,
+    }
     for name, value in expected.items():
         _check(card, name, value)
     if not 0 < card.layer < num_layers:
-        raise ProbeMismatch(f"the probe reads layer {card.layer}, the model has layers 1 to {num_layers - 1}")
+        raise ProbeMismatch(
+            f"the probe reads layer {card.layer}, the model has layers 1 to {num_layers - 1}"
+        )
 
 
 def check_model(card: Card, model_id: str, revision: str | None) -> None:
-    """Refuse another model's probe. A revision names the weights wherever they lie; without one their name has to do.
+    """Refuse another model's probe.
+
+    A revision names the weights wherever they lie; without one their name has to do.
 
     Raises:
         ProbeMismatch: it is another's.
@@ -116,4 +128,6 @@ def check_model(card: Card, model_id: str, revision: str | None) -> None:
 
 def _check(card: Card, name: str, value: object) -> None:
     if (found := getattr(card, name)) != value:
-        raise ProbeMismatch(f"the probe's {name} is {found!r}, this model's {value!r}: train a probe for it")
+        raise ProbeMismatch(
+            f"the probe's {name} is {found!r}, this model's {value!r}: train a probe for it"
+        )

@@ -40,7 +40,9 @@ class Distance:
         variances = singular**2 / max(1, len(training) - 1)
         rank = min(MAX_COMPONENTS, int((variances > 1e-10 * max(variances[0], 1e-300)).sum()) or 1)
         others = training.shape[1] - rank
-        floor = max(1e-6 * variances[0], 1e-12)  # a direction that never varied must not decide alone
+        floor = max(
+            1e-6 * variances[0], 1e-12
+        )  # a direction that never varied must not decide alone
         residual = max(variances[rank:].sum() / others, floor) if others else np.inf
         along = np.maximum(variances[:rank], floor)
         fitted = cls(mean, rows[:rank], along, np.array(residual), np.zeros(101))
@@ -51,7 +53,9 @@ class Distance:
         centred = features - self.mean
         along = centred @ self.components.T  # (N, r)
         residual = (centred**2).sum(axis=1) - (along**2).sum(axis=1)
-        squared = (along**2 / self.variances).sum(axis=1) + np.maximum(residual, 0.0) / self.residual_variance
+        squared = (along**2 / self.variances).sum(axis=1) + np.maximum(
+            residual, 0.0
+        ) / self.residual_variance
         distances: Array = np.sqrt(squared)
         return distances
 

@@ -11,7 +11,9 @@ _DROPOUT = 0.1
 
 
 class ProbeNetwork(nn.Module):
-    """Hidden layers of Linear, LayerNorm, GELU, dropout; `small` standardises its input, `paper` does not.
+    """Hidden layers of Linear, LayerNorm, GELU, dropout.
+
+    `small` standardises its input, `paper` does not.
 
     Args:
         architecture: "small" is d → 2048 → 1, "paper" the released d → 8192 → 4096 → 2048 → 1.
@@ -29,7 +31,12 @@ class ProbeNetwork(nn.Module):
         self.register_buffer("scale", torch.ones(dimension))
         layers: list[nn.Module] = []
         for width in _WIDTHS[architecture]:
-            layers += [nn.Linear(dimension, width), nn.LayerNorm(width), nn.GELU(), nn.Dropout(_DROPOUT)]
+            layers += [
+                nn.Linear(dimension, width),
+                nn.LayerNorm(width),
+                nn.GELU(),
+                nn.Dropout(_DROPOUT),
+            ]
             dimension = width
         self.layers = nn.Sequential(*layers, nn.Linear(dimension, 1))
 
@@ -45,7 +52,10 @@ class ProbeNetwork(nn.Module):
         return output
 
     def values(self, features: Tensor) -> Tensor:
-        """Outputs (N,) in [0, 1]: a sigmoid, or for the paper's regression, which has none, a clamp."""
+        """Outputs (N,) in [0, 1]: a sigmoid.
+
+        The paper's regression has no sigmoid, so its outputs are clamped.
+        """
         raw = self(features)
         values: Tensor = raw.clamp(0, 1) if self._is_plain_regression else raw.sigmoid()
         return values

@@ -1,4 +1,4 @@
-"""Figures of probes: losses by epoch, predictions against what samples showed, light against full."""
+"""Figures of probes: losses by epoch, predictions against samples, light against full."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,23 +20,44 @@ def loss_figure(epochs: Sequence[Epoch], chosen_layer: int) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.subplots()
-        for colour, layer in zip(_COLOURS, dict.fromkeys(epoch.layer for epoch in epochs), strict=False):
+        for colour, layer in zip(
+            _COLOURS, dict.fromkeys(epoch.layer for epoch in epochs), strict=False
+        ):
             own = [epoch for epoch in epochs if epoch.layer == layer]
             numbers = [epoch.number for epoch in own]
             width = 2.2 if layer == chosen_layer else 1.1
-            axes.plot(numbers, [e.training_loss for e in own], color=colour, linestyle="--", linewidth=width * 0.6)
-            axes.plot(numbers, [e.validation_loss for e in own], color=colour, linewidth=width, label=f"layer {layer}")
+            axes.plot(
+                numbers,
+                [e.training_loss for e in own],
+                color=colour,
+                linestyle="--",
+                linewidth=width * 0.6,
+            )
+            axes.plot(
+                numbers,
+                [e.validation_loss for e in own],
+                color=colour,
+                linewidth=width,
+                label=f"layer {layer}",
+            )
             if layer == chosen_layer:
                 best = min(own, key=lambda epoch: epoch.validation_loss)
                 axes.plot(best.number, best.validation_loss, "o", color=colour, markersize=8)
-        axes.set(xlabel="epoch", ylabel="loss", title="Validation loss (dashed: training); the dot is the probe")
+        axes.set(
+            xlabel="epoch",
+            ylabel="loss",
+            title="Validation loss (dashed: training); the dot is the probe",
+        )
         axes.grid(axis="y")
         axes.legend()
         return figure
 
 
 def prediction_figure(predicted: Array, true: Array, title: str) -> Figure:
-    """Predicted against true value of each answer, with the means of ten equal groups of predictions."""
+    """Predicted against true value of each answer.
+
+    The line shows the means of ten equal groups of predictions.
+    """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.6, 4.4), layout="constrained")
         axes = figure.subplots()
@@ -45,7 +66,13 @@ def prediction_figure(predicted: Array, true: Array, title: str) -> Figure:
         groups = np.array_split(np.argsort(predicted), min(10, len(predicted)))
         means = np.array([(predicted[group].mean(), true[group].mean()) for group in groups])
         axes.plot(means[:, 0], means[:, 1], "o-", color=_COLOURS[1], label="mean of a tenth")
-        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="predicted", ylabel="from samples", title=title)
+        axes.set(
+            xlim=(-0.03, 1.03),
+            ylim=(-0.03, 1.03),
+            xlabel="predicted",
+            ylabel="from samples",
+            title=title,
+        )
         axes.legend(loc="upper left")
         return figure
 
@@ -53,9 +80,12 @@ def prediction_figure(predicted: Array, true: Array, title: str) -> Figure:
 def difference_figure(
     differences: Mapping[str, Mapping[str, Mapping[str, Interval]]], bounds: Mapping[str, float]
 ) -> Figure:
-    """PRR of light minus full with intervals: one panel a score, one line a column, one marker a probe.
+    """PRR of light minus full with intervals.
 
-    differences: light score to probe to column. bounds: column to the largest loss that is allowed there.
+    One panel a score, one line a column, one marker a probe.
+
+    differences: light score to probe to column. bounds: column to the largest loss that is allowed
+    there.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.3 * len(differences), 3.4), layout="constrained")
@@ -68,17 +98,32 @@ def difference_figure(
 
 
 def _difference_panel(
-    axes: Axes, name: str, by_probe: Mapping[str, Mapping[str, Interval]], bounds: Mapping[str, float]
+    axes: Axes,
+    name: str,
+    by_probe: Mapping[str, Mapping[str, Interval]],
+    bounds: Mapping[str, float],
 ) -> None:
     columns = list(bounds)
     axes.axvline(0, color=MUTED, linewidth=1)
     for i, (probe, intervals) in enumerate(by_probe.items()):
-        heights = [columns.index(column) + 0.16 * (i - (len(by_probe) - 1) / 2) for column in intervals]
+        heights = [
+            columns.index(column) + 0.16 * (i - (len(by_probe) - 1) / 2) for column in intervals
+        ]
         values = [interval.value for interval in intervals.values()]
         spans = [[v - n.low, n.high - v] for v, n in zip(values, intervals.values(), strict=True)]
-        axes.errorbar(values, heights, xerr=np.array(spans).T, fmt="o", color=_COLOURS[i], markersize=5, label=probe)
+        axes.errorbar(
+            values,
+            heights,
+            xerr=np.array(spans).T,
+            fmt="o",
+            color=_COLOURS[i],
+            markersize=5,
+            label=probe,
+        )
     for row, bound in enumerate(bounds.values()):
-        axes.plot([-bound, -bound], [row - 0.35, row + 0.35], color=INK, linewidth=1.2, linestyle=":")
+        axes.plot(
+            [-bound, -bound], [row - 0.35, row + 0.35], color=INK, linewidth=1.2, linestyle=":"
+        )
     axes.set_yticks(range(len(columns)), columns)
     axes.invert_yaxis()
     axes.set(title=name, xlabel="PRR, light minus full")

@@ -50,7 +50,14 @@ class TrainedProbe:
 
     @classmethod
     def load(
-        cls, folder: Path, *, target: str, model_id: str, revision: str | None, dimension: int, num_layers: int
+        cls,
+        folder: Path,
+        *,
+        target: str,
+        model_id: str,
+        revision: str | None,
+        dimension: int,
+        num_layers: int,
     ) -> Self:
         """The probe of a folder, for this target and this model.
 
@@ -81,16 +88,32 @@ class TrainedProbe:
         tensors = load_file(folder / WEIGHTS)
         network = ProbeNetwork(card.architecture, card.target, card.dimension)
         network.load_state_dict(
-            {k.removeprefix(_NETWORK): v.float() for k, v in tensors.items() if k.startswith(_NETWORK)}
+            {
+                k.removeprefix(_NETWORK): v.float()
+                for k, v in tensors.items()
+                if k.startswith(_NETWORK)
+            }
         )
-        arrays = {k.removeprefix(_DISTANCE): v.numpy() for k, v in tensors.items() if k.startswith(_DISTANCE)}
+        arrays = {
+            k.removeprefix(_DISTANCE): v.numpy()
+            for k, v in tensors.items()
+            if k.startswith(_DISTANCE)
+        }
         return cls(card, network, Distance.from_arrays(arrays))
 
     def save(self, folder: Path) -> Card:
-        """Write weights, in float16, and card; returns the card with the weights' hash, which it takes on."""
+        """Write weights, in float16, and card.
+
+        Returns the card with the weights' hash, which the probe takes on.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        tensors = {_NETWORK + name: tensor.half() for name, tensor in self.network.state_dict().items()}
-        tensors |= {_DISTANCE + name: torch.from_numpy(array) for name, array in self.distance.arrays().items()}
+        tensors = {
+            _NETWORK + name: tensor.half() for name, tensor in self.network.state_dict().items()
+        }
+        tensors |= {
+            _DISTANCE + name: torch.from_numpy(array)
+            for name, array in self.distance.arrays().items()
+        }
         partial = folder / (WEIGHTS + ".partial")
         save_file(tensors, partial, metadata={"format": "pt"})
         partial.chmod(0o644)  # others than the one who trained it serve it
@@ -102,7 +125,9 @@ class TrainedProbe:
     def values(self, features: Array) -> Array:
         """Predictions (N,) in [0, 1] of rows (N, d)."""
         with torch.inference_mode():
-            values: Array = self.network.values(torch.from_numpy(np.array(features, np.float32))).numpy()
+            values: Array = self.network.values(
+                torch.from_numpy(np.array(features, np.float32))
+            ).numpy()
         return values
 
     def read(self, features: Array) -> list[ProbeReading]:
@@ -111,7 +136,9 @@ class TrainedProbe:
             raise InvalidLogits("the model's hidden states are not finite numbers")
         return [
             ProbeReading(float(value), float(percentile), bool(percentile > DOMAIN_PERCENTILE))
-            for value, percentile in zip(self.values(features), self.distance.percentile(features), strict=True)
+            for value, percentile in zip(
+                self.values(features), self.distance.percentile(features), strict=True
+            )
         ]
 
 

@@ -1,4 +1,7 @@
-"""How far a training has come, in memory and as a checkpoint from which it goes on to the same end."""
+"""How far a training has come, in memory and as a checkpoint.
+
+From the checkpoint the training goes on to the same end.
+"""
 
 import os
 from dataclasses import dataclass, field
@@ -26,7 +29,8 @@ class TrainingProgress:
     Attributes:
         epochs: of all layers so far.
         finished: layers that are trained.
-        best_loss, best_layer, best: validation loss, layer and weights of the best epoch of the finished layers.
+        best_loss, best_layer, best: validation loss, layer and weights of the best epoch of the
+            finished layers.
         running: of the layer under way: network, optimizer, and its own best.
     """
 
@@ -39,12 +43,17 @@ class TrainingProgress:
 
 
 def save_checkpoint(path: Path | None, fingerprint: str, progress: TrainingProgress) -> None:
-    """Write a checkpoint, where there is a path for it; a kill in the middle leaves the previous one whole."""
+    """Write a checkpoint, where there is a path for it.
+
+    A kill in the middle leaves the previous one whole.
+    """
     if path is None:
         return
     partial = path.with_suffix(".partial")
     state = {name: getattr(progress, name) for name in TrainingProgress.__slots__}
-    state["epochs"] = [(e.layer, e.number, e.training_loss, e.validation_loss) for e in progress.epochs]
+    state["epochs"] = [
+        (e.layer, e.number, e.training_loss, e.validation_loss) for e in progress.epochs
+    ]
     torch.save({"fingerprint": fingerprint, **state}, partial)
     os.replace(partial, path)
 
@@ -59,6 +68,8 @@ def restore_checkpoint(path: Path | None, fingerprint: str) -> TrainingProgress:
         return TrainingProgress()
     state = torch.load(path, weights_only=True)
     if state.pop("fingerprint") != fingerprint:
-        raise ValueError(f"{path.name} is the checkpoint of other data or settings: delete it to start anew")
+        raise ValueError(
+            f"{path.name} is the checkpoint of other data or settings: delete it to start anew"
+        )
     epochs = [Epoch(*values) for values in state.pop("epochs")]
     return TrainingProgress(epochs=epochs, **state)

@@ -1,4 +1,7 @@
-"""What the generation worker knows of a probe, and what a deployment says about its probes. No torch here."""
+"""What the generation worker knows of a probe, and what a deployment says about its probes.
+
+No torch here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +16,8 @@ class ProbeConfig:
     """Folders of the probes to load.
 
     Attributes:
-        consistency: predicts `consistency`; "auto" is the one that ships with the embedded model, beside it only; ""
-            is none.
+        consistency: predicts `consistency`; "auto" is the one that ships with the embedded model,
+            beside it only; "" is none.
         high_semantic_entropy: predicts whether `semantic_entropy` is above its split; likewise.
     """
 

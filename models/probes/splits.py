@@ -16,7 +16,10 @@ _SHARES: tuple[Split, ...] = ("validation", "test", *("training",) * 8)
 
 
 def split_of(row_id: str) -> Split:
-    """Eight tenths train, one chooses layer and epoch, one measures; by a hash, so that more rows move none."""
+    """The split of a row: eight tenths train, one validates, one tests.
+
+    Validation chooses layer and epoch. A hash of the id decides, so that more rows move none.
+    """
     return _SHARES[int.from_bytes(hashlib.sha256(row_id.encode()).digest()[:4]) % len(_SHARES)]
 
 
@@ -40,7 +43,9 @@ def rows_by_split(ids: Sequence[str]) -> dict[Split, NDArray[np.intp]]:
 
 
 def best_split(values: Array) -> float:
-    """Threshold in nats that minimises the squared error within the two groups it makes. Kossen et al. 2024.
+    """Threshold in nats that minimises the squared error within the two groups it makes.
+
+    Kossen et al. 2024.
 
     values: (N,). Values above it are high.
 

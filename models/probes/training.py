@@ -1,4 +1,7 @@
-"""Training of probes: every candidate layer, its best validation epoch, resumed after an interruption."""
+"""Training of probes: every candidate layer, its best validation epoch.
+
+An interrupted training is resumed where it stopped.
+"""
 
 import hashlib
 import json
@@ -25,8 +28,10 @@ class Hyperparameters:
     """Of one architecture; see docs/light.md.
 
     Attributes:
-        patience: epochs without a better validation loss before training ends; 0 never ends it early.
-        warmup_ratio: share of all steps over which the learning rate rises; it then falls linearly to 0. None keeps it.
+        patience: epochs without a better validation loss before training ends; 0 never ends it
+            early.
+        warmup_ratio: share of all steps over which the learning rate rises; it then falls linearly
+            to 0. None keeps it.
         clip: largest norm of a gradient; None does not clip.
     """
 
@@ -40,7 +45,9 @@ class Hyperparameters:
 
 
 HYPERPARAMETERS: Mapping[Architecture, Hyperparameters] = {
-    "small": Hyperparameters(learning_rate=3e-4, weight_decay=0.01, batch_size=64, epochs=50, patience=5),
+    "small": Hyperparameters(
+        learning_rate=3e-4, weight_decay=0.01, batch_size=64, epochs=50, patience=5
+    ),
     "paper": Hyperparameters(
         learning_rate=1e-5, weight_decay=0.1, batch_size=28, epochs=20, warmup_ratio=0.05, clip=1.0
     ),
@@ -98,7 +105,8 @@ def train(
         on_epoch: told each epoch, also those that a checkpoint held.
 
     Raises:
-        ValueError: too few rows, targets that do not vary, or a checkpoint of other data or settings.
+        ValueError: too few rows, targets that do not vary, or a checkpoint of other data or
+            settings.
     """
     chosen = hyperparameters or HYPERPARAMETERS[architecture]
     rows = rows_by_split(examples.ids)
@@ -114,7 +122,9 @@ def train(
         for layer, features in examples.features.items():
             if layer not in progress.finished:
                 run = _LayerRun(layer, features, targets, rows, target, architecture, chosen, seed)
-                run.train(progress, lambda: save_checkpoint(checkpoint, fingerprint, progress), on_epoch)
+                run.train(
+                    progress, lambda: save_checkpoint(checkpoint, fingerprint, progress), on_epoch
+                )
         trained = _finished(progress, examples, targets, rows, target, architecture, split)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
@@ -137,16 +147,25 @@ class _LayerRun:
     ) -> None:
         self._layer, self._seed, self._hyper = layer, seed, hyperparameters
         self._tensors = {
-            split: (_tensor(features[index]), _tensor(targets[index])) for split, index in rows.items() if len(index)
+            split: (_tensor(features[index]), _tensor(targets[index]))
+            for split, index in rows.items()
+            if len(index)
         }
         torch.manual_seed(_derived(seed, layer, 0))
         self._network = ProbeNetwork(architecture, target, features.shape[1])
         self._network.standardise(self._tensors["training"][0])
         self._optimizer = torch.optim.AdamW(
-            self._network.parameters(), lr=hyperparameters.learning_rate, weight_decay=hyperparameters.weight_decay
+            self._network.parameters(),
+            lr=hyperparameters.learning_rate,
+            weight_decay=hyperparameters.weight_decay,
         )
 
-    def train(self, progress: TrainingProgress, save: Callable[[], None], on_epoch: Callable[[Epoch], None]) -> None:
+    def train(
+        self,
+        progress: TrainingProgress,
+        save: Callable[[], None],
+        on_epoch: Callable[[Epoch], None],
+    ) -> None:
         first, best_loss, best = 1, float("inf"), self._state()
         best_epoch = 0
         if progress.running:
@@ -177,7 +196,10 @@ class _LayerRun:
         progress.running = {}
 
     def _epoch(self, number: int) -> float:
-        """Mean training loss of one pass; order and dropout depend on the epoch alone, so that it can be resumed."""
+        """Mean training loss of one pass.
+
+        Order and dropout depend on the epoch alone, so that it can be resumed.
+        """
         features, targets = self._tensors["training"]
         losses = 0.0
         self._network.train()
@@ -208,7 +230,9 @@ class _LayerRun:
         return self._network.loss(*self._tensors[split]).item()
 
     def _state(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().clone() for name, tensor in self._network.state_dict().items()}
+        return {
+            name: tensor.detach().clone() for name, tensor in self._network.state_dict().items()
+        }
 
 
 def _finished(
@@ -244,14 +268,27 @@ def _finished(
 
 
 def _fingerprint(
-    examples: Examples, target: Target, architecture: Architecture, seed: int, hyperparameters: Hyperparameters
+    examples: Examples,
+    target: Target,
+    architecture: Architecture,
+    seed: int,
+    hyperparameters: Hyperparameters,
 ) -> str:
     digest = hashlib.sha256()
-    settings = [target, architecture, seed, asdict(hyperparameters), list(examples.ids), list(examples.features)]
+    settings = [
+        target,
+        architecture,
+        seed,
+        asdict(hyperparameters),
+        list(examples.ids),
+        list(examples.features),
+    ]
     digest.update(json.dumps(settings).encode())
     digest.update(np.ascontiguousarray(examples.targets, np.float64).tobytes())
     for features in examples.features.values():
-        digest.update(np.ascontiguousarray(features[:: max(1, len(features) // 64)], np.float32).tobytes())
+        digest.update(
+            np.ascontiguousarray(features[:: max(1, len(features) // 64)], np.float32).tobytes()
+        )
     return digest.hexdigest()
 
 
@@ -260,4 +297,6 @@ def _derived(seed: int, layer: int, epoch: int) -> int:
 
 
 def _tensor(values: Array) -> Tensor:
-    return torch.from_numpy(np.array(values, np.float32))  # a copy: a collection on disk cannot be written
+    return torch.from_numpy(
+        np.array(values, np.float32)
+    )  # a copy: a collection on disk cannot be written

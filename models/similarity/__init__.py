@@ -1,4 +1,7 @@
-"""Pair models by name. Values are import paths, so that a gateway without torch can read these tables."""
+"""Pair models by name.
+
+Values are import paths, so that a gateway without torch can read these tables.
+"""
 
 PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",

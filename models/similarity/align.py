@@ -1,4 +1,7 @@
-"""AlignScore's scheme over any pair classifier: which sentences of a claim does a context support? Zha et al. 2023."""
+"""AlignScore's scheme over any pair classifier: which sentences of a claim does a context support?
+
+Zha et al. 2023.
+"""
 
 import re
 from collections.abc import Sequence
@@ -13,9 +16,12 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 class AlignModel:
-    """Context in chunks, claim by sentences; the best chunk of each sentence, the mean over sentences.
+    """Context in chunks, claim by sentences.
 
-    The inner model is shared, not loaded again: an NLI model's entailment, or a cross-encoder's similarity.
+    The score is the mean over sentences of each sentence's best chunk.
+
+    The inner model is shared, not loaded again: an NLI model's entailment, or a cross-encoder's
+    similarity.
     """
 
     labels: tuple[str, ...] = ("similarity",)
@@ -29,12 +35,18 @@ class AlignModel:
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """See `PairModel.score`; the first text is the context, the second the claim."""
         parts = [(chunks(context), sentences(claim)) for context, claim in pairs]
-        asked = list(dict.fromkeys((chunk, s) for chunked, split in parts for chunk in chunked for s in split))
+        asked = list(
+            dict.fromkeys(
+                (chunk, s) for chunked, split in parts for chunk in chunked for s in split
+            )
+        )
         inner = self._inner.score(asked)
         index = {pair: i for i, pair in enumerate(asked)}
         values, truncated = np.zeros((len(pairs), 1)), np.zeros(len(pairs), dtype=bool)
         for row, (chunked, split) in enumerate(parts):
-            cells = np.array([[index[chunk, s] for chunk in chunked] for s in split])  # (sentences, chunks)
+            cells = np.array(
+                [[index[chunk, s] for chunk in chunked] for s in split]
+            )  # (sentences, chunks)
             values[row] = inner.values[cells, 0].max(axis=1).mean()
             truncated[row] = inner.truncated[cells].any()
         return PairScores(values, truncated)
@@ -45,7 +57,9 @@ class AlignModel:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences of a text, split after a full stop, question or exclamation mark; at least one, maybe empty.
+    """Sentences of a text, split after a full stop, question or exclamation mark.
+
+    There is at least one, maybe empty.
 
     >>> sentences("It is Paris. Surely!")
     ['It is Paris.', 'Surely!']
@@ -54,7 +68,9 @@ def sentences(text: str) -> list[str]:
 
 
 def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
-    """Consecutive sentences in chunks of about `max_words` words; a longer sentence is a chunk of its own.
+    """Consecutive sentences in chunks of about `max_words` words.
+
+    A longer sentence is a chunk of its own.
 
     >>> chunks("a b. c d. e.", max_words=4)
     ['a b. c d.', 'e.']

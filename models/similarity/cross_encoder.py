@@ -6,7 +6,13 @@ from typing import Any, Self
 import torch
 from sentence_transformers import CrossEncoder
 
-from models.checkpoints import embedded_or, hide_progress_bars, pick_device, public_name, revision_of
+from models.checkpoints import (
+    embedded_or,
+    hide_progress_bars,
+    pick_device,
+    public_name,
+    revision_of,
+)
 from models.embedded import CROSS_ENCODER_DIR
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
@@ -18,12 +24,19 @@ class CrossEncoderModel:
 
     labels: tuple[str, ...] = ("similarity",)
 
-    def __init__(self, encoder: CrossEncoder, *, model_id: str, revision: str | None = None) -> None:
+    def __init__(
+        self, encoder: CrossEncoder, *, model_id: str, revision: str | None = None
+    ) -> None:
         if encoder.num_labels != 1:
-            raise ValueError(f"{model_id} has {encoder.num_labels} labels; a cross-encoder for similarity has one")
+            raise ValueError(
+                f"{model_id} has {encoder.num_labels} labels; "
+                "a cross-encoder for similarity has one"
+            )
         self.model_id = model_id
         self.revision = revision
-        self.max_length: int | None = int(encoder.max_seq_length or encoder.tokenizer.model_max_length)
+        self.max_length: int | None = int(
+            encoder.max_seq_length or encoder.tokenizer.model_max_length
+        )
         self._classifier = PairClassifier(encoder.model, encoder.tokenizer, self.max_length)
         self._activation: Any = encoder.activation_fn
 
@@ -39,7 +52,9 @@ class CrossEncoderModel:
             trust_remote_code=False,
             model_kwargs={"dtype": getattr(torch, config.dtype), "use_safetensors": True},
         )
-        return cls(encoder, model_id=public_name(config.model), revision=revision_of(encoder.model, path))
+        return cls(
+            encoder, model_id=public_name(config.model), revision=revision_of(encoder.model, path)
+        )
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """See `PairModel.score`."""

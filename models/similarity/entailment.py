@@ -8,11 +8,16 @@ from models.similarity.protocol import PairModel
 
 
 class EntailmentModel:
-    """p(entailment), or 1 - p(contradiction), of an NLI model, which is shared and not loaded again."""
+    """p(entailment), or 1 - p(contradiction), of an NLI model.
+
+    The NLI model is shared and not loaded again.
+    """
 
     labels: tuple[str, ...] = ("similarity",)
 
-    def __init__(self, nli: PairModel, kind: Literal["entailment", "contradiction"] = "entailment") -> None:
+    def __init__(
+        self, nli: PairModel, kind: Literal["entailment", "contradiction"] = "entailment"
+    ) -> None:
         self.model_id = nli.model_id
         self.revision = nli.revision
         self.max_length = nli.max_length

@@ -12,7 +12,10 @@ _MAX_LENGTH = 512
 
 
 class FakePairModel:
-    """Share of the first text's words that the second has; not symmetric, so that directions matter."""
+    """Share of the first text's words that the second has.
+
+    It is not symmetric, so that directions matter.
+    """
 
     labels: tuple[str, ...] = ("similarity",)
     model_id = "fake"
@@ -32,7 +35,9 @@ class FakePairModel:
         self.batches.append(len(pairs))
         if any("<poison>" in text for pair in pairs for text in pair):
             raise ValueError("poisoned pair")
-        values = np.array([self._values(a.lower().split(), b.lower().split()) for a, b in pairs], dtype=np.float64)
+        values = np.array(
+            [self._values(a.lower().split(), b.lower().split()) for a, b in pairs], dtype=np.float64
+        )
         lengths = np.array([len(a.split()) + len(b.split()) + 3 for a, b in pairs], dtype=int)
         return PairScores(values.reshape(-1, len(self.labels)), lengths > (self.max_length or 0))
 

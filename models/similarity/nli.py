@@ -6,7 +6,13 @@ from typing import Any, Self
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from models.checkpoints import embedded_or, hide_progress_bars, pick_device, public_name, revision_of
+from models.checkpoints import (
+    embedded_or,
+    hide_progress_bars,
+    pick_device,
+    public_name,
+    revision_of,
+)
 from models.embedded import NLI_DIR
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
@@ -14,14 +20,21 @@ from models.similarity.protocol import NLI_LABELS, NliConfig
 
 
 class NliModel:
-    """Probabilities of entailment, neutral and contradiction of the second text by the first, in this order."""
+    """Probabilities of entailment, neutral and contradiction, in this order.
+
+    They are judgements of the second text given the first.
+    """
 
     labels: tuple[str, ...] = NLI_LABELS
 
-    def __init__(self, model: Any, tokenizer: Any, *, model_id: str, revision: str | None = None) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, *, model_id: str, revision: str | None = None
+    ) -> None:
         self.model_id = model_id
         self.revision = revision
-        self.max_length: int | None = int(min(tokenizer.model_max_length, model.config.max_position_embeddings))
+        self.max_length: int | None = int(
+            min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        )
         self._columns = label_columns(model.config.id2label)
         self._classifier = PairClassifier(model, tokenizer, self.max_length)
 
@@ -44,7 +57,9 @@ class NliModel:
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """See `PairModel.score`."""
         logits, truncated = self._classifier.logits(pairs)
-        return PairScores(torch.softmax(logits.double(), dim=-1)[:, self._columns].numpy(), truncated)
+        return PairScores(
+            torch.softmax(logits.double(), dim=-1)[:, self._columns].numpy(), truncated
+        )
 
     def fit_context(self, context: str, text: str) -> str:
         """See `PairModel.fit_context`."""
@@ -52,7 +67,9 @@ class NliModel:
 
 
 def label_columns(id2label: dict[int, str]) -> list[int]:
-    """Columns of the logits in the order of NLI_LABELS, by the config's own names; checkpoints disagree on the order.
+    """Columns of the logits in the order of NLI_LABELS, by the config's own names.
+
+    Checkpoints disagree on the order.
 
     Raises:
         ValueError: the names do not tell which is which.
@@ -60,7 +77,12 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     >>> label_columns({0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
     [2, 1, 0]
     """
-    columns = [[int(i) for i, name in id2label.items() if name.lower().startswith(label[:6])] for label in NLI_LABELS]
+    columns = [
+        [int(i) for i, name in id2label.items() if name.lower().startswith(label[:6])]
+        for label in NLI_LABELS
+    ]
     if [len(found) for found in columns] != [1, 1, 1] or len(id2label) != len(NLI_LABELS):
-        raise ValueError(f"labels {sorted(id2label.values())} are not entailment, neutral and contradiction")
+        raise ValueError(
+            f"labels {sorted(id2label.values())} are not entailment, neutral and contradiction"
+        )
     return [found[0] for found in columns]

@@ -1,4 +1,4 @@
-"""Pure: which pairs a statistic needs, and scores of pairs back into vectors and matrices over samples."""
+"""Pure: the pairs a statistic needs, and their scores as vectors and matrices over samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,10 @@ class PairRules:
         return text.strip() if self.strip else text
 
     def is_known(self, a: str, b: str) -> bool:
-        """Whether a rule gives the score of two normalised texts: they are equal, or one of them is empty."""
+        """Whether a rule gives the score of two normalised texts.
+
+        A rule does where they are equal or one of them is empty.
+        """
         return self.exact_match and (a == b or not a or not b)
 
 
@@ -55,14 +58,18 @@ class PairTable:
 
 
 def answer_pairs(answer: str, samples: Sequence[str], rules: PairRules) -> list[Pair]:
-    """Distinct ordered pairs of the answer and each sample, both directions: at most 2 a distinct sample.
+    """Distinct ordered pairs of the answer and each sample, in both directions.
+
+    At most 2 pairs a distinct sample.
 
     >>> answer_pairs("Paris", ["Rome", "Paris", " Rome "], PairRules())
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
     answer = rules.normalise(answer)
     others = dict.fromkeys(map(rules.normalise, samples))
-    return _unknown([pair for other in others for pair in ((answer, other), (other, answer))], rules)
+    return _unknown(
+        [pair for other in others for pair in ((answer, other), (other, answer))], rules
+    )
 
 
 def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
@@ -92,13 +99,17 @@ def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:
 def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array:
     """Values (M, M) of text i against text j, not symmetrised."""
     distinct, index = _distinct(texts, table.rules)
-    values = np.array([[table.value(a, b, label) for b in distinct] for a in distinct]).reshape(len(distinct), -1)
+    values = np.array([[table.value(a, b, label) for b in distinct] for a in distinct]).reshape(
+        len(distinct), -1
+    )
     return values[np.ix_(index, index)]
 
 
 def exact_match(answer: str, samples: Sequence[str], rules: PairRules) -> Array:
     """1.0 where a sample equals the answer as it is compared, else 0.0: (M,)."""
-    return np.array([float(rules.normalise(sample) == rules.normalise(answer)) for sample in samples])
+    return np.array(
+        [float(rules.normalise(sample) == rules.normalise(answer)) for sample in samples]
+    )
 
 
 def num_distinct(texts: Sequence[str], rules: PairRules) -> int:

@@ -1,4 +1,7 @@
-"""The contract of every pair model. tests/contract/test_pair_models.py runs on each implementation, the fake first."""
+"""The contract of every pair model.
+
+tests/contract/test_pair_models.py runs on each implementation, the fake first.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +20,12 @@ class SimilarityConfig:
     """What a deployment says about similarity.
 
     Attributes:
-        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or over NLI "nli" or "align".
+        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or over NLI
+            "nli" or "align".
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
         strip: whether blanks around texts are removed before they are compared.
-        exact_match: whether equal texts score 1, and an empty text against another 0, without a model call.
+        exact_match: whether equal texts score 1, and an empty text against another 0, without a
+            model call.
         max_batch_pairs: pairs of all requests scored in one call.
         threads: intra-op threads of all pair models; 0 gives them half the cores.
     """
@@ -42,7 +47,8 @@ class NliConfig:
 
     Attributes:
         name: key of `models.similarity.PAIR_MODELS`.
-        model: as in `SimilarityConfig`; "auto" is the embedded one beside the embedded language model, else none.
+        model: as in `SimilarityConfig`; "auto" is the embedded one beside the embedded language
+            model, else none.
         similarity: what the similarity function "nli" is: p(entailment), or 1 - p(contradiction).
     """
 
@@ -72,4 +78,7 @@ class PairModel(Protocol):
         """Scores in the order of `pairs`; blocks. A pair's score does not depend on the others."""
 
     def fit_context(self, context: str, text: str) -> str:
-        """The longest right part of `context` such that a pair of two texts `context + " " + text` is not cut."""
+        """The longest right part of `context` that fits.
+
+        With it, a pair of two texts `context + " " + text` is not cut.
+        """

@@ -9,16 +9,22 @@ from models.similarity.pairs import PairTable
 
 
 def relevance_pairs(context: str, token_texts: Sequence[str]) -> list[Pair]:
-    """Ordered pairs of the whole and of the whole without a token, for every token whose removal changes the text."""
+    """Ordered pairs of the whole and of the whole without a token.
+
+    One pair and its reverse for every token whose removal changes the text.
+    """
     whole = _join(context, token_texts)
-    shorter = dict.fromkeys(text for text in _without_each(context, token_texts) if text is not None)
+    shorter = dict.fromkeys(
+        text for text in _without_each(context, token_texts) if text is not None
+    )
     return [pair for text in shorter for pair in ((whole, text), (text, whole))]
 
 
 def token_relevance(context: str, token_texts: Sequence[str], table: PairTable) -> Array:
     """R (T,): clip(1 - s(x + " " + y, x + " " + y without t), 0, 1), both directions averaged.
 
-    0 for tokens without text of their own, as EOS and special tokens are, and for blanks around the text.
+    0 for tokens without text of their own, as EOS and special tokens are, and for blanks around the
+    text.
 
     Args:
         context: x, the prompt, cut from the left so that the pair fits the model.
@@ -36,7 +42,9 @@ def token_relevance(context: str, token_texts: Sequence[str], table: PairTable) 
 def _without_each(context: str, token_texts: Sequence[str]) -> list[str | None]:
     """The joined text without each token; None where that leaves it as it was."""
     whole = _join(context, token_texts)
-    shorter = [_join(context, [*token_texts[:t], *token_texts[t + 1 :]]) for t in range(len(token_texts))]
+    shorter = [
+        _join(context, [*token_texts[:t], *token_texts[t + 1 :]]) for t in range(len(token_texts))
+    ]
     return [None if text == whole else text for text in shorter]
 
 

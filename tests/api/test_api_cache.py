@@ -56,7 +56,16 @@ async def test_a_repeated_request_costs_no_model_and_has_the_same_answer_and_sco
 @pytest.mark.parametrize(
     "body",
     [
-        {"estimators": ["sentence_sar", "semantic_entropy", "degmat", "p_true", "sar", "lexical_similarity"]},
+        {
+            "estimators": [
+                "sentence_sar",
+                "semantic_entropy",
+                "degmat",
+                "p_true",
+                "sar",
+                "lexical_similarity",
+            ]
+        },
         {"answer": "mbr", "return_samples": True},
         {"messages": [{"role": "user", "content": "Hi"}]},
     ],
@@ -105,7 +114,8 @@ async def test_what_is_returned_is_applied_on_the_way_out(service):
     again = await service.generate(seed=1, return_samples=True, return_tokens=True)
     without = await service.generate(seed=1)
 
-    # The first entry lacks the samples' log-probs; the one that took its place has all that the first had.
+    # The first entry lacks the samples' log-probs; the one that took its place has all that the
+    # first had.
     assert [r.json()["cached"] for r in (computed, again, without)] == [False, True, True]
     assert body_of(again) == body_of(computed)
     assert (without.json()["samples"], without.json()["tokens"]) == (None, None)
@@ -124,7 +134,10 @@ async def test_without_a_seed_an_earlier_draw_serves_and_says_its_seed(service):
 async def test_cache_false_neither_reads_nor_writes_nor_shares(service):
     await service.generate(seed=1)
     calls = service.engine.num_calls
-    bypassing = [await service.generate(seed=1, cache=False), await service.generate(seed=2, cache=False)]
+    bypassing = [
+        await service.generate(seed=1, cache=False),
+        await service.generate(seed=2, cache=False),
+    ]
     assert service.engine.num_calls == calls + 2
     later = await service.generate(seed=2)
 
@@ -151,7 +164,9 @@ async def test_fifty_identical_requests_at_once_are_one_generation(service):
     assert {response.status_code for response in responses} == {200}
     usage = responses[0].json()["usage"]
     metrics = (await service.client.get("/metrics")).text
-    assert f'cocoa_tokens_total{{kind="answer"}} {usage["completion_tokens"]:.1f}' in metrics, "paid for once"
+    assert f'cocoa_tokens_total{{kind="answer"}} {usage["completion_tokens"]:.1f}' in metrics, (
+        "paid for once"
+    )
     assert len({response.json()["seed"] for response in responses}) == 1
     assert len({response.headers["x-request-id"] for response in responses}) == 50
 
@@ -164,7 +179,9 @@ async def test_two_gateways_with_one_redis_generate_at_most_twice(tmp_path):
                 await until(lambda s=service: s.app.state.telemetry.breaker_open._value.get() == 0)
                 await until_cached(service)
             calls = one.engine.num_calls + other.engine.num_calls
-            responses = await asyncio.gather(*(service.generate(seed=5) for _ in range(25) for service in (one, other)))
+            responses = await asyncio.gather(
+                *(service.generate(seed=5) for _ in range(25) for service in (one, other))
+            )
             assert {response.status_code for response in responses} == {200}
             assert one.engine.num_calls + other.engine.num_calls <= calls + 2
             await until_cached(other, prompt="What is the capital of France?", seed=5)
@@ -211,11 +228,15 @@ async def test_pairs_that_were_compared_before_are_not_compared_again(service):
 
 
 async def test_prompts_are_in_no_entry(service):
-    await service.generate(prompt="zanzibar-sentinel", seed=1, estimators=["token_sar", "p_true", "cocoa_ppl"])
+    await service.generate(
+        prompt="zanzibar-sentinel", seed=1, estimators=["token_sar", "p_true", "cocoa_ppl"]
+    )
     entries = service.pipeline._cache._entries
 
     assert len(entries) > 1
-    assert not any(b"zanzibar" in value or "zanzibar" in name for name, (value, _) in entries.items())
+    assert not any(
+        b"zanzibar" in value or "zanzibar" in name for name, (value, _) in entries.items()
+    )
 
 
 async def test_a_client_that_goes_leaves_the_work_to_those_who_stay(service):

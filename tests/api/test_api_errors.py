@@ -60,7 +60,13 @@ def nothing(service):
 
 # id: (what is wrong with the service, with the request, status, code, field)
 SCENARIOS = {
-    "a field out of its bounds": (nothing, {"num_samples": 0}, 422, "invalid_request", "num_samples"),
+    "a field out of its bounds": (
+        nothing,
+        {"num_samples": 0},
+        422,
+        "invalid_request",
+        "num_samples",
+    ),
     "more tokens than the context holds": (
         nothing,
         {"max_new_tokens": 8192},
@@ -96,13 +102,37 @@ SCENARIOS = {
         "statistic_unavailable",
         "estimator",
     ),
-    "a failed step": (engine_raises(errors.EngineError("a step failed")), {}, 503, "engine_error", None),
-    "invalid logits": (engine_raises(errors.InvalidLogits("NaN in a row")), {}, 500, "invalid_logits", None),
+    "a failed step": (
+        engine_raises(errors.EngineError("a step failed")),
+        {},
+        503,
+        "engine_error",
+        None,
+    ),
+    "invalid logits": (
+        engine_raises(errors.InvalidLogits("NaN in a row")),
+        {},
+        500,
+        "invalid_logits",
+        None,
+    ),
     "a failing pair model": (pair_model_raises, {}, 503, "similarity_unavailable", None),
-    "a pair model that returns NaN": (pair_model_returns_nan, {}, 503, "similarity_unavailable", None),
+    "a pair model that returns NaN": (
+        pair_model_returns_nan,
+        {},
+        503,
+        "similarity_unavailable",
+        None,
+    ),
     "a deadline that passes": (engine_is_slow, {"timeout_s": 0.02}, 504, "deadline_exceeded", None),
     "a dying engine": (engine_dies, {}, 503, "not_ready", None),
-    "an unexpected exception": (engine_raises(RuntimeError(f"bad: {SENTINEL}")), {}, 500, "internal_error", None),
+    "an unexpected exception": (
+        engine_raises(RuntimeError(f"bad: {SENTINEL}")),
+        {},
+        500,
+        "internal_error",
+        None,
+    ),
     "an unexpected exception with a cause": (
         engine_raises(ExceptionGroup(SENTINEL, [KeyError(SENTINEL)])),
         {},
@@ -126,7 +156,9 @@ def assert_error(response, status, code, field=None):
 
 
 @pytest.mark.parametrize(
-    ("breakage", "change", "status", "code", "field"), SCENARIOS.values(), ids=list(SCENARIOS.keys())
+    ("breakage", "change", "status", "code", "field"),
+    SCENARIOS.values(),
+    ids=list(SCENARIOS.keys()),
 )
 async def test_each_way_to_fail_has_its_code_and_quotes_no_prompt(
     service, caplog, breakage, change, status, code, field
@@ -155,13 +187,16 @@ async def test_an_unexpected_exception_is_logged_by_request_id_type_and_place(se
     records = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(records) == 1
     assert re.fullmatch(
-        rf"request {response.headers['x-request-id']} failed: RuntimeError at .*fake\.py:\d+", records[0]
+        rf"request {response.headers['x-request-id']} failed: RuntimeError at .*fake\.py:\d+",
+        records[0],
     )
 
 
 async def test_the_message_names_the_missing_statistic(service):
     engine_has_no_entropies(service)
-    message = assert_error(await service.generate(estimators=["mte"]), 422, "statistic_unavailable", "estimators")
+    message = assert_error(
+        await service.generate(estimators=["mte"]), 422, "statistic_unavailable", "estimators"
+    )
     assert "mte" in message
     assert "answer_token_entropies" in message
     assert service.engine.num_calls == 1, "only the warm-up: refused before any work"
@@ -170,7 +205,10 @@ async def test_the_message_names_the_missing_statistic(service):
 async def test_a_default_estimator_without_its_statistic_is_null_with_its_reason(service):
     engine_has_no_entropies(service)
     result = (await service.generate()).json()
-    assert {name for name, value in result["scores"].items() if value is None} == {"mte", "cocoa_mte"}
+    assert {name for name, value in result["scores"].items() if value is None} == {
+        "mte",
+        "cocoa_mte",
+    }
     assert result["reasons"] == {
         "mte": "answer_token_entropies is not available",
         "cocoa_mte": "answer_token_entropies is not available",
@@ -179,7 +217,9 @@ async def test_a_default_estimator_without_its_statistic_is_null_with_its_reason
 
 async def test_an_engine_that_draws_no_samples_supplies_no_similarity(service):
     service.engine.statistics = ANSWER_STATISTICS
-    message = assert_error(await service.generate(estimators=["cocoa_ppl"]), 422, "statistic_unavailable", "estimators")
+    message = assert_error(
+        await service.generate(estimators=["cocoa_ppl"]), 422, "statistic_unavailable", "estimators"
+    )
     assert "similarity" in message
     result = (await service.generate()).json()
     assert result["num_samples"] == 0
@@ -227,7 +267,10 @@ async def test_a_body_above_the_limit_is_refused_with_413(content, headers):
     async with serving(limits=Limits(max_body_bytes=1024)) as service:
         response = await service.client.post(GENERATE, content=content, headers=JSON | headers)
         assert "1024" in assert_error(response, 413, "body_too_large")
-        assert 'cocoa_errors_total{code="body_too_large"} 1.0' in (await service.client.get("/metrics")).text
+        assert (
+            'cocoa_errors_total{code="body_too_large"} 1.0'
+            in (await service.client.get("/metrics")).text
+        )
 
 
 async def test_a_body_of_exactly_the_limit_is_read():
@@ -245,11 +288,15 @@ async def test_above_the_admission_limit_the_answer_is_429_with_retry_after():
         assert (await service.generate()).status_code == 200
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", GENERATE), ("GET", "/readyz"), ("GET", "/estimators")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", GENERATE), ("GET", "/readyz"), ("GET", "/estimators")]
+)
 async def test_before_the_models_are_loaded_the_answer_is_503(method, path):
     async with serving(ready=False) as service:
         message = assert_error(
-            await service.client.request(method, path, json=BODY if method == "POST" else None), 503, "not_ready"
+            await service.client.request(method, path, json=BODY if method == "POST" else None),
+            503,
+            "not_ready",
         )
         assert "starting" in message
         assert (await service.client.get("/livez")).status_code == 200
@@ -268,7 +315,9 @@ async def test_an_unknown_method_is_405_and_the_allowed_one_is_named(service):
     assert response.headers["allow"] == "POST"
 
 
-@pytest.mark.parametrize("given", ["a", "req-1/~!", "x" * 128], ids=["short", "punctuation", "long"])
+@pytest.mark.parametrize(
+    "given", ["a", "req-1/~!", "x" * 128], ids=["short", "punctuation", "long"]
+)
 async def test_a_good_request_id_of_the_client_is_kept(service, given):
     response = await service.client.post(GENERATE, json=BODY, headers={"x-request-id": given})
     assert response.headers.get_list("x-request-id") == [given]
@@ -279,7 +328,9 @@ async def test_a_good_request_id_of_the_client_is_kept(service, given):
 
 
 @pytest.mark.parametrize(
-    "given", [b"", b"with blanks", b"x" * 129, b"\xff", b"tab\there"], ids=["empty", "blank", "long", "bytes", "tab"]
+    "given",
+    [b"", b"with blanks", b"x" * 129, b"\xff", b"tab\there"],
+    ids=["empty", "blank", "long", "bytes", "tab"],
 )
 async def test_a_bad_request_id_of_the_client_is_replaced(service, given):
     response = await service.client.post(GENERATE, json=BODY, headers={b"x-request-id": given})
@@ -305,6 +356,8 @@ async def test_a_success_leaves_no_word_of_prompt_or_answer_in_logs_and_metrics(
 async def test_json_in_another_encoding_than_utf_8_is_refused(service, encoding):
     content, headers = '{"prompt": "Hi", "max_new_tokens": 8}', {"content-type": "application/json"}
     refused = await service.client.post(GENERATE, content=content.encode(encoding), headers=headers)
-    marked = await service.client.post(GENERATE, content=content.encode("utf-8-sig"), headers=headers)
+    marked = await service.client.post(
+        GENERATE, content=content.encode("utf-8-sig"), headers=headers
+    )
     assert_error(refused, 400, "invalid_json", None)
     assert marked.status_code == 200

@@ -1,4 +1,4 @@
-"""Every estimator, similarity and strategy over HTTP, and that nothing is computed which nobody reads."""
+"""Every estimator, similarity and strategy over HTTP; what nobody reads is not computed."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,9 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def service(anyio_backend, tmp_path):
     """With probes, so that every estimator is available."""
-    async with serving(probes=ProbeConfig(saved(tmp_path), saved(tmp_path, "semantic_entropy"))) as running:
+    async with serving(
+        probes=ProbeConfig(saved(tmp_path), saved(tmp_path, "semantic_entropy"))
+    ) as running:
         yield running
 
 
@@ -26,19 +28,34 @@ async def generated(service, **body):
 
 
 class Calls:
-    """What a request costs: engine calls, sequences, pairs of the similarity model and of the NLI model."""
+    """What a request costs: engine calls, sequences, and pairs of the similarity and NLI models."""
 
     def __init__(self, service):
         self._service = service
         self._before = self._count()
 
     def _count(self):
-        engine, pair_model, nli_model = self._service.engine, self._service.pair_model, self._service.nli_model
-        counts = engine.num_calls, engine.num_sequences, sum(pair_model.batches), sum(nli_model.batches)
+        engine, pair_model, nli_model = (
+            self._service.engine,
+            self._service.pair_model,
+            self._service.nli_model,
+        )
+        counts = (
+            engine.num_calls,
+            engine.num_sequences,
+            sum(pair_model.batches),
+            sum(nli_model.batches),
+        )
         return np.array(counts)
 
     def spent(self):
-        return dict(zip(("calls", "sequences", "pairs", "nli_pairs"), self._count() - self._before, strict=True))
+        return dict(
+            zip(
+                ("calls", "sequences", "pairs", "nli_pairs"),
+                self._count() - self._before,
+                strict=True,
+            )
+        )
 
 
 async def test_every_estimator_has_a_value_from_one_generation(service):
@@ -51,7 +68,15 @@ async def test_every_estimator_has_a_value_from_one_generation(service):
     assert (calls.spent()["calls"], calls.spent()["sequences"]) == (2, 11)
 
 
-SAMPLED = {"mcse", "mcnse", "consistency", "semantic_entropy", "lexical_similarity", "semantic_density", "bsdetector"}
+SAMPLED = {
+    "mcse",
+    "mcnse",
+    "consistency",
+    "semantic_entropy",
+    "lexical_similarity",
+    "semantic_density",
+    "bsdetector",
+}
 PAIRS = {"similarity", "similarity_matrix", "token_relevance", "sample_token_relevance"}
 NLI = {"entailment", "contradiction", "answer_entailment", "answer_contradiction"}
 
@@ -83,7 +108,9 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 
 @pytest.mark.parametrize("strategy", ["most_probable", "most_probable_normalized", "mbr"])
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
-    sampled = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]  # probes read the greedy answer
+    sampled = [
+        name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS
+    ]  # probes read the greedy answer
     result = await generated(service, answer=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["answer_sample"], result["samples"]
 
@@ -93,7 +120,9 @@ async def test_a_sampled_answer_is_scored_against_the_other_samples(service, str
     assert result["scores"]["sp"] == pytest.approx(-samples[chosen]["logprob"])
     others = [sample["similarity"] for i, sample in enumerate(samples) if i != chosen]
     assert result["scores"]["consistency"] == pytest.approx(1 - np.mean(others))
-    assert result["scores"]["cocoa_sp"] == pytest.approx(result["scores"]["sp"] * result["scores"]["consistency"])
+    assert result["scores"]["cocoa_sp"] == pytest.approx(
+        result["scores"]["sp"] * result["scores"]["consistency"]
+    )
     assert result["reasons"] == {}
 
 
@@ -108,11 +137,15 @@ async def test_a_sampled_answer_brings_its_own_tokens(service):
     result = await generated(service, answer="mbr", return_tokens=True)
 
     assert "".join(token["text"] for token in result["tokens"]) == result["text"]
-    assert -sum(token["logprob"] for token in result["tokens"]) == pytest.approx(result["scores"]["sp"])
+    assert -sum(token["logprob"] for token in result["tokens"]) == pytest.approx(
+        result["scores"]["sp"]
+    )
 
 
 async def test_the_only_sample_as_answer_has_no_consistency(service):
-    result = await generated(service, answer="mbr", num_samples=1, estimators=["consistency", "cocoa_ppl", "ppl"])
+    result = await generated(
+        service, answer="mbr", num_samples=1, estimators=["consistency", "cocoa_ppl", "ppl"]
+    )
 
     assert result["scores"]["consistency"] is result["scores"]["cocoa_ppl"] is None
     assert result["reasons"] == {"consistency": "no samples", "cocoa_ppl": "no samples"}
@@ -132,7 +165,11 @@ async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_th
     response = await service.generate(similarity="cross_encoder")
 
     error = response.json()["error"]
-    assert (response.status_code, error["code"], error["field"]) == (422, "invalid_request", "similarity")
+    assert (response.status_code, error["code"], error["field"]) == (
+        422,
+        "invalid_request",
+        "similarity",
+    )
     assert error["message"] == "must be one of align, fake, jaccard, nli, rouge_l"
 
 
@@ -161,7 +198,10 @@ async def test_p_true_of_a_chat_asks_as_a_chat(service):
         return await original(request, groups)
 
     service.engine.first_token_logprobs = recording
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Capital of France?"}]
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Capital of France?"},
+    ]
     await generated(service, messages=messages, estimators=["p_true"])
 
     (message,) = asked[0].messages

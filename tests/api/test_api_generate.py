@@ -1,4 +1,7 @@
-"""What a success over HTTP holds: every documented field, numbers that agree with each other, no work unasked for."""
+"""What a success over HTTP holds.
+
+Every documented field is there, numbers agree with each other, and no work is done unasked.
+"""
 
 import asyncio
 
@@ -25,7 +28,12 @@ async def test_every_documented_field_is_present(service):
     assert result["model"] == {"id": "fake", "revision": "1"}
     assert result["similarity_model"] == {"id": "fake", "revision": "1"}
     assert (result["mode"], result["answer"], result["finish_reason"]) == ("full", "greedy", "stop")
-    assert (result["confidence"], result["cached"], result["samples"], result["tokens"]) == (None, False, None, None)
+    assert (result["confidence"], result["cached"], result["samples"], result["tokens"]) == (
+        None,
+        False,
+        None,
+        None,
+    )
     assert (result["warnings"], result["reasons"]) == ([], {})
 
 
@@ -33,13 +41,19 @@ async def test_cocoa_is_uncertainty_times_consistency(service):
     scores = (await generated(service, **SEEDED))["scores"]
     assert 0 < scores["consistency"] < 1
     for name in ("sp", "ppl", "mte"):
-        assert scores[f"cocoa_{name}"] == pytest.approx(scores[name] * scores["consistency"], abs=1e-6)
+        assert scores[f"cocoa_{name}"] == pytest.approx(
+            scores[name] * scores["consistency"], abs=1e-6
+        )
         assert scores[name] > 0
 
 
 async def test_scores_follow_from_the_returned_tokens_and_samples(service):
     result = await generated(
-        service, **SEEDED, estimators=["mcse", *DEFAULT_ESTIMATORS], return_samples=True, return_tokens=True
+        service,
+        **SEEDED,
+        estimators=["mcse", *DEFAULT_ESTIMATORS],
+        return_samples=True,
+        return_tokens=True,
     )
     scores, tokens, samples = result["scores"], result["tokens"], result["samples"]
     logprobs = [token["logprob"] for token in tokens]
@@ -49,13 +63,17 @@ async def test_scores_follow_from_the_returned_tokens_and_samples(service):
     assert scores["mte"] == pytest.approx(np.mean([token["entropy"] for token in tokens]))
     assert scores["mcse"] == pytest.approx(-np.mean([sample["logprob"] for sample in samples]))
     assert scores["consistency"] == pytest.approx(dissimilarities.mean())
-    assert result["consistency_std_error"] == pytest.approx(dissimilarities.std(ddof=1) / np.sqrt(len(samples)))
+    assert result["consistency_std_error"] == pytest.approx(
+        dissimilarities.std(ddof=1) / np.sqrt(len(samples))
+    )
     assert len({sample["text"].strip() for sample in samples}) == result["num_distinct_samples"] > 1
     assert "".join(token["text"] for token in tokens) == result["text"]
 
 
 async def test_usage_counts_tokens_of_prompt_answer_and_samples(service):
-    result = await generated(service, prompt="one two three", return_tokens=True, max_new_tokens=1, num_samples=7)
+    result = await generated(
+        service, prompt="one two three", return_tokens=True, max_new_tokens=1, num_samples=7
+    )
     assert result["usage"] == {"prompt_tokens": 4, "completion_tokens": 1, "sample_tokens": 7}
 
 
@@ -64,14 +82,33 @@ async def test_usage_counts_tokens_of_prompt_answer_and_samples(service):
     [
         pytest.param({}, DEFAULT_ESTIMATORS, "cocoa_ppl", id="default"),
         pytest.param({"estimators": ["mte", "sp"]}, ["mte", "sp"], "mte", id="the first named"),
-        pytest.param({"estimators": ["sp", "cocoa_ppl"]}, ["sp", "cocoa_ppl"], "cocoa_ppl", id="cocoa_ppl if named"),
-        pytest.param({"estimators": ["sp", "ppl"], "estimator": "ppl"}, ["sp", "ppl"], "ppl", id="as asked"),
-        pytest.param({"estimators": ["sp"], "estimator": "mte"}, ["sp", "mte"], "mte", id="asked and not named"),
-        pytest.param({"estimator": "mcse"}, [*DEFAULT_ESTIMATORS, "mcse"], "mcse", id="asked beside the default"),
+        pytest.param(
+            {"estimators": ["sp", "cocoa_ppl"]},
+            ["sp", "cocoa_ppl"],
+            "cocoa_ppl",
+            id="cocoa_ppl if named",
+        ),
+        pytest.param(
+            {"estimators": ["sp", "ppl"], "estimator": "ppl"}, ["sp", "ppl"], "ppl", id="as asked"
+        ),
+        pytest.param(
+            {"estimators": ["sp"], "estimator": "mte"},
+            ["sp", "mte"],
+            "mte",
+            id="asked and not named",
+        ),
+        pytest.param(
+            {"estimator": "mcse"},
+            [*DEFAULT_ESTIMATORS, "mcse"],
+            "mcse",
+            id="asked beside the default",
+        ),
         pytest.param({"estimators": ["sp", "sp"]}, ["sp"], "sp", id="named twice"),
     ],
 )
-async def test_only_what_is_named_comes_back_and_the_primary_is_the_uncertainty(service, body, scored, primary):
+async def test_only_what_is_named_comes_back_and_the_primary_is_the_uncertainty(
+    service, body, scored, primary
+):
     result = await generated(service, **body)
     assert list(result["scores"]) == scored
     assert result["estimator"] == primary
@@ -82,9 +119,16 @@ async def test_only_what_is_named_comes_back_and_the_primary_is_the_uncertainty(
     ("body", "num_sequences", "asks_pairs"),
     [
         pytest.param({"estimators": ["sp"]}, 1, False, id="one estimator of the answer"),
-        pytest.param({"estimators": ["sp", "ppl", "mte"], "return_tokens": True}, 1, False, id="all of the answer"),
+        pytest.param(
+            {"estimators": ["sp", "ppl", "mte"], "return_tokens": True},
+            1,
+            False,
+            id="all of the answer",
+        ),
         pytest.param({"estimators": ["mcse"]}, 6, False, id="samples without similarity"),
-        pytest.param({"estimators": ["sp"], "return_samples": True}, 6, False, id="samples to return"),
+        pytest.param(
+            {"estimators": ["sp"], "return_samples": True}, 6, False, id="samples to return"
+        ),
         pytest.param({"estimators": ["consistency"]}, 6, True, id="similarity"),
         pytest.param({}, 6, True, id="the default"),
     ],
@@ -99,11 +143,18 @@ async def test_nothing_is_computed_that_nothing_reads(service, body, num_sequenc
     assert result["num_samples"] == num_sequences - 1
 
 
-async def test_samples_come_back_when_asked_for_and_with_null_similarity_where_none_was_computed(service):
+async def test_samples_come_back_when_asked_for_and_with_null_similarity_where_none_was_computed(
+    service,
+):
     result = await generated(service, estimators=["sp"], return_samples=True, num_samples=3)
     assert len(result["samples"]) == 3
-    assert all(sample.keys() == {"text", "logprob", "similarity", "finish_reason"} for sample in result["samples"])
-    assert all(sample["similarity"] is None and sample["logprob"] < 0 for sample in result["samples"])
+    assert all(
+        sample.keys() == {"text", "logprob", "similarity", "finish_reason"}
+        for sample in result["samples"]
+    )
+    assert all(
+        sample["similarity"] is None and sample["logprob"] < 0 for sample in result["samples"]
+    )
 
 
 async def test_tokens_hold_logprob_and_entropy_even_where_no_estimator_reads_them(service):
@@ -136,8 +187,12 @@ async def test_the_seed_that_the_engine_drew_repeats_the_response(service):
 @pytest.mark.parametrize(
     ("body", "warnings"),
     [
-        pytest.param({"max_new_tokens": 1}, {"answer_truncated", "samples_truncated"}, id="all cut"),
-        pytest.param({"max_new_tokens": 1, "estimators": ["sp"]}, {"answer_truncated"}, id="the answer cut"),
+        pytest.param(
+            {"max_new_tokens": 1}, {"answer_truncated", "samples_truncated"}, id="all cut"
+        ),
+        pytest.param(
+            {"max_new_tokens": 1, "estimators": ["sp"]}, {"answer_truncated"}, id="the answer cut"
+        ),
         pytest.param({}, set(), id="none"),
     ],
 )
@@ -164,11 +219,18 @@ async def test_one_sample_has_consistency_and_no_standard_error(service):
     assert result["consistency_std_error"] is None
 
 
-async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair(service, monkeypatch):
+async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair(
+    service, monkeypatch
+):
     monkeypatch.setattr("models.engines.fake._ANSWERS", (" Paris",) * 6)
     batches_before = len(service.pair_model.batches)
     result = await generated(service)
-    assert result["scores"]["consistency"] == result["scores"]["cocoa_sp"] == result["uncertainty"] == 0
+    assert (
+        result["scores"]["consistency"]
+        == result["scores"]["cocoa_sp"]
+        == result["uncertainty"]
+        == 0
+    )
     assert result["num_distinct_samples"] == 1
     assert len(service.pair_model.batches) == batches_before
 
@@ -182,7 +244,9 @@ async def test_empty_samples_count_as_wholly_dissimilar(service, monkeypatch):
 
 
 async def test_a_score_that_is_no_finite_number_is_null_with_its_reason(service, monkeypatch):
-    monkeypatch.setattr("models.engines.fake._pseudo", lambda tokens, scale: np.full(len(tokens), np.inf))
+    monkeypatch.setattr(
+        "models.engines.fake._pseudo", lambda tokens, scale: np.full(len(tokens), np.inf)
+    )
     result = await generated(service)
     assert result["scores"]["sp"] is None
     assert result["uncertainty"] is None
@@ -198,7 +262,10 @@ async def test_messages_are_answered_in_the_models_own_template(service):
 
 
 async def test_requests_at_once_are_answered_as_each_alone(service):
-    bodies = [{"prompt": f"Question {number}?", "seed": number, "return_samples": True} for number in range(16)]
+    bodies = [
+        {"prompt": f"Question {number}?", "seed": number, "return_samples": True}
+        for number in range(16)
+    ]
     together = await asyncio.gather(*(generated(service, **body) for body in bodies))
     for body, result in zip(bodies, together, strict=True):
         alone = await generated(service, **body)
@@ -210,7 +277,9 @@ async def test_requests_at_once_are_answered_as_each_alone(service):
 async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(service):
     service.engine.statistics = frozenset({"sample_texts"})
     result = await generated(service, return_samples=True, return_tokens=True)
-    assert {name for name, value in result["scores"].items() if value is not None} == {"consistency"}
+    assert {name for name, value in result["scores"].items() if value is not None} == {
+        "consistency"
+    }
     assert result["uncertainty"] is None
     assert all(sample["logprob"] is None for sample in result["samples"])
     assert all(token["logprob"] is None and token["entropy"] is None for token in result["tokens"])

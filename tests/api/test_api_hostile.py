@@ -1,4 +1,7 @@
-"""Ten thousand hostile bodies: each ends in a documented status and the one error shape, and none in a 500."""
+"""Ten thousand hostile bodies: each ends in a documented status and the one error shape.
+
+None ends in a 500.
+"""
 
 import asyncio
 import json
@@ -18,9 +21,11 @@ pytestmark = pytest.mark.anyio
 NUM_BODIES = 10_000
 NUM_EACH = -(-NUM_BODIES // len(KINDS))
 REFUSED = {400: {"invalid_json"}, 413: {"body_too_large"}} | {
-    status: {error.code for error, its_status in STATUS.items() if its_status == status} for status in (422, 504)
+    status: {error.code for error, its_status in STATUS.items() if its_status == status}
+    for status in (422, 504)
 }
-# Every kind must reach what it is made for: where the parser refuses all, nothing behind it is tried.
+# Every kind must reach what it is made for: where the parser refuses all, nothing behind it is
+# tried.
 REACHES = {
     "other_value": {200, 422},
     "raw_literal": {200, 400, 422},
@@ -39,11 +44,28 @@ REACHES = {
 
 
 async def post(app, path, body, content_type):
-    """Status, headers and body of the response, through the application alone: ten thousand clients would be slower."""
-    headers = [(b"content-type", content_type.encode("latin-1"))] if content_type is not None else []
+    """Status, headers and body of the response, through the application alone.
+
+    Ten thousand clients would be slower.
+    """
+    headers = (
+        [(b"content-type", content_type.encode("latin-1"))] if content_type is not None else []
+    )
     scope = {
-        **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"},
-        **{"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers},
+        **{
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+        },
+        **{
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": headers,
+        },
         **{"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80)},
     }
     sent = []
@@ -59,7 +81,11 @@ async def post(app, path, body, content_type):
 
     await app(scope, receive, send)
     start, *rest = sent
-    return start["status"], dict(start["headers"]), b"".join(message.get("body", b"") for message in rest)
+    return (
+        start["status"],
+        dict(start["headers"]),
+        b"".join(message.get("body", b"") for message in rest),
+    )
 
 
 def refuse_constant(name):

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def probes(tmp_path):
     return ProbeConfig(
-        consistency=saved(tmp_path), high_semantic_entropy=saved(tmp_path, "semantic_entropy", layer=3, seed=1)
+        consistency=saved(tmp_path),
+        high_semantic_entropy=saved(tmp_path, "semantic_entropy", layer=3, seed=1),
     )
 
 
@@ -25,30 +26,50 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
         body = response.json()
 
         assert response.status_code == 200, response.text
-        assert (service.engine.num_calls, service.engine.num_sequences) == (calls + 1, sequences + 1)
+        assert (service.engine.num_calls, service.engine.num_sequences) == (
+            calls + 1,
+            sequences + 1,
+        )
         assert sum(service.pair_model.batches) == pairs
-    assert (body["mode"], body["answer"], body["estimator"]) == ("light", "greedy", "cocoa_ppl_light")
+    assert (body["mode"], body["answer"], body["estimator"]) == (
+        "light",
+        "greedy",
+        "cocoa_ppl_light",
+    )
     assert body["scores"].keys() == {*LIGHT_ESTIMATORS, "high_semantic_entropy_light"}
     assert body["reasons"] == {}
     scores = body["scores"]
     assert 0 <= scores["consistency_light"] <= 1
     for base in ("sp", "ppl", "mte"):
-        assert scores[f"cocoa_{base}_light"] == pytest.approx(scores[base] * scores["consistency_light"])
+        assert scores[f"cocoa_{base}_light"] == pytest.approx(
+            scores[base] * scores["consistency_light"]
+        )
     assert body["uncertainty"] == scores["cocoa_ppl_light"]
-    assert (body["num_samples"], body["samples"], body["similarity"], body["similarity_model"]) == (0, None, None, None)
+    assert (body["num_samples"], body["samples"], body["similarity"], body["similarity_model"]) == (
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 async def test_the_response_names_the_probe_and_how_far_the_answer_lies_from_its_training(probes):
     async with serving(probes=probes) as service:
         body = (await service.generate(mode="light")).json()
-        entropy = (await service.generate(mode="light", estimator="high_semantic_entropy_light")).json()
+        entropy = (
+            await service.generate(mode="light", estimator="high_semantic_entropy_light")
+        ).json()
         loaded = (await service.client.get("/version")).json()["probes"]
 
     assert body["probe"].keys() == {"id", "training_set", "distance_percentile", "out_of_domain"}
     assert body["probe"]["training_set"] == "prompts.jsonl"
     assert 0 <= body["probe"]["distance_percentile"] <= 100
     assert body["probe"]["id"] == loaded["predicted_dissimilarity"]["id"]
-    assert entropy["probe"]["id"] == loaded["predicted_high_semantic_entropy"]["id"] != body["probe"]["id"]
+    assert (
+        entropy["probe"]["id"]
+        == loaded["predicted_high_semantic_entropy"]["id"]
+        != body["probe"]["id"]
+    )
     assert {name: probe["layer"] for name, probe in loaded.items()} == {
         "predicted_dissimilarity": 2,
         "predicted_high_semantic_entropy": 3,
@@ -76,7 +97,9 @@ async def test_a_one_token_answer_has_its_scores_and_says_so(probes):
 
 async def test_light_and_sampled_estimators_come_together_in_full_mode(probes):
     async with serving(probes=probes) as service:
-        body = (await service.generate(estimators=["consistency", "consistency_light"], seed=1)).json()
+        body = (
+            await service.generate(estimators=["consistency", "consistency_light"], seed=1)
+        ).json()
 
     assert (body["mode"], body["num_samples"]) == ("full", 10)
     assert body["scores"].keys() == {"consistency", "consistency_light"}
@@ -152,7 +175,11 @@ async def test_light_mode_without_the_entropy_probe_leaves_its_score_out(tmp_pat
 
 async def test_a_given_answer_has_no_light_score_and_says_why(probes):
     async with serving(probes=probes) as service:
-        request = {"prompt": "Capital of France?", "answer": "Paris", "estimators": ["sp", "cocoa_sp_light"]}
+        request = {
+            "prompt": "Capital of France?",
+            "answer": "Paris",
+            "estimators": ["sp", "cocoa_sp_light"],
+        }
         body = (await service.client.post("/score", json=request | {"max_new_tokens": 8})).json()
 
     assert body["scores"]["cocoa_sp_light"] is None

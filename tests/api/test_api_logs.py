@@ -1,4 +1,7 @@
-"""What a request leaves behind in logs, metrics and errors: one line, and never a word of its prompt, answer or key."""
+"""What a request leaves behind in logs, metrics and errors.
+
+It is one line, and never a word of the request's prompt, answer or key.
+"""
 
 import json
 import socket
@@ -58,8 +61,18 @@ async def engine_is_defect(service):
 
 FAILURES = {
     "no JSON": (lambda service: post_text(service, "{"), GENERATE, "invalid_json", "info"),
-    "invalid": (lambda service: service.generate(num_samples=0), GENERATE, "invalid_request", "info"),
-    "too large": (lambda service: service.generate(prompt="x" * 1_000_001), "none", "body_too_large", "info"),
+    "invalid": (
+        lambda service: service.generate(num_samples=0),
+        GENERATE,
+        "invalid_request",
+        "info",
+    ),
+    "too large": (
+        lambda service: service.generate(prompt="x" * 1_000_001),
+        "none",
+        "body_too_large",
+        "info",
+    ),
     "unknown path": (lambda service: service.client.get("/nosuch"), "none", "not_found", "info"),
     "engine error": (engine_fails, GENERATE, "engine_error", "warning"),
     "defect": (engine_is_defect, GENERATE, "internal_error", "warning"),
@@ -67,10 +80,17 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("call", "route", "code", "level"), FAILURES.values(), ids=FAILURES.keys())
-async def test_the_line_of_a_failed_request_names_the_code_of_its_error(service, call, route, code, level):
+async def test_the_line_of_a_failed_request_names_the_code_of_its_error(
+    service, call, route, code, level
+):
     response, (line,) = await request_lines(call(service))
     assert response.json()["error"]["code"] == code
-    assert (line["route"], line["status"], line["code"], line["level"]) == (route, response.status_code, code, level)
+    assert (line["route"], line["status"], line["code"], line["level"]) == (
+        route,
+        response.status_code,
+        code,
+        level,
+    )
     assert line["request_id"] == response.headers["x-request-id"]
 
 
@@ -107,15 +127,24 @@ def quoting_failure():
 
 
 async def ask_everything(service):
-    """Requests that succeed, that are refused, and that fail, all with the marker wherever a client can put it."""
+    """Requests that succeed, that are refused, and that fail.
+
+    All have the marker wherever a client can put it.
+    """
     messages = [{"role": "system", "content": MARKER}, {"role": "user", "content": MARKER}]
-    score = {"prompt": MARKER, "answer": MARKER, "samples": [{"text": MARKER}, {"text": f"{MARKER}!"}]}
+    score = {
+        "prompt": MARKER,
+        "answer": MARKER,
+        "samples": [{"text": MARKER}, {"text": f"{MARKER}!"}],
+    }
     post, get = service.client.post, service.client.get
     yield await service.generate(prompt=MARKER, seed=1)
     yield await service.generate(messages=messages, seed=1)
     yield await post("/score", json=score, headers=KEY)
     yield await post("/score", json=score | {"answer": 5})
-    yield await service.generate(prompt=MARKER, num_samples=MARKER, estimators=[MARKER], similarity=MARKER)
+    yield await service.generate(
+        prompt=MARKER, num_samples=MARKER, estimators=[MARKER], similarity=MARKER
+    )
     yield await service.generate(prompt=MARKER, similarity=MARKER)
     yield await service.generate(prompt=f"{MARKER} " * 10_000)
     yield await service.generate(prompt=MARKER * 100_000)
@@ -158,7 +187,16 @@ async def test_no_word_of_a_prompt_an_answer_or_a_key_is_in_logs_metrics_or_erro
                 await until(lambda: any("Invalid HTTP request" in line for line in lines()))
             metrics = (await service.client.get("/metrics")).text
         log = "\n".join(lines())
-    assert {response.status_code for response in responses} == {200, 400, 404, 405, 413, 422, 500, 503}
+    assert {response.status_code for response in responses} == {
+        200,
+        400,
+        404,
+        405,
+        413,
+        422,
+        500,
+        503,
+    }
     answers = [response.json()["text"] for response in responses if "text" in response.json()]
     assert len(answers) == 3
     for told in (log, metrics, *(response.text for response in responses if response.is_error)):

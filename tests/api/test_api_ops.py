@@ -75,7 +75,10 @@ async def test_the_version_is_known_before_the_models_are():
         result = (await service.client.get("/version")).json()
     assert result["model"] is result["nli_model"] is result["default_similarity"] is None
     assert result["similarity_models"] == {}
-    assert (result["limits"]["admission_limit"], result["limits"]["max_context_tokens"]) == (3, None)
+    assert (result["limits"]["admission_limit"], result["limits"]["max_context_tokens"]) == (
+        3,
+        None,
+    )
 
 
 async def test_the_estimators_are_those_of_the_registry(service):
@@ -86,12 +89,17 @@ async def test_the_estimators_are_those_of_the_registry(service):
         assert entry["needs"] == sorted(needs([entry["name"]]))
         assert entry["available"] == (entry["reason"] is None)
         assert entry["formula"]
-    assert set(DEFAULT_ESTIMATORS) <= {entry["name"] for entry in result["estimators"] if entry["available"]}
+    assert set(DEFAULT_ESTIMATORS) <= {
+        entry["name"] for entry in result["estimators"] if entry["available"]
+    }
 
 
 async def test_an_estimator_that_cannot_be_supplied_is_listed_with_its_reason(service):
     service.engine.statistics = FakeEngine.statistics - {"answer_token_entropies"}
-    entries = {entry["name"]: entry for entry in (await service.client.get("/estimators")).json()["estimators"]}
+    entries = {
+        entry["name"]: entry
+        for entry in (await service.client.get("/estimators")).json()["estimators"]
+    }
     for name in DEFAULT_ESTIMATORS:
         assert entries[name]["available"] == (name not in {"mte", "cocoa_mte"})
     assert "answer_token_entropies" in entries["mte"]["reason"]
@@ -108,17 +116,25 @@ async def test_what_is_listed_as_available_can_be_asked_for_and_nothing_else(ser
 async def test_metrics_count_requests_tokens_and_stages(service):
     result = (await service.generate(seed=1)).json()
     assert await metric(service, "cocoa_requests_total", route=GENERATE, status="200") == 1
-    for kind, field in (("prompt", "prompt_tokens"), ("answer", "completion_tokens"), ("sample", "sample_tokens")):
+    for kind, field in (
+        ("prompt", "prompt_tokens"),
+        ("answer", "completion_tokens"),
+        ("sample", "sample_tokens"),
+    ):
         assert await metric(service, "cocoa_tokens_total", kind=kind) == result["usage"][field]
     for stage in ("queue", "generate", "similarity", "score"):
         assert await metric(service, "cocoa_stage_seconds_count", stage=stage) == 1
     assert await metric(service, "cocoa_ready") == 1
     assert await metric(service, "cocoa_admitted_requests") == 0
     assert await metric(service, "cocoa_waiting_requests") == 0
-    assert await metric(service, "cocoa_decode_batch_rows_count") == 2, "the warm-up and the request"
+    assert await metric(service, "cocoa_decode_batch_rows_count") == 2, (
+        "the warm-up and the request"
+    )
     assert await metric(service, "cocoa_running_rows") == 11
     # One call of each pair worker's warm-up, and the request's.
-    assert await metric(service, "cocoa_similarity_batch_pairs_count") == len(service.pipeline.workers.by_name())
+    assert await metric(service, "cocoa_similarity_batch_pairs_count") == len(
+        service.pipeline.workers.by_name()
+    )
 
 
 async def test_metrics_count_errors_by_code(service):

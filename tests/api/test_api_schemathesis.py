@@ -1,4 +1,7 @@
-"""The application keeps what its OpenAPI document promises: statuses, shapes and media types of every response."""
+"""The application keeps what its OpenAPI document promises.
+
+This covers statuses, shapes and media types of every response.
+"""
 
 import threading
 import time
@@ -20,7 +23,8 @@ SETTINGS = Settings(
     similarity=SimilarityConfig(name="fake"),
     nli=NliConfig(name="fake_nli", model="fake"),
 )
-# A request that the document allows may still not fit the model, which is a documented 422; 504 is looked at below.
+# A request that the document allows may still not fit the model, which is a documented 422; 504 is
+# looked at below.
 NOT_PROMISED = [positive_data_acceptance, not_a_server_error]
 
 schema = schemathesis.openapi.from_dict(create_app(SETTINGS).openapi())
@@ -43,10 +47,18 @@ def url():
 
 
 @schema.parametrize()
-@settings(derandomize=True, database=None, deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=list(HealthCheck),
+)
 def test_every_response_is_as_documented(case, url):
     if case.meta.generation.mode.is_positive and isinstance(case.body, dict):
-        case.body.pop("similarity", None)  # only a deployment knows the names; a made-up one would end every case here
+        case.body.pop(
+            "similarity", None
+        )  # only a deployment knows the names; a made-up one would end every case here
     response = case.call(base_url=url)
     case.validate_response(response, excluded_checks=NOT_PROMISED)
     if response.status_code >= 500:

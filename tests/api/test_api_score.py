@@ -19,25 +19,41 @@ async def scored(service, **body):
 
 
 async def test_a_given_answer_is_scored_against_samples_drawn_here(service):
-    result = await scored(service, prompt=PROMPT, answer=" Paris", return_samples=True, return_tokens=True)
+    result = await scored(
+        service, prompt=PROMPT, answer=" Paris", return_samples=True, return_tokens=True
+    )
 
-    assert (result["answer"], result["text"], result["finish_reason"]) == ("given", " Paris", "given")
+    assert (result["answer"], result["text"], result["finish_reason"]) == (
+        "given",
+        " Paris",
+        "given",
+    )
     assert result["retokenized"]
-    assert (result["samples_source"], result["num_samples"], len(result["samples"])) == ("model", 10, 10)
+    assert (result["samples_source"], result["num_samples"], len(result["samples"])) == (
+        "model",
+        10,
+        10,
+    )
     assert result["usage"]["completion_tokens"] == len(result["tokens"]) == 2
-    assert result["scores"]["cocoa_ppl"] == pytest.approx(result["scores"]["ppl"] * result["scores"]["consistency"])
+    assert result["scores"]["cocoa_ppl"] == pytest.approx(
+        result["scores"]["ppl"] * result["scores"]["consistency"]
+    )
 
 
 async def test_the_end_of_an_answer_counts_unless_it_is_left_open(service):
     ended = await scored(service, prompt=PROMPT, answer=" Paris", estimators=["sp"])
-    open_ended = await scored(service, prompt=PROMPT, answer=" Paris", estimators=["sp"], append_eos=False)
+    open_ended = await scored(
+        service, prompt=PROMPT, answer=" Paris", estimators=["sp"], append_eos=False
+    )
 
     assert ended["usage"]["completion_tokens"] == open_ended["usage"]["completion_tokens"] + 1
     assert ended["scores"]["sp"] > open_ended["scores"]["sp"]
 
 
 async def test_an_empty_answer_without_its_end_has_no_likelihood(service):
-    result = await scored(service, prompt=PROMPT, answer="", append_eos=False, estimators=["sp", "consistency"])
+    result = await scored(
+        service, prompt=PROMPT, answer="", append_eos=False, estimators=["sp", "consistency"]
+    )
 
     assert result["reasons"] == {"sp": "empty answer"}
     assert result["scores"]["consistency"] is not None
@@ -59,7 +75,9 @@ async def test_messages_with_a_given_answer_are_scored(service):
 
 async def test_own_samples_take_the_place_of_drawn_ones(service):
     before = service.engine.num_sequences
-    result = await scored(service, prompt=PROMPT, answer="Paris", samples=SAMPLES, return_samples=True)
+    result = await scored(
+        service, prompt=PROMPT, answer="Paris", samples=SAMPLES, return_samples=True
+    )
 
     assert service.engine.num_sequences == before + 1
     assert (result["samples_source"], result["num_samples"], result["seed"]) == ("client", 3, None)
@@ -73,7 +91,11 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     result = await scored(service, answer="Paris", samples=SAMPLES)
 
     assert service.engine.num_calls == before
-    assert (result["model"], result["retokenized"], result["samples_source"]) == (None, False, "client")
+    assert (result["model"], result["retokenized"], result["samples_source"]) == (
+        None,
+        False,
+        "client",
+    )
     assert result["scores"]["consistency"] is not None
     assert result["scores"]["cocoa_ppl"] is None
     assert result["reasons"]["cocoa_ppl"] == "answer_token_logprobs is not available"
@@ -82,7 +104,9 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
 
 @pytest.mark.parametrize("with_logprobs", [False, True], ids=["texts", "texts and log-probs"])
 async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(service, with_logprobs):
-    samples = [sample | ({"token_logprobs": [-0.5, -0.1]} if with_logprobs else {}) for sample in SAMPLES]
+    samples = [
+        sample | ({"token_logprobs": [-0.5, -0.1]} if with_logprobs else {}) for sample in SAMPLES
+    ]
     result = await scored(service, answer="Paris", samples=samples, estimators=list(ESTIMATORS))
 
     textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets", "lexical_similarity"}
@@ -94,10 +118,16 @@ async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(service,
 
 INVALID = {
     "no prompt and no samples": ({"answer": "Paris"}, "prompt"),
-    "both inputs": ({"prompt": "a", "messages": [{"role": "user", "content": "a"}], "answer": "b"}, "prompt"),
+    "both inputs": (
+        {"prompt": "a", "messages": [{"role": "user", "content": "a"}], "answer": "b"},
+        "prompt",
+    ),
     "no answer": ({"prompt": "a"}, "answer"),
     "an unknown field": ({"prompt": "a", "answer": "b", "mode": "full"}, "mode"),
-    "a positive log-prob": ({"answer": "b", "samples": [{"text": "c", "token_logprobs": [0.1]}]}, None),
+    "a positive log-prob": (
+        {"answer": "b", "samples": [{"text": "c", "token_logprobs": [0.1]}]},
+        None,
+    ),
     "no samples in the list": ({"answer": "b", "samples": []}, "samples"),
     "half a surrogate pair": ({"prompt": "a", "answer": "\ud800"}, "answer"),
 }
@@ -122,13 +152,17 @@ async def test_one_bad_item_of_several_harms_none(service):
         {"prompt": "word " * 600, "answer": "long", "max_new_tokens": 8},
         {"answer": "Paris", "samples": SAMPLES},
     ]
-    response = await service.client.post("/score", json={"items": items}, headers={"X-Request-ID": "call"})
+    response = await service.client.post(
+        "/score", json={"items": items}, headers={"X-Request-ID": "call"}
+    )
 
     assert response.status_code == 200
     results = response.json()["results"]
     codes = [result["error"] and result["error"]["code"] for result in results]
     assert codes == [None, "invalid_request", "invalid_request", "prompt_too_long", None]
-    assert [(result["result"] is None) == (result["error"] is not None) for result in results] == [True] * 5
+    assert [(result["result"] is None) == (result["error"] is not None) for result in results] == [
+        True
+    ] * 5
     assert results[0]["result"]["id"] == "call-0"
     assert results[1]["error"]["request_id"] == "call-1"
     assert results[4]["result"]["scores"]["consistency"] is not None
@@ -144,7 +178,10 @@ async def test_the_number_of_items_is_bounded(service, num_items):
 
 async def test_sixty_four_items_are_scored_under_a_smaller_admission_limit(service):
     service.pipeline.admission.limit = 8
-    items = [{"answer": f"answer {i}", "samples": SAMPLES, "estimators": ["consistency"]} for i in range(64)]
+    items = [
+        {"answer": f"answer {i}", "samples": SAMPLES, "estimators": ["consistency"]}
+        for i in range(64)
+    ]
     response = await service.client.post("/score", json={"items": items})
 
     results = response.json()["results"]

@@ -1,4 +1,7 @@
-"""The limits of each request field over HTTP: `field` names the field, the message its limit, no value is quoted."""
+"""The limits of each request field over HTTP.
+
+`field` names the field, the message names its limit, and no value is quoted.
+"""
 
 import json
 
@@ -10,12 +13,25 @@ pytestmark = pytest.mark.anyio
 
 BASE = {"prompt": "zanzibar-sentinel", "max_new_tokens": 8}
 CHAT = {"prompt": None, "messages": [{"role": "user", "content": "zanzibar-sentinel"}]}
-ESTIMATED = ["cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte", "consistency", "mcse", "mcnse"]
+ESTIMATED = [
+    "cocoa_sp",
+    "cocoa_ppl",
+    "cocoa_mte",
+    "sp",
+    "ppl",
+    "mte",
+    "consistency",
+    "mcse",
+    "mcnse",
+]
 SURROGATE = "zanzibar-sentinel \ud800"
 
 
 def chat(**message):
-    return {"prompt": None, "messages": [{"role": "user", "content": "zanzibar-sentinel"} | message]}
+    return {
+        "prompt": None,
+        "messages": [{"role": "user", "content": "zanzibar-sentinel"} | message],
+    }
 
 
 # id: (changes of the body, field, part of the message)
@@ -28,9 +44,17 @@ REFUSED = {
     "num_samples 10.0": ({"num_samples": 10.0}, "num_samples", "valid integer"),
     "num_samples null": ({"num_samples": None}, "num_samples", "valid integer"),
     "num_samples NaN": ({"num_samples": float("nan")}, "num_samples", "valid integer"),
-    "num_samples of 4000 digits": ({"num_samples": 10**4000}, "num_samples", "less than or equal to 64"),
+    "num_samples of 4000 digits": (
+        {"num_samples": 10**4000},
+        "num_samples",
+        "less than or equal to 64",
+    ),
     "max_new_tokens 0": ({"max_new_tokens": 0}, "max_new_tokens", "greater than or equal to 1"),
-    "max_new_tokens 8193": ({"max_new_tokens": 8193}, "max_new_tokens", "less than or equal to 8192"),
+    "max_new_tokens 8193": (
+        {"max_new_tokens": 8193},
+        "max_new_tokens",
+        "less than or equal to 8192",
+    ),
     "temperature 0": ({"temperature": 0}, "temperature", "greater than 0"),
     "temperature negative": ({"temperature": -1.0}, "temperature", "greater than 0"),
     "temperature 2.01": ({"temperature": 2.01}, "temperature", "less than or equal to 2"),
@@ -61,15 +85,31 @@ REFUSED = {
     "prompt a number": ({"prompt": 5}, "prompt", "valid string"),
     "prompt a list": ({"prompt": ["zanzibar-sentinel"]}, "prompt", "valid string"),
     "prompt with a lone surrogate": ({"prompt": SURROGATE}, "prompt", "valid string"),
-    "neither prompt nor messages": ({"prompt": None}, "prompt", "exactly one of prompt and messages"),
-    "both prompt and messages": (CHAT | {"prompt": "a"}, "prompt", "exactly one of prompt and messages"),
+    "neither prompt nor messages": (
+        {"prompt": None},
+        "prompt",
+        "exactly one of prompt and messages",
+    ),
+    "both prompt and messages": (
+        CHAT | {"prompt": "a"},
+        "prompt",
+        "exactly one of prompt and messages",
+    ),
     "messages empty": (CHAT | {"messages": []}, "messages", "at least 1"),
     "messages of 1025": (CHAT | {"messages": CHAT["messages"] * 1025}, "messages", "at most 1024"),
-    "a message that is text": (CHAT | {"messages": ["zanzibar-sentinel"]}, "messages.0", "valid dictionary"),
+    "a message that is text": (
+        CHAT | {"messages": ["zanzibar-sentinel"]},
+        "messages.0",
+        "valid dictionary",
+    ),
     "a role that is empty": (chat(role=""), "messages.0.role", "at least 1 character"),
     "a role of 33 characters": (chat(role="x" * 33), "messages.0.role", "at most 32 characters"),
     "a content that is null": (chat(content=None), "messages.0.content", "valid string"),
-    "a content with a lone surrogate": (chat(content=SURROGATE), "messages.0.content", "valid string"),
+    "a content with a lone surrogate": (
+        chat(content=SURROGATE),
+        "messages.0.content",
+        "valid string",
+    ),
     "a message with a name": (chat(name="x"), "messages.0.name", "not permitted"),
     "chat_template_kwargs without messages": (
         {"chat_template_kwargs": {"a": 1}},
@@ -91,7 +131,11 @@ REFUSED = {
     "estimators empty": ({"estimators": []}, "estimators", "at least 1"),
     "estimators of 65": ({"estimators": ["sp"] * 65}, "estimators", "at most 64"),
     "estimators text": ({"estimators": "sp"}, "estimators", "valid list"),
-    "estimators with an unknown one": ({"estimators": ["sp", "zanzibar-sentinel"]}, "estimators.1", "GET /estimators"),
+    "estimators with an unknown one": (
+        {"estimators": ["sp", "zanzibar-sentinel"]},
+        "estimators.1",
+        "GET /estimators",
+    ),
     "estimator unknown": ({"estimator": "zanzibar-sentinel"}, "estimator", "GET /estimators"),
     "return_samples 1": ({"return_samples": 1}, "return_samples", "valid boolean"),
     "return_tokens text": ({"return_tokens": "true"}, "return_tokens", "valid boolean"),
@@ -116,7 +160,9 @@ async def test_a_value_out_of_bounds_is_refused_by_field_and_limit(service, chan
     assert service.engine.num_calls == 1, "only the warm-up"
 
 
-@pytest.mark.parametrize("body", [[], None, "zanzibar-sentinel", 5], ids=["list", "null", "text", "number"])
+@pytest.mark.parametrize(
+    "body", [[], None, "zanzibar-sentinel", 5], ids=["list", "null", "text", "number"]
+)
 async def test_a_body_that_is_no_object_is_refused(service, body):
     response = await post(service, body)
     assert response.status_code == 422
@@ -145,7 +191,8 @@ ACCEPTED = {
     },
     "top_k 2": {"top_k": 2},
     "messages": CHAT,
-    "messages with variables of the template": CHAT | {"chat_template_kwargs": {"enable_thinking": False}},
+    "messages with variables of the template": CHAT
+    | {"chat_template_kwargs": {"enable_thinking": False}},
     "a prompt of blanks": {"prompt": " "},
     "estimators named twice": {"estimators": [*ESTIMATED, *ESTIMATED]},
     "an emoji": {"prompt": "🦓"},
@@ -162,9 +209,13 @@ async def test_a_value_at_its_bound_is_accepted(service, change):
     assert response.status_code == 200, response.text
 
 
-@pytest.mark.parametrize("name", ["mcse", "mcnse", "consistency", "cocoa_sp", "cocoa_ppl", "cocoa_mte"])
+@pytest.mark.parametrize(
+    "name", ["mcse", "mcnse", "consistency", "cocoa_sp", "cocoa_ppl", "cocoa_mte"]
+)
 @pytest.mark.parametrize(("field", "value"), [("temperature", 0.01), ("top_k", 1), ("top_p", 0.01)])
-async def test_sampling_that_repeats_the_greedy_answer_is_refused_for_what_reads_samples(service, name, field, value):
+async def test_sampling_that_repeats_the_greedy_answer_is_refused_for_what_reads_samples(
+    service, name, field, value
+):
     response = await post(service, BASE | {"estimators": [name], field: value})
     assert response.status_code == 422
     assert response.json()["error"]["field"] == field
@@ -174,7 +225,9 @@ async def test_sampling_that_repeats_the_greedy_answer_is_refused_for_what_reads
 async def test_deeply_nested_template_variables_end_in_a_typed_answer(service, depth):
     nested = "[" * depth + "]" * depth
     content = json.dumps(BASE | CHAT)[:-1] + f', "chat_template_kwargs": {{"a": {nested}}}}}'
-    response = await service.client.post(GENERATE, content=content, headers={"content-type": "application/json"})
+    response = await service.client.post(
+        GENERATE, content=content, headers={"content-type": "application/json"}
+    )
     assert response.status_code in {200, 400, 422}
 
 

@@ -1,4 +1,7 @@
-"""`cocoa serve` as a process, with engines and pair models that misbehave, for tests that watch how it behaves."""
+"""`cocoa serve` as a process, with engines and pair models that misbehave.
+
+Tests watch how the process behaves.
+"""
 
 import os
 import re
@@ -53,7 +56,9 @@ class Process:
         return self._client.get(self.url + path)
 
     def generate(self, prompt, **body):
-        return self._client.post(self.url + GENERATE, json={"prompt": prompt, "max_new_tokens": 8} | body)
+        return self._client.post(
+            self.url + GENERATE, json={"prompt": prompt, "max_new_tokens": 8} | body
+        )
 
     def wait_metric(self, name, value):
         """Until /metrics has the line "name value"; the name includes its labels."""
@@ -94,7 +99,9 @@ def outcome(response):
 
 @contextmanager
 def cocoa_serve(**environment):
-    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("COCOA_")}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.upper().startswith("COCOA_")
+    }
     defaults = {"COCOA_SIMILARITY__NAME": "fake", "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), "serve", "--port", "0"],

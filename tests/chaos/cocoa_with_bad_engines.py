@@ -1,4 +1,7 @@
-"""The `cocoa` command with models that are slow to answer, slow to load, hang or die. The tests run it as a program."""
+"""The `cocoa` command with models that are slow to answer, slow to load, hang or die.
+
+The tests run it as a program.
+"""
 
 import asyncio
 import os
@@ -15,7 +18,10 @@ from models.similarity.fake import FakePairModel
 
 
 class GatedEngine(FakeEngine):
-    """Answers a prompt that says "wait" once the file COCOA_TEST_GATE exists; one that says "fail" raises."""
+    """Answers a prompt that says "wait" once the file COCOA_TEST_GATE exists.
+
+    A prompt that says "fail" raises.
+    """
 
     async def generate(self, request, on_token=None):
         if "fail" in (request.prompt or ""):

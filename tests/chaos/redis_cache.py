@@ -1,4 +1,4 @@
-"""A running cache, what it said of its breaker, and how a test waits for what it does in the background."""
+"""A running cache, what it said of its breaker, and how to wait for its background work."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -27,7 +27,10 @@ class RunningCache:
         return value
 
     async def store(self, entries):
-        """Put the entries until all of them are found: before its first probe a cache drops what it is given."""
+        """Put the entries until all of them are found.
+
+        Before its first probe a cache drops what it is given.
+        """
         async with asyncio.timeout(30):
             while True:
                 self.cache.put(entries)
@@ -45,7 +48,9 @@ async def running_cache(url=None, **config):
     """A `RunningCache`; its time limit is generous, so that only a fault exceeds it."""
     secret = SecretStr(url) if url else None
     running = RunningCache()
-    running.cache = make_cache(CacheConfig(url=secret, **{"timeout_s": 0.25} | config), running.reports.append)
+    running.cache = make_cache(
+        CacheConfig(url=secret, **{"timeout_s": 0.25} | config), running.reports.append
+    )
     task = asyncio.create_task(running.cache.run())
     try:
         yield running

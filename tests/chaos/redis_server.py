@@ -73,7 +73,10 @@ class RedisServer:
 
 @contextmanager
 def running_redis(directory, *options):
-    """A running `RedisServer`, killed at the end; `options` are its command line's, after the defaults."""
+    """A running `RedisServer`, killed at the end.
+
+    `options` are those of its command line, after the defaults.
+    """
     server = RedisServer(binary("redis-server"), directory, options)
     server.start()
     try:

@@ -1,4 +1,7 @@
-"""The service before a real Redis that is killed, stopped or full: no request feels it, and nothing partial stays."""
+"""The service before a real Redis that is killed, stopped or full.
+
+No request feels it, and nothing partial stays.
+"""
 
 import itertools
 import json
@@ -25,7 +28,9 @@ def redis_server(tmp_path_factory):
 @contextmanager
 def serving(redis_server, **environment):
     # The time limit of a lookup is generous here, so that a busy machine is no fault.
-    with cocoa_serve(COCOA_CACHE__URL=redis_server.url, COCOA_CACHE__TIMEOUT_S="0.5", **environment) as process:
+    with cocoa_serve(
+        COCOA_CACHE__URL=redis_server.url, COCOA_CACHE__TIMEOUT_S="0.5", **environment
+    ) as process:
         process.wait_ready()
         process.wait_metric(BREAKER, 0)
         yield process
@@ -39,13 +44,17 @@ def process(redis_server):
 
 @contextmanager
 def load_on(process):
-    """Four clients that ask old and new questions, one after the other; every answer must be whole."""
+    """Four clients that ask old and new questions in turn; every answer must be whole."""
     ended = threading.Event()
 
     def ask(client):
         outcomes = set()
         for i in itertools.count():
-            outcomes.add(outcome(process.generate(f"Question {client if i % 2 else i} of {client}", seed=i % 3)))
+            outcomes.add(
+                outcome(
+                    process.generate(f"Question {client if i % 2 else i} of {client}", seed=i % 3)
+                )
+            )
             if ended.is_set():
                 return outcomes
 
@@ -106,12 +115,16 @@ def test_what_fails_or_is_given_up_leaves_nothing_in_redis_and_what_succeeds_doe
     gate = tmp_path / "gate"
     with (
         running_redis(tmp_path) as redis_server,
-        serving(redis_server, COCOA_GENERATION__ENGINE="gated", COCOA_TEST_GATE=str(gate)) as process,
+        serving(
+            redis_server, COCOA_GENERATION__ENGINE="gated", COCOA_TEST_GATE=str(gate)
+        ) as process,
         ThreadPoolExecutor(4) as threads,
     ):
         control = entries_of(process, redis_server, "a control")
         late = [threads.submit(process.generate, f"wait {i}", timeout_s=0.2) for i in range(4)]
-        assert {outcome(request.result(WITHIN_S)) for request in late} == {(504, "deadline_exceeded")}
+        assert {outcome(request.result(WITHIN_S)) for request in late} == {
+            (504, "deadline_exceeded")
+        }
         failed = [threads.submit(process.generate, f"fail {i}") for i in range(4)]
         assert {outcome(request.result(WITHIN_S)) for request in failed} == {(503, "engine_error")}
         connections = [vanish(process, f"wait {i}") for i in range(4)]
@@ -119,5 +132,6 @@ def test_what_fails_or_is_given_up_leaves_nothing_in_redis_and_what_succeeds_doe
         for connection in connections:
             connection.close()
         process.wait_admitted(0)
-        # Entries are stored in order: once the control's are there again, those of the others would be.
+        # Entries are stored in order: once the control's are there again, those of the others would
+        # be.
         assert entries_of(process, redis_server, "a control") == control

@@ -33,9 +33,9 @@ async def test_a_dying_engine_fails_all_who_wait_and_turns_health_red():
     async with serving() as service, asyncio.timeout(60):
         service.replace_engine(dying)
         responses = await asyncio.gather(*(service.generate() for _ in range(16)))
-        assert {(response.status_code, response.json()["error"]["code"]) for response in responses} == {
-            (503, "not_ready")
-        }
+        assert {
+            (response.status_code, response.json()["error"]["code"]) for response in responses
+        } == {(503, "not_ready")}
         await assert_dead(service)
 
 
@@ -52,7 +52,7 @@ async def test_a_lost_pair_model_fails_all_who_wait_and_turns_health_red():
         await assert_dead(service)
 
 
-async def test_an_engine_that_dies_while_pairs_are_scored_leaves_those_requests_their_result_or_a_typed_error():
+async def test_an_engine_that_dies_while_pairs_are_scored_leaves_a_result_or_a_typed_error():
     async with serving() as service, asyncio.timeout(60):
         score = service.pair_model.score
 
@@ -69,7 +69,9 @@ async def test_an_engine_that_dies_while_pairs_are_scored_leaves_those_requests_
 
 async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_health_red():
     go_on, deaths = threading.Event(), []
-    settings = Settings(generation=EngineConfig(engine="fake"), similarity=SimilarityConfig(name="fake"), stall_s=2)
+    settings = Settings(
+        generation=EngineConfig(engine="fake"), similarity=SimilarityConfig(name="fake"), stall_s=2
+    )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with (
         app.router.lifespan_context(app),
@@ -82,9 +84,9 @@ async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_h
         hurried = await service.generate(timeout_s=0.2, seed=0)
         assert (hurried.status_code, hurried.json()["error"]["code"]) == (504, "deadline_exceeded")
         patient = await asyncio.gather(*(service.generate(seed=seed) for seed in range(16)))
-        assert {(response.status_code, response.json()["error"]["code"]) for response in patient} == {
-            (503, "not_ready")
-        }
+        assert {
+            (response.status_code, response.json()["error"]["code"]) for response in patient
+        } == {(503, "not_ready")}
         await assert_dead(service)
         go_on.set()
 
@@ -94,9 +96,9 @@ async def test_failed_steps_kill_nothing():
         healthy = service.engine
         service.replace_engine(failing, EngineError("a step failed"))
         responses = await asyncio.gather(*(service.generate() for _ in range(16)))
-        assert {(response.status_code, response.json()["error"]["code"]) for response in responses} == {
-            (503, "engine_error")
-        }
+        assert {
+            (response.status_code, response.json()["error"]["code"]) for response in responses
+        } == {(503, "engine_error")}
         assert (await service.client.get("/readyz")).status_code == 200
         service.pipeline.workers.generation.engine = healthy
         assert (await service.generate()).status_code == 200
@@ -112,7 +114,9 @@ async def test_a_failing_pair_model_kills_nothing():
 
         service.pair_model.score = fail
         responses = await asyncio.gather(*(service.generate(seed=1) for _ in range(16)))
-        assert {response.json()["error"]["code"] for response in responses} == {"similarity_unavailable"}
+        assert {response.json()["error"]["code"] for response in responses} == {
+            "similarity_unavailable"
+        }
         service.pair_model.score = score
         assert (await service.generate(seed=1)).status_code == 200
         assert service.deaths == []
@@ -138,7 +142,9 @@ class DeadOnArrival(FakeEngine):
         raise RuntimeError("no device")
 
 
-@pytest.mark.parametrize("engine", [Unloadable, ColdForever, DeadOnArrival], ids=lambda engine: engine.__name__)
+@pytest.mark.parametrize(
+    "engine", [Unloadable, ColdForever, DeadOnArrival], ids=lambda engine: engine.__name__
+)
 async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engine):
     monkeypatch.setitem(ENGINES, "bad", f"{__name__}:{engine.__name__}")
     deaths = asyncio.Queue()
@@ -155,7 +161,9 @@ async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engi
 
 async def test_an_unknown_engine_is_a_start_that_fails():
     died = asyncio.Event()
-    settings = Settings(generation=EngineConfig(engine="nosuch"), similarity=SimilarityConfig(name="fake"))
+    settings = Settings(
+        generation=EngineConfig(engine="nosuch"), similarity=SimilarityConfig(name="fake")
+    )
     app = create_app(settings, on_death=died.set)
     async with app.router.lifespan_context(app):
         await asyncio.wait_for(died.wait(), 30)

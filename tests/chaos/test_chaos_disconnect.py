@@ -14,7 +14,9 @@ from tests.conftest import GENERATE, Service, serving, until
 
 pytestmark = pytest.mark.anyio
 
-BODY = json.dumps({"prompt": "What is the capital of France?", "max_new_tokens": 8, "cache": False}).encode()
+BODY = json.dumps(
+    {"prompt": "What is the capital of France?", "max_new_tokens": 8, "cache": False}
+).encode()
 HEAD = f"POST {GENERATE} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n".encode()
 REQUEST = HEAD + f"Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
 
@@ -44,7 +46,9 @@ async def listening(**generation):
     async with serving(**generation) as service:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             server = uvicorn.Server(
-                uvicorn.Config(service.app, lifespan="off", ws="none", log_config=None, access_log=False)
+                uvicorn.Config(
+                    service.app, lifespan="off", ws="none", log_config=None, access_log=False
+                )
             )
             running = asyncio.create_task(server.serve(sockets=[listener]))
             port = listener.getsockname()[1]

@@ -28,7 +28,9 @@ def threads():
 
 @contextmanager
 def serving(fault, **environment):
-    with cocoa_serve(COCOA_GENERATION__ENGINE="broken", COCOA_TEST_FAULT=str(fault), **environment) as process:
+    with cocoa_serve(
+        COCOA_GENERATION__ENGINE="broken", COCOA_TEST_FAULT=str(fault), **environment
+    ) as process:
         process.wait_ready()
         yield process
 
@@ -36,14 +38,18 @@ def serving(fault, **environment):
 def ask_many(process, threads):
     """As many requests as there are threads, each of which decodes for a while."""
     return [
-        threads.submit(process.generate, f"{MARKER} {i} Which country is Pirot in?", seed=i, cache=False)
+        threads.submit(
+            process.generate, f"{MARKER} {i} Which country is Pirot in?", seed=i, cache=False
+        )
         for i in range(MANY)
     ]
 
 
 def vanish_in_the_middle_of(process, count):
     """Requests whose clients are gone before anything can be answered."""
-    body = json.dumps({"prompt": "Somebody else", "max_new_tokens": 512, "num_samples": 64, "cache": False}).encode()
+    body = json.dumps(
+        {"prompt": "Somebody else", "max_new_tokens": 512, "num_samples": 64, "cache": False}
+    ).encode()
     head = f"POST {GENERATE} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
     request = head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
     for _ in range(count):
@@ -51,22 +57,32 @@ def vanish_in_the_middle_of(process, count):
             connection.sendall(request)
 
 
-def test_neither_steps_that_raise_nor_clients_that_vanish_harm_the_requests_after_and_beside_them(fault, threads):
+def test_neither_steps_that_raise_nor_clients_that_vanish_harm_the_requests_after_and_beside_them(
+    fault, threads
+):
     with serving(fault) as process:
         healthy = process.generate("What is the capital of France?", seed=7, cache=False).json()
         fault.write_text("raise")
-        assert {outcome(request.result(WITHIN_S)) for request in ask_many(process, threads)} == {(503, "engine_error")}
+        assert {outcome(request.result(WITHIN_S)) for request in ask_many(process, threads)} == {
+            (503, "engine_error")
+        }
         assert process.get("/readyz").status_code == 200
         fault.unlink()
         again = process.generate("What is the capital of France?", seed=7, cache=False).json()
-        assert (again["text"], again["scores"]) == (healthy["text"], pytest.approx(healthy["scores"], abs=1e-4))
+        assert (again["text"], again["scores"]) == (
+            healthy["text"],
+            pytest.approx(healthy["scores"], abs=1e-4),
+        )
 
         vanish_in_the_middle_of(process, 8)
         staying = ask_many(process, threads)
         vanish_in_the_middle_of(process, 8)
         assert {request.result(WITHIN_S).status_code for request in staying} == {200}
         process.wait_admitted(0)
-        assert f'cocoa_requests_total{{route="{GENERATE}",status="499"}}' in process.get("/metrics").text
+        assert (
+            f'cocoa_requests_total{{route="{GENERATE}",status="499"}}'
+            in process.get("/metrics").text
+        )
     assert MARKER not in "".join(process.log)
 
 

@@ -1,4 +1,6 @@
-"""A model that returns NaN or infinity for one of several running requests: that one fails, the others notice nothing.
+"""A model that returns NaN or infinity for one of several running requests.
+
+That request fails, and the others notice nothing.
 
 The real engine over a tiny random model, whose tokens are bytes, behind the whole application.
 """
@@ -14,7 +16,12 @@ from tests.tiny_models import byte_tokenizer, random_model
 
 pytestmark = pytest.mark.anyio
 
-PROMPTS = ["Hi", "What is the capital of France?", "12 + 30 =", "A prompt that is a good deal longer than the others"]
+PROMPTS = [
+    "Hi",
+    "What is the capital of France?",
+    "12 + 30 =",
+    "A prompt that is a good deal longer than the others",
+]
 SHARED = {"seed": 5, "max_new_tokens": 24, "num_samples": 4, "return_samples": True, "cache": False}
 
 
@@ -24,7 +31,9 @@ class TinyEngine(TransformersEngine):
     @classmethod
     def load(cls, config, on_step=None):
         model = random_model("llama")
-        engine = cls(model, byte_tokenizer(), config, model_id="tiny", revision="1", on_step=on_step)
+        engine = cls(
+            model, byte_tokenizer(), config, model_id="tiny", revision="1", on_step=on_step
+        )
         engine.model = model
         return engine
 
@@ -36,7 +45,12 @@ async def ask_all(service):
 def decoded(response):
     """Characters of one request that were fed back to the model: all but the last of each text."""
     result = response.json()
-    return set("".join(text[:-1] for text in (result["text"], *(sample["text"] for sample in result["samples"]))))
+    return set(
+        "".join(
+            text[:-1]
+            for text in (result["text"], *(sample["text"] for sample in result["samples"]))
+        )
+    )
 
 
 def own_token(responses):
@@ -53,7 +67,9 @@ def own_token(responses):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=["nan", "inf"])
-async def test_invalid_logits_in_the_middle_of_one_request_leave_the_others_as_they_are(monkeypatch, value):
+async def test_invalid_logits_in_the_middle_of_one_request_leave_the_others_as_they_are(
+    monkeypatch, value
+):
     monkeypatch.setitem(ENGINES, "tiny", f"{__name__}:TinyEngine")
     async with serving(engine="tiny", threads=1) as service, asyncio.timeout(120):
         healthy = await ask_all(service)
@@ -80,5 +96,7 @@ def assert_same(responses, expected):
         assert response.status_code == 200
         result, wanted = response.json(), other.json()
         assert result["text"] == wanted["text"]
-        assert [sample["text"] for sample in result["samples"]] == [sample["text"] for sample in wanted["samples"]]
+        assert [sample["text"] for sample in result["samples"]] == [
+            sample["text"] for sample in wanted["samples"]
+        ]
         assert result["scores"] == pytest.approx(wanted["scores"], abs=1e-4)

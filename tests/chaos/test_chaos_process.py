@@ -1,4 +1,7 @@
-"""`cocoa serve` as a process: how it ends when asked to, when a model dies or hangs, and when none can be loaded."""
+"""`cocoa serve` as a process: how it ends.
+
+It ends when asked to, when a model dies or hangs, and when none can be loaded.
+"""
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +41,9 @@ def test_asked_to_end_it_answers_all_that_run_accepts_no_more_and_exits_with_0(g
 
 
 def test_requests_that_outlast_drain_s_end_in_typed_errors_and_the_process_with_0(gate, threads):
-    with cocoa_serve(COCOA_GENERATION__ENGINE="gated", COCOA_TEST_GATE=str(gate), COCOA_DRAIN_S="1") as process:
+    with cocoa_serve(
+        COCOA_GENERATION__ENGINE="gated", COCOA_TEST_GATE=str(gate), COCOA_DRAIN_S="1"
+    ) as process:
         process.wait_ready()
         requests = [threads.submit(process.generate, f"wait {i}") for i in range(MANY)]
         process.wait_admitted(MANY)
@@ -48,12 +53,17 @@ def test_requests_that_outlast_drain_s_end_in_typed_errors_and_the_process_with_
 
 
 def ask_until_refused(process):
-    """Statuses of one request after another on a connection that is kept, until the process accepts none."""
+    """Statuses of one request after another on a kept connection.
+
+    It ends when the process accepts no more requests.
+    """
     statuses = []
     with httpx.Client(base_url=process.url, timeout=WITHIN_S) as client:
         while True:
             try:
-                response = client.post(GENERATE, json={"prompt": "Hello", "max_new_tokens": 8, "cache": False})
+                response = client.post(
+                    GENERATE, json={"prompt": "Hello", "max_new_tokens": 8, "cache": False}
+                )
             except httpx.TransportError:
                 return statuses
             statuses.append(response.status_code)
@@ -63,7 +73,12 @@ def test_asked_to_end_under_load_it_answers_in_full_or_not_at_all_and_exits_with
     with cocoa_serve(COCOA_GENERATION__ENGINE="fake") as process:
         process.wait_ready()
         clients = [threads.submit(ask_until_refused, process) for _ in range(8)]
-        until(lambda: f'cocoa_requests_total{{route="{GENERATE}",status="200"}}' in process.get("/metrics").text)
+        until(
+            lambda: (
+                f'cocoa_requests_total{{route="{GENERATE}",status="200"}}'
+                in process.get("/metrics").text
+            )
+        )
         process.popen.send_signal(signal.SIGTERM)
         assert {status for client in clients for status in client.result(WITHIN_S)} == {200}
         assert process.exit_code() == 0
@@ -78,8 +93,12 @@ def test_asked_to_end_while_its_models_load_it_does_not_wait_for_them(gate, numb
         assert process.exit_code() == 0
 
 
-def test_when_its_engine_dies_all_get_503_and_it_exits_with_1_and_logs_why_but_no_prompt(gate, threads):
-    with cocoa_serve(COCOA_GENERATION__ENGINE="dying", COCOA_TEST_GATE=str(gate), COCOA_LOG_LEVEL="debug") as process:
+def test_when_its_engine_dies_all_get_503_and_it_exits_with_1_and_logs_why_but_no_prompt(
+    gate, threads
+):
+    with cocoa_serve(
+        COCOA_GENERATION__ENGINE="dying", COCOA_TEST_GATE=str(gate), COCOA_LOG_LEVEL="debug"
+    ) as process:
         process.wait_ready()
         assert process.generate(MARKER).status_code == 200
         requests = [threads.submit(process.generate, f"{MARKER} wait {i}") for i in range(MANY)]
@@ -92,8 +111,12 @@ def test_when_its_engine_dies_all_get_503_and_it_exits_with_1_and_logs_why_but_n
         assert MARKER not in "".join(process.log)
 
 
-def test_when_its_similarity_model_hangs_all_get_503_and_it_exits_with_1_although_the_thread_never_ends(threads):
-    with cocoa_serve(COCOA_GENERATION__ENGINE="fake", COCOA_SIMILARITY__NAME="hanging", COCOA_STALL_S="2") as process:
+def test_when_its_similarity_model_hangs_all_get_503_and_it_exits_with_1(
+    threads,
+):
+    with cocoa_serve(
+        COCOA_GENERATION__ENGINE="fake", COCOA_SIMILARITY__NAME="hanging", COCOA_STALL_S="2"
+    ) as process:
         process.wait_ready()
         requests = [threads.submit(process.generate, f"{MARKER} {i}") for i in range(MANY)]
         assert {outcome(request.result(WITHIN_S)) for request in requests} == {(503, "not_ready")}

@@ -1,4 +1,7 @@
-"""A cache over a real Redis that is killed, stopped, full, read-only, slow, or refuses us: it misses, then heals."""
+"""A cache over a real Redis that is killed, stopped, full, read-only, slow, or refuses us.
+
+The cache misses, then heals.
+"""
 
 import asyncio
 import logging
@@ -29,7 +32,10 @@ def server(tmp_path):
 
 @pytest.fixture
 def log(caplog):
-    """Records of the cache; whatever a test does, none of them may quote a key, a value or a password."""
+    """Records of the cache.
+
+    Whatever a test does, none of them may quote a key, a value or a password.
+    """
     caplog.set_level(logging.INFO)
     yield caplog
     assert "secret" not in caplog.text
@@ -144,7 +150,9 @@ async def test_a_redis_that_wants_a_password_and_is_given_none(tmp_path, log):
             await assert_lives_without(running, "authentication refused", log)
 
 
-async def test_a_user_with_few_rights_is_enough_and_one_without_the_namespace_is_refused(server, log):
+async def test_a_user_with_few_rights_is_enough_and_one_without_the_namespace_is_refused(
+    server, log
+):
     rights = ["+@read", "+@write", "+@connection", "-@dangerous"]
     with server.client() as client:
         client.execute_command("ACL", "SETUSER", "cache", "on", f">{PASSWORD}", "~cocoa:*", *rights)
@@ -169,26 +177,39 @@ async def test_rights_that_are_taken_away_and_given_back(server, log):
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    """A directory with an authority's certificate, and what it signed for a server called localhost."""
+    """A directory with an authority's certificate, and what it signed for server localhost."""
     directory = tmp_path_factory.mktemp("authority")
 
     def openssl(*arguments):
-        subprocess.run([binary("openssl"), *arguments], cwd=directory, check=True, capture_output=True)
+        subprocess.run(
+            [binary("openssl"), *arguments], cwd=directory, check=True, capture_output=True
+        )
 
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority")
+    openssl(
+        "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority"
+    )
     openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
     (directory / "names").write_text("subjectAltName=DNS:localhost")
     signed_by = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"]
-    openssl("x509", "-req", "-in", "server.csr", *signed_by, "-extfile", "names", "-out", "server.pem")
+    openssl(
+        "x509", "-req", "-in", "server.csr", *signed_by, "-extfile", "names", "-out", "server.pem"
+    )
     return directory
 
 
 @pytest.fixture
 def tls_server(tmp_path, authority):
     options = ["--tls-port", str(free_port()), "--tls-auth-clients", "no"]
-    options += ["--tls-cert-file", str(authority / "server.pem"), "--tls-key-file", str(authority / "server.key")]
-    with running_redis(tmp_path, *options, "--tls-ca-cert-file", str(authority / "ca.pem")) as running:
+    options += [
+        "--tls-cert-file",
+        str(authority / "server.pem"),
+        "--tls-key-file",
+        str(authority / "server.key"),
+    ]
+    with running_redis(
+        tmp_path, *options, "--tls-ca-cert-file", str(authority / "ca.pem")
+    ) as running:
         yield running
 
 
@@ -301,8 +322,11 @@ async def test_when_it_ends_it_leaves_no_connection_and_no_lookup_behind(server)
             await until(lambda: len(client.client_list()) == 1)
 
 
-# The service runs on uvloop, which looks at its timers before its sockets, asyncio the other way round.
-@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": use}) for use in (False, True)])
+# The service runs on uvloop, which looks at its timers before its sockets, asyncio the other way
+# round.
+@pytest.mark.parametrize(
+    "anyio_backend", [("asyncio", {"use_uvloop": use}) for use in (False, True)]
+)
 async def test_an_event_loop_that_was_busy_is_no_fault_of_redis(server):
     async with running_cache(server.url) as running:
         await running.store(ENTRY)

@@ -1,4 +1,7 @@
-"""The contract of `app.cache.protocol.Cache`, on every implementation: in this process, and in a real Redis."""
+"""The contract of `app.cache.protocol.Cache`, on every implementation.
+
+Those are the one in this process and the one in a real Redis.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -20,7 +23,7 @@ def redis_url(tmp_path_factory):
 
 @pytest.fixture(params=["memory", "redis"])
 def starting(request):
-    """A function that starts a cache of this kind; in Redis each test has a namespace of its own."""
+    """A function that starts a cache of this kind; each test has its own Redis namespace."""
     url = request.getfixturevalue("redis_url") if request.param == "redis" else None
     namespace = request.node.name.partition("[")[0][:64]
 
@@ -67,7 +70,9 @@ async def test_two_puts_of_one_key_before_any_is_stored_leave_the_later(starting
         assert await running.get("a") == b"2"
 
 
-@pytest.mark.parametrize("value", [b"", b"\x00\r\n$-1\r\n", bytes(range(256)) * 1000], ids=["empty", "protocol", "all"])
+@pytest.mark.parametrize(
+    "value", [b"", b"\x00\r\n$-1\r\n", bytes(range(256)) * 1000], ids=["empty", "protocol", "all"]
+)
 async def test_every_byte_comes_back(starting, value):
     async with starting() as running:
         await running.store({"a": value})

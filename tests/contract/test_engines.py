@@ -78,7 +78,9 @@ async def test_an_answer_and_m_samples_carry_one_value_a_token(build):
     assert generation.model_id == engine.model_id
 
 
-@pytest.mark.parametrize("statistics", [frozenset(), frozenset({"answer_token_logprobs"})], ids=["none", "log-probs"])
+@pytest.mark.parametrize(
+    "statistics", [frozenset(), frozenset({"answer_token_logprobs"})], ids=["none", "log-probs"]
+)
 async def test_what_is_not_wanted_is_not_computed(build, statistics):
     async with running(build) as engine:
         generation = await engine.generate(replace(REQUEST, statistics=statistics))
@@ -94,15 +96,22 @@ async def test_samples_come_without_statistics_when_only_their_texts_are_wanted(
         generation = await engine.generate(replace(REQUEST, statistics=frozenset({"sample_texts"})))
 
     assert len(generation.samples) == 4
-    assert all(sample.token_logprobs is None and sample.token_entropies is None for sample in generation.samples)
+    assert all(
+        sample.token_logprobs is None and sample.token_entropies is None
+        for sample in generation.samples
+    )
     assert generation.answer.token_logprobs is None
 
 
 async def test_a_seed_repeats_the_samples_whatever_runs_beside_them(build):
     async with running(build) as engine:
         alone = await engine.generate(REQUEST)
-        other = replace(REQUEST, prompt="A different prompt", sampling=replace(REQUEST.sampling, seed=8))
-        joined, *_ = await asyncio.gather(*[engine.generate(request) for request in (REQUEST, other, other)])
+        other = replace(
+            REQUEST, prompt="A different prompt", sampling=replace(REQUEST.sampling, seed=8)
+        )
+        joined, *_ = await asyncio.gather(
+            *[engine.generate(request) for request in (REQUEST, other, other)]
+        )
 
     assert alone.seed == joined.seed == 7
     assert [s.token_ids for s in joined.samples] == [s.token_ids for s in alone.samples]
@@ -111,8 +120,12 @@ async def test_a_seed_repeats_the_samples_whatever_runs_beside_them(build):
 
 async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(build):
     async with running(build) as engine:
-        first = await engine.generate(replace(REQUEST, sampling=replace(REQUEST.sampling, seed=None)))
-        again = await engine.generate(replace(REQUEST, sampling=replace(REQUEST.sampling, seed=first.seed)))
+        first = await engine.generate(
+            replace(REQUEST, sampling=replace(REQUEST.sampling, seed=None))
+        )
+        again = await engine.generate(
+            replace(REQUEST, sampling=replace(REQUEST.sampling, seed=first.seed))
+        )
 
     assert [s.token_ids for s in first.samples] == [s.token_ids for s in again.samples]
 
@@ -121,7 +134,10 @@ async def test_the_answer_does_not_depend_on_seed_or_temperature(build):
     async with running(build) as engine:
         one = await engine.generate(REQUEST)
         two = await engine.generate(
-            replace(REQUEST, sampling=replace(REQUEST.sampling, seed=99, temperature=0.3, top_k=3, top_p=0.5))
+            replace(
+                REQUEST,
+                sampling=replace(REQUEST.sampling, seed=99, temperature=0.3, top_k=3, top_p=0.5),
+            )
         )
 
     assert one.answer.token_ids == two.answer.token_ids
@@ -131,7 +147,9 @@ async def test_the_answer_does_not_depend_on_seed_or_temperature(build):
 async def test_max_new_tokens_cuts_and_says_so(build):
     async with running(build) as engine:
         whole = await engine.generate(REQUEST)
-        cut = await engine.generate(replace(REQUEST, sampling=replace(REQUEST.sampling, max_new_tokens=1)))
+        cut = await engine.generate(
+            replace(REQUEST, sampling=replace(REQUEST.sampling, max_new_tokens=1))
+        )
 
     assert len(cut.answer.token_ids) == 1
     assert cut.answer.token_ids == whole.answer.token_ids[:1]
@@ -142,7 +160,9 @@ async def test_a_stop_string_ends_the_text_and_its_tokens_count(build):
     async with running(build) as engine:
         whole = (await engine.generate(REQUEST)).answer
         stop = whole.text[2:4]
-        stopped = await engine.generate(replace(REQUEST, sampling=replace(REQUEST.sampling, stop=(stop,))))
+        stopped = await engine.generate(
+            replace(REQUEST, sampling=replace(REQUEST.sampling, stop=(stop,)))
+        )
 
     assert stopped.answer.text == whole.text[: whole.text.index(stop)]
     assert stopped.answer.finish_reason == "stop"
@@ -183,7 +203,9 @@ async def test_messages_are_answered_and_differ_from_the_raw_prompt(build):
 async def test_messages_that_the_template_refuses_are_an_error_of_their_field(build):
     async with running(build) as engine:
         with pytest.raises(ChatTemplateError) as error:
-            await engine.generate(replace(REQUEST, prompt=None, messages=({"role": "tool", "content": "secret"},)))
+            await engine.generate(
+                replace(REQUEST, prompt=None, messages=({"role": "tool", "content": "secret"},))
+            )
 
     assert error.value.field == "messages"
     assert "secret" not in error.value.message
@@ -194,7 +216,9 @@ async def test_messages_that_the_template_refuses_are_an_error_of_their_field(bu
     [("word " * 3000, 8, "prompt"), ("word", 5000, "max_new_tokens")],
     ids=["prompt over the context", "new tokens over the context"],
 )
-async def test_what_does_not_fit_the_context_is_refused_with_both_lengths(build, prompt, max_new_tokens, field):
+async def test_what_does_not_fit_the_context_is_refused_with_both_lengths(
+    build, prompt, max_new_tokens, field
+):
     sampling = replace(REQUEST.sampling, max_new_tokens=max_new_tokens)
     async with running(build) as engine:
         with pytest.raises(PromptTooLong) as error:
@@ -213,7 +237,11 @@ async def test_a_given_answer_is_scored_and_samples_still_come(build):
 
     assert scored.answer.finish_reason == "given"
     assert scored.answer.token_ids == whole.answer.token_ids
-    assert len(scored.answer.token_logprobs) == len(scored.answer.token_entropies) == len(whole.answer.token_ids)
+    assert (
+        len(scored.answer.token_logprobs)
+        == len(scored.answer.token_entropies)
+        == len(whole.answer.token_ids)
+    )
     assert [s.token_ids for s in scored.samples] == [s.token_ids for s in whole.samples]
 
 
@@ -237,7 +265,9 @@ async def test_an_answer_is_encoded_with_or_without_its_end(build):
 async def test_first_token_groups_share_at_most_the_whole_mass(build):
     request = replace(REQUEST, sampling=SamplingParams(num_samples=0, max_new_tokens=1))
     async with running(build) as engine:
-        true, false, empty = await engine.first_token_logprobs(request, [["True", " True"], ["False", " False"], []])
+        true, false, empty = await engine.first_token_logprobs(
+            request, [["True", " True"], ["False", " False"], []]
+        )
 
     assert np.exp(true) + np.exp(false) <= 1 + 1e-6
     assert empty is None
@@ -290,7 +320,9 @@ async def test_hidden_layers_bring_one_mean_a_layer_that_samples_do_not_change(b
 
     assert alone.answer_hidden_mean.shape == (2, engine.hidden_size)
     np.testing.assert_allclose(with_samples.answer_hidden_mean, alone.answer_hidden_mean, atol=1e-5)
-    np.testing.assert_allclose(reversed_layers.answer_hidden_mean[::-1], alone.answer_hidden_mean, atol=1e-5)
+    np.testing.assert_allclose(
+        reversed_layers.answer_hidden_mean[::-1], alone.answer_hidden_mean, atol=1e-5
+    )
 
 
 async def test_a_layer_that_the_model_does_not_have_is_refused(build):

@@ -1,4 +1,4 @@
-"""The contract of `models.similarity.protocol.PairModel`, on every implementation, the fake first."""
+"""The contract of `models.similarity.protocol.PairModel`, on each implementation, fake first."""
 
 import numpy as np
 import pytest
@@ -63,8 +63,12 @@ def test_the_order_of_the_pairs_is_kept(model):
 
 def test_equal_texts_score_higher_than_different_ones(model):
     agreement = 0  # the first label is what makes two texts alike
-    equal = model.score([(text, text) for text in ("Paris", "It is 42.", "zwölf")]).values[:, agreement]
-    different = model.score([("Paris", "Rome"), ("It is 42.", "37"), ("zwölf", "elf")]).values[:, agreement]
+    equal = model.score([(text, text) for text in ("Paris", "It is 42.", "zwölf")]).values[
+        :, agreement
+    ]
+    different = model.score([("Paris", "Rome"), ("It is 42.", "37"), ("zwölf", "elf")]).values[
+        :, agreement
+    ]
 
     assert (equal > 0.9).all()
     assert (different < 0.5).all()

@@ -1,4 +1,4 @@
-"""The `cocoa` command: help, settings that are refused, and one question from prompt to printed scores."""
+"""The `cocoa` command: help, refused settings, and one question from prompt to printed scores."""
 
 import json
 import os
@@ -31,7 +31,12 @@ def cocoa(monkeypatch):
 def test_the_installed_command_prints_its_help():
     command = Path(sys.executable).parent / "cocoa"
     result = subprocess.run(
-        [command, "--help"], env=os.environ | COLUMNS, capture_output=True, text=True, timeout=60, check=True
+        [command, "--help"],
+        env=os.environ | COLUMNS,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert "serve" in result.stdout
     assert "ask" in result.stdout
@@ -66,7 +71,9 @@ def test_invalid_settings_end_with_2_and_their_name(cocoa, command, variable, va
 
 
 def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa):
-    result = cocoa("ask", "What is the capital of France?", "--seed", "2", "--num-samples", "10", **FAKE)
+    result = cocoa(
+        "ask", "What is the capital of France?", "--seed", "2", "--num-samples", "10", **FAKE
+    )
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[0] == "answer The capital is Paris."
@@ -79,7 +86,16 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
 
 
 def test_ask_prints_json_that_is_the_http_response(cocoa):
-    result = cocoa("ask", "What is the capital of France?", "--json", "--seed", "2", "--num-samples", "4", **FAKE)
+    result = cocoa(
+        "ask",
+        "What is the capital of France?",
+        "--json",
+        "--seed",
+        "2",
+        "--num-samples",
+        "4",
+        **FAKE,
+    )
     assert result.exit_code == 0, result.output
     response = GenerateResponse.model_validate(json.loads(result.stdout))
     assert (response.text, response.seed, response.num_samples) == (" The capital is Paris.", 2, 4)

@@ -1,4 +1,4 @@
-"""The shipped weights: small, readable, loadable without a warning, and as good as their cards say."""
+"""The shipped weights: small, readable, load without a warning, as good as their cards say."""
 
 import json
 import stat
@@ -61,7 +61,10 @@ def test_the_language_model_loads_in_float32_with_its_limits():
     model = AutoModelForCausalLM.from_pretrained(LANGUAGE_MODEL_DIR)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert model.config.max_position_embeddings == 512
-    assert model.generation_config.eos_token_id == AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR).eos_token_id
+    assert (
+        model.generation_config.eos_token_id
+        == AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR).eos_token_id
+    )
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
@@ -81,7 +84,9 @@ def test_greedy_answers_are_neither_all_right_nor_all_wrong(task):
 
 def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning():
     model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR)
-    (answered,) = answer_prompts(model, tokenizer, ["Which country is Shanghai in?"], num_samples=30)
+    (answered,) = answer_prompts(
+        model, tokenizer, ["Which country is Shanghai in?"], num_samples=30
+    )
     samples = {sample.strip() for sample in answered.samples}
     assert len(samples) >= 3
     assert sum("China" in sample for sample in answered.samples) >= 20
@@ -89,9 +94,13 @@ def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning():
 
 def test_a_prompt_of_500_unseen_tokens_is_answered():
     model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR)
-    ids = tokenizer("zq %% ÿ λόγος 漢字 \N{GRINNING FACE} " * 60, return_tensors="pt")["input_ids"][:, :500]
+    ids = tokenizer("zq %% ÿ λόγος 漢字 \N{GRINNING FACE} " * 60, return_tensors="pt")["input_ids"][
+        :, :500
+    ]
     assert ids.shape[1] == 500
-    out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
+    out = model.generate(
+        input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False
+    )
     assert out.shape[1] > 500
 
 

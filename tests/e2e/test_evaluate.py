@@ -1,4 +1,4 @@
-"""`cocoa evaluate` with the embedded models on twelve prompts: generated, reported, scored again."""
+"""`cocoa evaluate` with the embedded models on twelve prompts: generate, report, score again."""
 
 import json
 import os
@@ -25,7 +25,9 @@ def cocoa():
     kept = {name: None for name in os.environ if name.upper().startswith("COCOA_")}
 
     def run(*arguments, **environment):
-        return CliRunner().invoke(app, [str(argument) for argument in arguments], env=COLUMNS | kept | environment)
+        return CliRunner().invoke(
+            app, [str(argument) for argument in arguments], env=COLUMNS | kept | environment
+        )
 
     return run
 
@@ -51,7 +53,11 @@ def test_the_results_hold_every_metric_and_claim(out):
     results = json.loads((out / "results.json").read_text())
     assert set(results["prr"]) == set(results["auroc"]) == {"greedy", "most_probable", "mbr"}
     assert sum(task["num_prompts"] for task in results["tasks"]) == 12
-    assert {claim["verdict"] for claim in results["claims"]} <= {"supported", "refuted", "undecided"}
+    assert {claim["verdict"] for claim in results["claims"]} <= {
+        "supported",
+        "refuted",
+        "undecided",
+    }
     assert results["speed"]["prompts_per_s"] > 0
 
 
@@ -66,10 +72,14 @@ def test_the_page_and_the_tables_show_them(out):
 def test_scoring_again_gives_equal_numbers(out, cocoa):
     before = (out / "scores.jsonl").read_text()
     generations = (out / "generations.jsonl").read_bytes()
-    result = cocoa("evaluate", "testbed", "--out", out, "--limit", 12, "--num-resamples", 50, "--rescore")
+    result = cocoa(
+        "evaluate", "testbed", "--out", out, "--limit", 12, "--num-resamples", 50, "--rescore"
+    )
     assert result.exit_code == 0, result.output
     assert (out / "generations.jsonl").read_bytes() == generations
-    for old, new in zip(before.splitlines(), (out / "scores.jsonl").read_text().splitlines(), strict=True):
+    for old, new in zip(
+        before.splitlines(), (out / "scores.jsonl").read_text().splitlines(), strict=True
+    ):
         old, new = json.loads(old), json.loads(new)
         assert (old["id"], old["text"], old["sample"]) == (new["id"], new["text"], new["sample"])
         # A pair's score depends on the batch's padding in the last digits.
@@ -109,7 +119,9 @@ class Judge(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         answer = body["messages"][1]["content"].split("Generated: ")[1].split("\n")[0]
         content = "1" if set("aeiou") & set(answer) else "0"
-        reply = json.dumps({"choices": [{"message": {"role": "assistant", "content": content}}]}).encode()
+        reply = json.dumps(
+            {"choices": [{"message": {"role": "assistant", "content": content}}]}
+        ).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
@@ -125,7 +137,18 @@ def test_a_judge_behind_a_server_is_the_quality(out, cocoa):
         url = f"http://127.0.0.1:{server.server_address[1]}"
         options = ["--limit", 12, "--num-resamples", 50, "--rescore", "--quality", "judge"]
         key = ["--judge-key", "top-secret"]
-        result = cocoa("evaluate", "testbed", "--out", out, *options, "--judge-url", url, "--judge-model", "m", *key)
+        result = cocoa(
+            "evaluate",
+            "testbed",
+            "--out",
+            out,
+            *options,
+            "--judge-url",
+            url,
+            "--judge-model",
+            "m",
+            *key,
+        )
         server.shutdown()
 
     assert result.exit_code == 0, result.output

@@ -1,4 +1,7 @@
-"""Light mode with the embedded model and its shipped probes, and `cocoa probe` as a program that is killed."""
+"""Light mode with the embedded model and its shipped probes.
+
+Also `cocoa probe` as a program that is killed.
+"""
 
 import asyncio
 import json
@@ -42,7 +45,9 @@ async def client(anyio_backend):
     app = create_app(SETTINGS, on_death=lambda: None)
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=60) as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=60
+        ) as client,
     ):
         await app.state.pipeline.supervisor.ready.wait()
         client.app = app
@@ -50,12 +55,16 @@ async def client(anyio_backend):
 
 
 async def light(client, prompt, **body):
-    response = await client.post(GENERATE, json={"prompt": prompt, "mode": "light", "max_new_tokens": 32} | body)
+    response = await client.post(
+        GENERATE, json={"prompt": prompt, "mode": "light", "max_new_tokens": 32} | body
+    )
     assert response.status_code == 200, response.text
     return response.json()
 
 
-async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what_it_does_not(client):
+async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what_it_does_not(
+    client,
+):
     known = await light(client, "What is the capital of France?")
     unknown = await light(client, "Which country is Pirot in?")
 
@@ -72,7 +81,9 @@ async def test_features_in_serving_are_those_that_a_collection_stored(client, tm
     stored = read(tmp_path)
     engine = client.app.state.pipeline.workers.generation.engine
     requests = [
-        GenerationRequest(prompt=e.prompt, sampling=SamplingParams(max_new_tokens=64), hidden_layers=(2, 4))
+        GenerationRequest(
+            prompt=e.prompt, sampling=SamplingParams(max_new_tokens=64), hidden_layers=(2, 4)
+        )
         for e in examples
     ]
     alone = [await engine.generate(request) for request in requests[:6]]
@@ -87,18 +98,24 @@ async def test_features_in_serving_are_those_that_a_collection_stored(client, tm
 async def test_the_shipped_probe_ranks_answers_as_samples_do_and_knows_its_domain(tmp_path):
     examples = load("testbed", limit=150, seed=5)
     probe = TrainedProbe.open(PROBES_DIR / "consistency")
-    await collect(Collecting("testbed", examples, tmp_path, 10, 0, (probe.layer,)), SETTINGS, lambda: None)
+    await collect(
+        Collecting("testbed", examples, tmp_path, 10, 0, (probe.layer,)), SETTINGS, lambda: None
+    )
     stored = read(tmp_path)
     sampled = np.array([row.scores["consistency"] for row in stored.rows])
 
     readings = probe.read(stored.features[:, 0])
-    assert spearman(np.array([reading.value for reading in readings]), sampled) > 0.55  # .757 on the whole testbed
+    assert (
+        spearman(np.array([reading.value for reading in readings]), sampled) > 0.55
+    )  # .757 on the whole testbed
     assert np.mean([reading.out_of_domain for reading in readings]) < 0.1  # .024
 
 
 def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     prompts = tmp_path / "prompts.jsonl"
-    lines = [{"id": e.id, "task": e.task, "prompt": e.prompt} for e in load("testbed", limit=90, seed=1)]
+    lines = [
+        {"id": e.id, "task": e.task, "prompt": e.prompt} for e in load("testbed", limit=90, seed=1)
+    ]
     prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
     # The fake models keep it short; what is killed and goes on is the same.
     environment = os.environ | {
@@ -109,11 +126,15 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
 
     def cocoa(*arguments):
         command = [COCOA, "probe", *map(str, arguments)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=240)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=240
+        )
 
     collection, rows = tmp_path / "collection", tmp_path / "collection" / "rows.jsonl"
     arguments = ["collect", "--prompts", str(prompts), "--out", str(collection)]
-    process = subprocess.Popen([COCOA, "probe", *arguments], env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [COCOA, "probe", *arguments], env=environment, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 120
     while not rows.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -127,9 +148,14 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     assert not (tmp_path / "probe" / "training.checkpoint.pt").exists()
     dataset = tmp_path / "labelled.jsonl"
     dataset.write_text(
-        "".join(json.dumps(line | {"id": f"new-{i}", "reference": "Paris"}) + "\n" for i, line in enumerate(lines))
+        "".join(
+            json.dumps(line | {"id": f"new-{i}", "reference": "Paris"}) + "\n"
+            for i, line in enumerate(lines)
+        )
     )
-    told = cocoa("evaluate", tmp_path / "probe", "--out", tmp_path / "results", "--dataset", dataset)
+    told = cocoa(
+        "evaluate", tmp_path / "probe", "--out", tmp_path / "results", "--dataset", dataset
+    )
     assert "Light against full: consistency" in told.stdout
     assert (tmp_path / "results" / "results.json").exists()
 

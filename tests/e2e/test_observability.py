@@ -1,4 +1,7 @@
-"""What Prometheus and Grafana read: rules and dashboard name only what `/metrics` has; a real Prometheus scrapes it."""
+"""What Prometheus and Grafana read.
+
+Rules and dashboard name only what `/metrics` has, and a real Prometheus scrapes it.
+"""
 
 import asyncio
 import json
@@ -44,13 +47,18 @@ def rule_expressions():
     text = re.sub(r"^ *#.*\n", "", RULES.read_text(), flags=re.MULTILINE)
     rules = re.split(r"^ {6}- (?=alert|record)", text, flags=re.MULTILINE)[1:]
     return {
-        re.match(r"\w+: (\S+)", rule)[1]: re.search(r"expr:(.*?)(?=^ {8}\w|\Z)", rule, re.DOTALL | re.MULTILINE)[1]
+        re.match(r"\w+: (\S+)", rule)[1]: re.search(
+            r"expr:(.*?)(?=^ {8}\w|\Z)", rule, re.DOTALL | re.MULTILINE
+        )[1]
         for rule in rules
     }
 
 
 def metric_names(expression):
-    """Names of the series that an expression reads: what is left of it without labels, durations and functions."""
+    """Names of the series that an expression reads.
+
+    They are what is left of it without labels, durations and functions.
+    """
     bare = re.sub(r'"[^"]*"|\{[^{}]*\}|\[[^\]]*\]', " ", re.sub(r'"[^"]*"', '""', expression))
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", " ", bare)
     names = re.findall(r"(?<![\w.:$])([a-zA-Z_][\w:]*)\b(?!\s*\()", bare)
@@ -83,7 +91,11 @@ def unmatched(expressions, samples):
         if label not in TARGET_LABELS and ":" not in name
         if (name, label) not in values
         or (operator == "=" and VARIABLES.get(wanted, wanted) not in values[name, label])
-        or (operator == "=~" and label != "status" and not any(re.fullmatch(wanted, v) for v in values[name, label]))
+        or (
+            operator == "=~"
+            and label != "status"
+            and not any(re.fullmatch(wanted, v) for v in values[name, label])
+        )
     }
 
 
@@ -92,7 +104,9 @@ async def samples(service):
     """What a running service exposes after its first request."""
     assert (await service.generate(seed=1)).status_code == 200
     exposition = (await service.client.get("/metrics")).text
-    return [sample for family in text_string_to_metric_families(exposition) for sample in family.samples]
+    return [
+        sample for family in text_string_to_metric_families(exposition) for sample in family.samples
+    ]
 
 
 @pytest.mark.anyio
@@ -155,12 +169,16 @@ async def test_one_request_is_one_value_of_each_score(samples):
         for sample in samples
         if sample.name in ("cocoa_score_nats_count", "cocoa_consistency_count")
     }
-    assert counts == {name: float(name in DEFAULT_ESTIMATORS) for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)}
+    assert counts == {
+        name: float(name in DEFAULT_ESTIMATORS) for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
+    }
 
 
 @pytest.mark.anyio
 async def test_the_limit_of_the_queue_is_that_of_the_settings(service, samples):
-    (limit,) = [sample.value for sample in samples if sample.name == "cocoa_admission_limit_requests"]
+    (limit,) = [
+        sample.value for sample in samples if sample.name == "cocoa_admission_limit_requests"
+    ]
     assert limit == service.pipeline.admission.limit > 0
 
 
@@ -192,11 +210,15 @@ def test_the_dashboard_asks_its_data_source_and_has_no_panel_on_top_of_another()
     for panel in panels:
         if panel["type"] != "row":
             assert panel["datasource"]["uid"] == "${datasource}"
-            assert all(target["datasource"]["uid"] == "${datasource}" for target in panel["targets"])
+            assert all(
+                target["datasource"]["uid"] == "${datasource}" for target in panel["targets"]
+            )
 
 
 def promtool(*arguments, text=None):
-    done = subprocess.run([binary("promtool"), *map(str, arguments)], input=text, capture_output=True, text=True)
+    done = subprocess.run(
+        [binary("promtool"), *map(str, arguments)], input=text, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -212,10 +234,16 @@ def test_the_alerts_fire_when_they_should_and_only_then(tests):
 
 
 def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not():
-    tests = "".join((OBSERVABILITY / name).read_text() for name in ("alerts_test.yml", "drift_test.yml"))
+    tests = "".join(
+        (OBSERVABILITY / name).read_text() for name in ("alerts_test.yml", "drift_test.yml")
+    )
     cases = re.findall(r"alertname: (\w+)\n +exp_alerts:( \[\])?", tests)
     alerts = {name for name in rule_expressions() if ":" not in name}
-    assert {name for name, empty in cases if empty} == {name for name, empty in cases if not empty} == alerts
+    assert (
+        {name for name, empty in cases if empty}
+        == {name for name, empty in cases if not empty}
+        == alerts
+    )
 
 
 @pytest.mark.anyio
@@ -246,7 +274,9 @@ async def prometheus(folder, target_port):
         "--log.level=error",
     )
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api/v1", timeout=30) as client:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}/api/v1", timeout=30
+        ) as client:
             yield client
     finally:
         process.kill()
@@ -278,11 +308,15 @@ async def test_a_real_prometheus_scrapes_the_service_and_understands_rules_and_d
         for seed in range(3):
             assert (await service.generate(seed=seed)).status_code == 200
 
-        (answered,) = await until_queried(client, f'cocoa_requests_total{{route="{GENERATE}",status="200"}} == 3')
+        (answered,) = await until_queried(
+            client, f'cocoa_requests_total{{route="{GENERATE}",status="200"}} == 3'
+        )
         assert answered["metric"]["job"] == "cocoa-serve"
         assert await until_queried(client, 'cocoa_score_nats_count{estimator="cocoa_ppl"} == 3')
         assert (await service.generate(seed=3)).status_code == 200
-        assert await until_queried(client, f'rate(cocoa_requests_total{{route="{GENERATE}"}}[1m]) > 0')
+        assert await until_queried(
+            client, f'rate(cocoa_requests_total{{route="{GENERATE}"}}[1m]) > 0'
+        )
 
         (target,) = (await client.get("/targets")).json()["data"]["activeTargets"]
         assert (target["health"], target["lastError"]) == ("up", "")
@@ -294,7 +328,9 @@ async def test_a_real_prometheus_scrapes_the_service_and_understands_rules_and_d
         rules = [rule for group in groups for rule in group["rules"]]
         assert len(rules) == 9
         assert {rule.get("lastError", "") for rule in rules} == {""}
-        assert {rule["name"] for rule in rules if rule.get("state", "inactive") != "inactive"} == set()
+        assert {
+            rule["name"] for rule in rules if rule.get("state", "inactive") != "inactive"
+        } == set()
 
 
 def test_every_line_that_cocoa_serve_writes_is_json_and_tells_no_path_of_a_request():

@@ -34,7 +34,9 @@ def test_every_estimator_reproduces_its_golden_value(case):
             assert scores[name] is None
             assert reasons[name]
         else:
-            assert scores[name] == pytest.approx(expected, rel=GOLDEN["tolerance"], abs=GOLDEN["tolerance"]), name
+            assert scores[name] == pytest.approx(
+                expected, rel=GOLDEN["tolerance"], abs=GOLDEN["tolerance"]
+            ), name
 
 
 def test_every_estimator_has_a_golden_value():

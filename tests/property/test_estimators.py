@@ -15,9 +15,14 @@ logprobs = st.lists(st.floats(-50, 0), min_size=1, max_size=12).map(np.array)
 
 @st.composite
 def statistics(draw, min_samples=2):
-    """Consistent statistics of one request with M samples, some of them equal to each other or to the answer."""
+    """Consistent statistics of one request with M samples.
+
+    Some samples are equal to each other or to the answer.
+    """
     num_samples = draw(st.integers(min_samples, 6))
-    kinds = np.array(draw(st.lists(st.integers(0, 4), min_size=num_samples, max_size=num_samples)))  # 4: the answer
+    kinds = np.array(
+        draw(st.lists(st.integers(0, 4), min_size=num_samples, max_size=num_samples))
+    )  # 4: the answer
     texts = {kind: draw(logprobs) for kind in range(5)}
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     entailment, contradiction, _ = rng.dirichlet(np.ones(3), (5, 5)).transpose(2, 0, 1)
@@ -78,7 +83,8 @@ def test_every_value_is_finite(name, stats):
     assert math.isfinite(value(name, stats))
 
 
-# Likelihoods summed over samples or similarities can exceed 1, and densities and overlaps are negated.
+# Likelihoods summed over samples or similarities can exceed 1, and densities and overlaps are
+# negated.
 SIGNED = {"semantic_entropy", "lexical_similarity", "semantic_density", "sentence_sar", "sar"}
 
 
@@ -95,7 +101,9 @@ def test_values_are_not_negative_but_for_those_that_are_signed(name, stats):
 def test_the_order_of_samples_does_not_matter_but_to_semantic_entropy(name, stats, seed):
     order = np.random.default_rng(seed).permutation(len(stats["similarity"]))
 
-    assert value(name, reordered(stats, order)) == pytest.approx(value(name, stats), rel=1e-9, abs=1e-9)
+    assert value(name, reordered(stats, order)) == pytest.approx(
+        value(name, stats), rel=1e-9, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -132,7 +140,15 @@ def test_full_sample_cocoa_lies_between_zero_and_its_base(base, stats):
     assert value(f"full_sample_cocoa_{base}", unlike) == pytest.approx(u)
 
 
-MONOTONE = ["sp", "ppl", "cocoa_sp", "cocoa_ppl", "prob_cocoa_sp", "prob_cocoa_ppl", "additive_cocoa_sp"]
+MONOTONE = [
+    "sp",
+    "ppl",
+    "cocoa_sp",
+    "cocoa_ppl",
+    "prob_cocoa_sp",
+    "prob_cocoa_ppl",
+    "additive_cocoa_sp",
+]
 MONOTONE += ["additive_cocoa_ppl", "full_sample_cocoa_sp", "full_sample_cocoa_ppl", "mcse", "mcnse"]
 MONOTONE += ["token_sar", "sentence_sar", "sar"]
 
@@ -144,7 +160,9 @@ def test_a_likelier_token_never_raises_uncertainty(name, stats, raised):
     likelier = dict(stats)
     likelier["answer_token_logprobs"] = stats["answer_token_logprobs"].copy()
     likelier["answer_token_logprobs"][0] = min(0.0, stats["answer_token_logprobs"][0] + raised)
-    likelier["sample_token_logprobs"] = [np.minimum(0.0, array + raised) for array in stats["sample_token_logprobs"]]
+    likelier["sample_token_logprobs"] = [
+        np.minimum(0.0, array + raised) for array in stats["sample_token_logprobs"]
+    ]
 
     assert value(name, likelier) <= value(name, stats) + 1e-9
 
@@ -205,10 +223,20 @@ def one_sample(matches):
 def test_one_sample_defines_all_but_what_compares_samples():
     scores, reasons = score(ESTIMATORS, one_sample(matches=False))
 
-    undefined = {"lexical_similarity", "full_sample_cocoa_sp", "full_sample_cocoa_ppl", "full_sample_cocoa_mte"}
+    undefined = {
+        "lexical_similarity",
+        "full_sample_cocoa_sp",
+        "full_sample_cocoa_ppl",
+        "full_sample_cocoa_mte",
+    }
     assert {name for name, number in scores.items() if number is None} == undefined
     assert set(reasons.values()) == {"fewer than 2 samples"}
-    assert (scores["degmat"], scores["ce_degmat"], scores["eigv"], scores["num_sem_sets"]) == (0, 0, 1, 1)
+    assert (scores["degmat"], scores["ce_degmat"], scores["eigv"], scores["num_sem_sets"]) == (
+        0,
+        0,
+        1,
+        1,
+    )
     assert (scores["mcse"], scores["semantic_entropy"]) == (3, 3)
 
 
@@ -218,13 +246,28 @@ def test_one_sample_has_no_standard_error():
 
 
 def test_identical_samples_that_equal_the_answer_are_certain():
-    stats = {**one_sample(matches=True), "sample_texts": ["Rome"] * 4, "sample_token_logprobs": [np.array([-1.0])] * 4}
-    stats |= {"similarity": np.ones(4), "similarity_matrix": np.ones((4, 4)), "exact_match": np.ones(4)}
+    stats = {
+        **one_sample(matches=True),
+        "sample_texts": ["Rome"] * 4,
+        "sample_token_logprobs": [np.array([-1.0])] * 4,
+    }
+    stats |= {
+        "similarity": np.ones(4),
+        "similarity_matrix": np.ones((4, 4)),
+        "exact_match": np.ones(4),
+    }
     stats |= {"entailment": np.ones((4, 4)), "contradiction": np.zeros((4, 4))}
     stats |= {"answer_entailment": np.ones(4), "answer_contradiction": np.zeros(4)}
     scores, _ = score(ESTIMATORS.keys() - {"sar"}, stats)
 
-    for name in ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "full_sample_cocoa_sp", "degmat", "ce_degmat"):
+    for name in (
+        "cocoa_sp",
+        "cocoa_ppl",
+        "cocoa_mte",
+        "full_sample_cocoa_sp",
+        "degmat",
+        "ce_degmat",
+    ):
         assert scores[name] == 0
     assert (scores["eigv"], scores["num_sem_sets"]) == (pytest.approx(1), 1)
     assert (scores["lexical_similarity"], scores["semantic_density"]) == (-1, -1)
@@ -242,7 +285,11 @@ EMPTY = np.array([])
         ("token_sar", {"answer_token_logprobs": EMPTY, "token_relevance": EMPTY}, "empty answer"),
         ("cocoa_ppl", {"answer_token_logprobs": EMPTY, "similarity": np.ones(2)}, "empty answer"),
         ("consistency", {"similarity": EMPTY}, "no samples"),
-        ("cocoa_sp", {"answer_token_logprobs": np.array([-1.0]), "similarity": EMPTY}, "no samples"),
+        (
+            "cocoa_sp",
+            {"answer_token_logprobs": np.array([-1.0]), "similarity": EMPTY},
+            "no samples",
+        ),
         ("mcse", {"sample_token_logprobs": []}, "no samples"),
         ("degmat", {"entailment": np.empty((0, 0))}, "no samples"),
         ("lexical_similarity", {"sample_texts": []}, "no samples"),
@@ -259,7 +306,10 @@ def test_an_undefined_score_is_null_with_its_reason(name, stats, reason):
 def test_a_better_reason_for_an_absent_statistic_is_told():
     absent = {"p_true_logprob": "the question exceeds the context"}
 
-    assert score(["p_true"], {}, absent) == ({"p_true": None}, {"p_true": "the question exceeds the context"})
+    assert score(["p_true"], {}, absent) == (
+        {"p_true": None},
+        {"p_true": "the question exceeds the context"},
+    )
 
 
 def test_the_pure_function_says_why_it_is_undefined():

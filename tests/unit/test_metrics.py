@@ -27,9 +27,13 @@ from models.metrics import (
 UNCERTAINTIES = st.one_of(st.integers(0, 4), st.integers(-1000, 1000))
 QUALITIES = st.one_of(st.sampled_from([0.0, 1.0]), st.integers(0, 1000).map(lambda i: i / 1000))
 ROWS = st.lists(st.tuples(UNCERTAINTIES, QUALITIES), min_size=4, max_size=40)
-BINARY_ROWS = st.lists(st.tuples(UNCERTAINTIES, st.sampled_from([0.0, 1.0])), min_size=2, max_size=40)
+BINARY_ROWS = st.lists(
+    st.tuples(UNCERTAINTIES, st.sampled_from([0.0, 1.0])), min_size=2, max_size=40
+)
 CONFIDENT_ROWS = st.lists(
-    st.tuples(st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1)), st.booleans()), min_size=1, max_size=60
+    st.tuples(st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1)), st.booleans()),
+    min_size=1,
+    max_size=60,
 )
 
 
@@ -42,7 +46,7 @@ def same(a, b):
 
 
 def kept_quality(uncertainty, quality, num_kept):
-    """Expected mean quality of the most certain rows when ties are broken at random, by counting."""
+    """Expected mean quality of the most certain rows, by counting, with ties broken randomly."""
     total = 0.0
     for u, q in zip(uncertainty, quality, strict=True):
         below = sum(other < u for other in uncertainty)
@@ -95,7 +99,9 @@ def test_no_metric_depends_on_the_order_of_the_rows(rows, random):
     shuffled = random.sample(rows, len(rows))
 
     assert same(prr(*columns(shuffled)), prr(*columns(rows)))
-    for a, b in zip(rejection_curve(*columns(shuffled), 7), rejection_curve(*columns(rows), 7), strict=True):
+    for a, b in zip(
+        rejection_curve(*columns(shuffled), 7), rejection_curve(*columns(rows), 7), strict=True
+    ):
         assert a == pytest.approx(b)
 
 
@@ -123,7 +129,9 @@ def test_rows_of_undefined_quality_are_dropped_and_counted():
     [
         pytest.param([1.0, np.nan], [1, 0], "NaN or -inf", id="nan"),
         pytest.param([1.0, -np.inf], [1, 0], "NaN or -inf", id="minus infinity"),
-        pytest.param([1.0, np.nan], [1, np.nan], "NaN or -inf", id="nan where the quality is undefined"),
+        pytest.param(
+            [1.0, np.nan], [1, np.nan], "NaN or -inf", id="nan where the quality is undefined"
+        ),
         pytest.param([1.0, 2.0], [1, np.inf], "infinite", id="infinite quality"),
         pytest.param([1.0, 2.0], [1], "one length", id="lengths"),
     ],
@@ -135,7 +143,10 @@ def test_impossible_rows_are_refused(scores, quality, message):
 
 
 def lm_polygraph_prr(uncertainty, quality, max_rejection=0.5):
-    """As LM-Polygraph 0.7 computes it, from its description: normalised target, argsort, the global generator."""
+    """As LM-Polygraph 0.7 computes it, from its description.
+
+    The target is normalised, argsort ranks, and the generator is the global one.
+    """
     target = (quality - quality.min()) / (quality.max() - quality.min())
     num_rejected = int(max_rejection * len(target))
 
@@ -212,14 +223,22 @@ def test_auroc_is_for_binary_quality_only():
 def test_brier_is_scikit_learns(rows):
     confidence, correct = columns(rows)
 
-    assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence, pos_label=1), abs=1e-12)
+    assert brier(confidence, correct) == pytest.approx(
+        brier_score_loss(correct, confidence, pos_label=1), abs=1e-12
+    )
 
 
 def brute_force_ece(confidence, correct, num_bins):
-    """Row by row: a row's correctness is its ties' mean, a bin is every row whose place falls into it."""
+    """Row by row: correctness of a row is the mean of its ties.
+
+    A bin is every row whose place falls into it.
+    """
     n = len(confidence)
     places = sorted(range(n), key=lambda i: confidence[i])
-    flat = [np.mean([y for c, y in zip(confidence, correct, strict=True) if c == confidence[i]]) for i in places]
+    flat = [
+        np.mean([y for c, y in zip(confidence, correct, strict=True) if c == confidence[i]])
+        for i in places
+    ]
     bounds = [int(n * b / min(num_bins, n)) for b in range(min(num_bins, n) + 1)]
     total = 0.0
     for low, high in itertools.pairwise(bounds):
@@ -232,7 +251,9 @@ def brute_force_ece(confidence, correct, num_bins):
 def test_ece_equals_brute_force(rows, num_bins):
     confidence, correct = columns(rows)
 
-    assert ece(confidence, correct, num_bins) == pytest.approx(brute_force_ece(confidence, correct, num_bins), abs=1e-9)
+    assert ece(confidence, correct, num_bins) == pytest.approx(
+        brute_force_ece(confidence, correct, num_bins), abs=1e-9
+    )
 
 
 def test_ties_that_fall_into_two_bins_share_their_correctness():
@@ -246,7 +267,9 @@ def test_reliability_has_bins_of_equal_mass():
     means, shares, counts = reliability(confidence, confidence > 0.5, num_bins=4)
 
     assert counts.tolist() == [6, 6, 6, 7]
-    assert means == pytest.approx([confidence[:6].mean(), confidence[6:12].mean(), confidence[12:18].mean(), 0.875])
+    assert means == pytest.approx(
+        [confidence[:6].mean(), confidence[6:12].mean(), confidence[12:18].mean(), 0.875]
+    )
     assert shares == pytest.approx([0, 0, 5 / 6, 1])
 
 
@@ -298,7 +321,9 @@ def test_the_bootstrap_of_all_resamples_at_once_equals_one_after_another(metric,
     interval = bootstrap(metric, u, q, num_resamples=200, seed=7)
 
     assert interval.value == metric(u, q)
-    assert (interval.low, interval.high) == pytest.approx(tuple(np.percentile(values, [2.5, 97.5])), abs=1e-12)
+    assert (interval.low, interval.high) == pytest.approx(
+        tuple(np.percentile(values, [2.5, 97.5])), abs=1e-12
+    )
     assert bootstrap(functools.partial(metric), u, q, num_resamples=200, seed=7) == Interval(
         interval.value, pytest.approx(interval.low), pytest.approx(interval.high)
     )
@@ -311,7 +336,9 @@ def test_the_paired_difference_resamples_both_estimators_alike(scored):
     interval = paired_difference(a, b, q, num_resamples=200)
 
     assert interval.value == prr(a, q) - prr(b, q)
-    assert (interval.low, interval.high) == pytest.approx(tuple(np.percentile(values, [2.5, 97.5])), abs=1e-12)
+    assert (interval.low, interval.high) == pytest.approx(
+        tuple(np.percentile(values, [2.5, 97.5])), abs=1e-12
+    )
     assert paired_difference(a, a, q, num_resamples=20) == Interval(0.0, 0.0, 0.0)
 
 
@@ -343,7 +370,9 @@ def test_the_interval_covers_the_truth_about_95_times_in_100():
     rng, truth, hits = np.random.default_rng(5), 0.7602499389065233, 0
     for seed in range(200):
         correct = np.arange(120) % 2
-        interval = bootstrap(auroc, rng.normal(size=120) - correct, correct, num_resamples=300, seed=seed)
+        interval = bootstrap(
+            auroc, rng.normal(size=120) - correct, correct, num_resamples=300, seed=seed
+        )
         hits += interval.low <= truth <= interval.high
 
     assert 180 <= hits <= 198
@@ -357,4 +386,6 @@ def test_a_thousand_resamples_of_30_estimators_take_seconds():
     for _ in range(30):
         bootstrap(prr, rng.normal(size=700) - q, q)
 
-    assert time.perf_counter() - started < 30  # 2 s on a free core; machines that run tests are often busy
+    assert (
+        time.perf_counter() - started < 30
+    )  # 2 s on a free core; machines that run tests are often busy

@@ -4,7 +4,12 @@ import numpy as np
 
 from models.selection import mbr, most_probable, most_probable_normalized
 
-SAMPLES = [np.array([-1.0, -1.0, -1.0]), np.array([-2.5]), np.array([-1.0, -1.0, -1.0]), np.array([-2.5])]
+SAMPLES = [
+    np.array([-1.0, -1.0, -1.0]),
+    np.array([-2.5]),
+    np.array([-1.0, -1.0, -1.0]),
+    np.array([-2.5]),
+]
 
 
 def test_most_probable_has_the_highest_sum_and_normalised_the_highest_mean():

@@ -54,6 +54,8 @@ def test_a_call_that_raises_leaves_the_thread_free(thread):
 
 def test_the_initializer_runs_on_the_thread_first():
     names = []
-    with ModelThread("named", lambda name: names.append((name, threading.current_thread().name)), ("x",)) as thread:
+    with ModelThread(
+        "named", lambda name: names.append((name, threading.current_thread().name)), ("x",)
+    ) as thread:
         thread.submit(names.append, "call").result(30)
     assert names == [("x", "named_0"), "call"]

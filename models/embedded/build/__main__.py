@@ -21,9 +21,18 @@ from models.embedded.build.language_model import train_language_model
 from models.embedded.build.nli import train_nli
 from models.embedded.build.nli_evaluation import nli_quality
 from models.embedded.build.testbed import read_testbed, write_probe_prompts, write_testbed
-from models.embedded.build.tokenizer import train_cross_encoder_tokenizer, train_language_model_tokenizer
+from models.embedded.build.tokenizer import (
+    train_cross_encoder_tokenizer,
+    train_language_model_tokenizer,
+)
 from models.embedded.build.training import Schedule
-from models.embedded.build.weights import load_cross_encoder, load_language_model, readable, save, write_card
+from models.embedded.build.weights import (
+    load_cross_encoder,
+    load_language_model,
+    readable,
+    save,
+    write_card,
+)
 
 LANGUAGE_MODEL_SCHEDULE = Schedule(steps=2000)
 CROSS_ENCODER_SCHEDULE = Schedule(steps=2000, muon_lr=3e-3, adam_lr=1.5e-3)
@@ -33,13 +42,18 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 Out = Annotated[Path, typer.Option(help="Where the folders go; checkpoints too, to resume from.")]
 Seed = Annotated[int, typer.Option()]
-Steps = Annotated[int | None, typer.Option(help="Training steps; default: those of the shipped model.")]
+Steps = Annotated[
+    int | None, typer.Option(help="Training steps; default: those of the shipped model.")
+]
 Threads = Annotated[int, typer.Option(help="Threads of torch.")]
 
 
 @app.command()
 def tokenizer(out: Out, seed: Seed = 0) -> None:
-    """Learns the vocabularies of the language model and the cross-encoder and writes their tokenizers."""
+    """Learns both models' vocabularies and writes their tokenizers.
+
+    The models are the language model and the cross-encoder.
+    """
     train_language_model_tokenizer(seed=seed).save_pretrained(out / LANGUAGE_MODEL_DIR.name)
     train_cross_encoder_tokenizer(seed=seed).save_pretrained(out / CROSS_ENCODER_DIR.name)
 
@@ -58,7 +72,9 @@ def language_model(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threa
     schedule = _schedule(LANGUAGE_MODEL_SCHEDULE, steps)
     loaded = _tokenizer(out, LANGUAGE_MODEL_DIR.name, seed)
     checkpoint = out / "language_model.checkpoint.pt"
-    model, losses, seconds = train_language_model(loaded, schedule, seed=seed, checkpoint=checkpoint)
+    model, losses, seconds = train_language_model(
+        loaded, schedule, seed=seed, checkpoint=checkpoint
+    )
     _ship(model, loaded, out / LANGUAGE_MODEL_DIR.name, losses, seconds, seed)
     checkpoint.unlink(missing_ok=True)
 
@@ -77,7 +93,10 @@ def cross_encoder(out: Out, steps: Steps = None, seed: Seed = 0, threads: Thread
 
 @app.command()
 def nli(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Trains the NLI model from the cross-encoder, which has to be there; about ten minutes on two cores."""
+    """Trains the NLI model from the cross-encoder, which has to be there.
+
+    It takes about ten minutes on two cores.
+    """
     torch.set_num_threads(threads)
     schedule = _schedule(NLI_SCHEDULE, steps)
     judge, loaded = load_cross_encoder(out / CROSS_ENCODER_DIR.name)
@@ -120,10 +139,14 @@ def held_out_prompts(out: Out, seed: Seed = 0) -> None:
 
 @app.command()
 def probes(out: Out, seed: Seed = 0) -> None:
-    """Collects what samples show on the prompts kept for it, and trains both probes; ten minutes on two cores."""
+    """Collects what samples show on the prompts kept for it, and trains both probes.
+
+    It takes ten minutes on two cores.
+    """
     prompts, collection = out / "embedded_probe_prompts.jsonl", out / "probe_collection"
     write_probe_prompts(prompts, seed=seed)
-    # The service's own path collects, so that features in training are those in serving; the build may not import it.
+    # The service's own path collects, so that features in training are those in serving; the build
+    # may not import it.
     models = {
         "COCOA_GENERATION__MODEL": out / LANGUAGE_MODEL_DIR.name,
         "COCOA_SIMILARITY__MODEL": out / CROSS_ENCODER_DIR.name,
@@ -132,7 +155,11 @@ def probes(out: Out, seed: Seed = 0) -> None:
     environment = os.environ | {name: str(path) for name, path in models.items()}
 
     def cocoa_probe(*arguments: object) -> None:
-        command = [str(Path(sysconfig.get_path("scripts")) / "cocoa"), "probe", *map(str, arguments)]
+        command = [
+            str(Path(sysconfig.get_path("scripts")) / "cocoa"),
+            "probe",
+            *map(str, arguments),
+        ]
         subprocess.run(command, env=environment, check=True)  # noqa: S603, our own program
 
     cocoa_probe("collect", "--prompts", prompts, "--out", collection, "--seed", seed)
@@ -144,11 +171,19 @@ def probes(out: Out, seed: Seed = 0) -> None:
 
 @app.command()
 def evaluate(out: Out, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Measures all models on the testbed and on held-out pairs, and writes the figures into their cards."""
+    """Measures all models on the testbed and on held-out pairs.
+
+    Writes the figures into their cards.
+    """
     torch.set_num_threads(threads)
     model, model_tokenizer = load_language_model(out / LANGUAGE_MODEL_DIR.name)
     answered = {
-        task: (lines, answer_prompts(model, model_tokenizer, [li.prompt for li in lines], num_samples=10, seed=seed))
+        task: (
+            lines,
+            answer_prompts(
+                model, model_tokenizer, [li.prompt for li in lines], num_samples=10, seed=seed
+            ),
+        )
         for task, lines in read_testbed(out / TESTBED_DIR.name).items()
     }
     quality = {task: task_quality(lines, answers) for task, (lines, answers) in answered.items()}

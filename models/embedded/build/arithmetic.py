@@ -1,4 +1,7 @@
-"""Sums, differences and products small enough for a model of three million parameters to half-learn."""
+"""Small sums, differences and products.
+
+They are small enough for a model of three million parameters to half-learn.
+"""
 
 import math
 
@@ -38,7 +41,8 @@ def _topic(kind: str, a: int, b: int, weight: float) -> Topic:
 
 
 def _frequency(a: int, b: int) -> float:
-    # Small operands are met more often, as in life; the slope is gentle, or the large ones are never learned.
+    # Small operands are met more often, as in life; the slope is gentle, or the large ones are
+    # never learned.
     return 1.0 / ((a + 20) * (b + 20))
 
 

@@ -1,4 +1,7 @@
-"""The small BERT that judges whether two answers mean the same: its shape, its training, its quality."""
+"""The small BERT that judges whether two answers mean the same.
+
+Its shape, its training and its quality.
+"""
 
 import random
 import time
@@ -67,10 +70,13 @@ def new_cross_encoder(
 
 @torch.no_grad()
 def _compare_contents(model: BertForSequenceClassification) -> None:
-    """Starts two heads of the first two layers with queries equal to keys, so that a token looks for its like.
+    """Starts two heads of the first two layers with queries equal to keys.
 
-    From a random start the same loss stands at ln 2 for some 200 steps before such heads form by themselves; with
-    this it is at 0.32 after 250 steps, and at 0.61 without (at a learning rate a quarter lower).
+    With them a token looks for its like.
+
+    From a random start the same loss stands at ln 2 for some 200 steps before such heads form by
+    themselves; with this it is at 0.32 after 250 steps, and at 0.61 without (at a learning rate a
+    quarter lower).
     """
     model.bert.embeddings.position_embeddings.weight.mul_(0.3)
     layers: Any = model.bert.encoder.layer
@@ -85,10 +91,19 @@ def _compare_contents(model: BertForSequenceClassification) -> None:
 
 
 def _logits(
-    model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, texts: Sequence[tuple[str, str]]
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[tuple[str, str]],
 ) -> Tensor:
     firsts, seconds = [a for a, _ in texts], [b for _, b in texts]
-    encoded = tokenizer(firsts, seconds, padding=True, truncation=True, max_length=CONTEXT_TOKENS, return_tensors="pt")
+    encoded = tokenizer(
+        firsts,
+        seconds,
+        padding=True,
+        truncation=True,
+        max_length=CONTEXT_TOKENS,
+        return_tensors="pt",
+    )
     logits: Tensor = model(**encoded).logits[:, 0]  # (B,)
     return logits
 
@@ -97,15 +112,24 @@ def pair_loss(
     model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]
 ) -> Tensor:
     """Summed binary cross-entropy of both orders, plus the penalty for scoring them differently."""
-    logits = _logits(model, tokenizer, [(p.first, p.second) for p in pairs] + [(p.second, p.first) for p in pairs])
+    logits = _logits(
+        model,
+        tokenizer,
+        [(p.first, p.second) for p in pairs] + [(p.second, p.first) for p in pairs],
+    )
     labels = torch.tensor([float(pair.same) for pair in pairs])
     there, back = logits.chunk(2)
-    loss = binary_cross_entropy_with_logits(logits, torch.cat([labels, labels]), reduction="sum") / 2
+    loss = (
+        binary_cross_entropy_with_logits(logits, torch.cat([labels, labels]), reduction="sum") / 2
+    )
     return loss + SYMMETRY_WEIGHT * (there.sigmoid() - back.sigmoid()).square().sum()
 
 
 def of_like_length(pairs: Sequence[TwoTexts]) -> Iterator[Sequence[TwoTexts]]:
-    """Pairs sorted by length, cut where the longest is a third longer than the shortest of its group."""
+    """Pairs sorted by length, in groups.
+
+    A group is cut where its longest pair is a third longer than its shortest.
+    """
     lengths = [len(pair.first) + len(pair.second) for pair in pairs]
     start = 0
     for end in range(1, len(pairs) + 1):
@@ -142,7 +166,9 @@ def train_cross_encoder(
 
 @torch.inference_mode()
 def scores(
-    model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, texts: Sequence[tuple[str, str]]
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[tuple[str, str]],
 ) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Probability that each pair means the same, (N,) in [0, 1]."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))

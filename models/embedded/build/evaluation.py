@@ -1,4 +1,7 @@
-"""How good the models are: accuracy by decile of fame, what log-probability and CoCoA see, judgement of pairs."""
+"""How good the models are.
+
+Accuracy by decile of fame, what log-probability and CoCoA see, and judgement of pairs.
+"""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -20,19 +23,26 @@ Correct = NDArray[np.bool_]
 
 
 def correctness(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> Correct:
-    return np.array([is_correct(a.greedy, line.references) for line, a in zip(lines, answers, strict=True)])
+    return np.array(
+        [is_correct(a.greedy, line.references) for line, a in zip(lines, answers, strict=True)]
+    )
 
 
 def _by_decile(fame: NDArray[np.float64], correct: Correct) -> list[dict[str, float]]:
     order = np.argsort(fame, kind="stable")
     return [
-        {"fame_from": round(float(fame[part].min()), 2), "accuracy": round(float(correct[part].mean()), 3)}
+        {
+            "fame_from": round(float(fame[part].min()), 2),
+            "accuracy": round(float(correct[part].mean()), 3),
+        }
         for part in np.array_split(order, 10)
     ]
 
 
 def task_quality(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> dict[str, Any]:
-    """Accuracy in all, by kind and by decile of fame (least famous first), and how well log-probability finds errors.
+    """Accuracy, and how well log-probability finds errors.
+
+    Accuracy is given in all, by kind and by decile of fame (least famous first).
 
     `auroc_errors` is the ROC-AUC of the negative summed log-probability as a score for being wrong.
     """
@@ -42,25 +52,38 @@ def task_quality(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> dict[
     quality: dict[str, Any] = {
         "prompts": len(lines),
         "accuracy": round(float(correct.mean()), 4),
-        "accuracy_by_kind": {k: round(float(correct[kinds == k].mean()), 3) for k in sorted(set(kinds.tolist()))},
+        "accuracy_by_kind": {
+            k: round(float(correct[kinds == k].mean()), 3) for k in sorted(set(kinds.tolist()))
+        },
         "accuracy_by_decile_of_fame": _by_decile(fame, correct),
     }
     if 0 < correct.sum() < len(correct):
-        quality["auroc_errors"] = round(float(roc_auc_score(~correct, [-a.logprob for a in answers])), 4)
+        quality["auroc_errors"] = round(
+            float(roc_auc_score(~correct, [-a.logprob for a in answers])), 4
+        )
     if answers and answers[0].samples:
         quality |= _sample_quality(lines, answers, correct)
     return quality
 
 
-def _sample_quality(lines: Sequence[HeldOut], answers: Sequence[Answered], correct: Correct) -> dict[str, float]:
+def _sample_quality(
+    lines: Sequence[HeldOut], answers: Sequence[Answered], correct: Correct
+) -> dict[str, float]:
     distinct = np.array([len({s.strip() for s in a.samples}) for a in answers])
     right = np.array(
-        [np.mean([is_correct(s, line.references) for s in a.samples]) for line, a in zip(lines, answers, strict=True)]
+        [
+            np.mean([is_correct(s, line.references) for s in a.samples])
+            for line, a in zip(lines, answers, strict=True)
+        ]
     )
     return {
         "mean_distinct_samples": round(float(distinct.mean()), 2),
-        "share_right_samples_where_greedy_right": round(float(right[correct].mean()), 3) if correct.any() else 0.0,
-        "share_right_samples_where_greedy_wrong": round(float(right[~correct].mean()), 3) if (~correct).any() else 0.0,
+        "share_right_samples_where_greedy_right": round(float(right[correct].mean()), 3)
+        if correct.any()
+        else 0.0,
+        "share_right_samples_where_greedy_wrong": round(float(right[~correct].mean()), 3)
+        if (~correct).any()
+        else 0.0,
     }
 
 
@@ -84,7 +107,10 @@ def uncertainty_quality(
     lines: Sequence[HeldOut],
     answers: Sequence[Answered],
 ) -> dict[str, float]:
-    """ROC-AUC for finding errors: negative log-likelihood u, inconsistency c with the greedy answer, and u times c."""
+    """ROC-AUC for finding errors, of u, c and u times c.
+
+    u is the negative log-likelihood, c the inconsistency with the greedy answer.
+    """
     wrong = ~correctness(lines, answers)
     texts = [(a.greedy.strip(), s.strip()) for a in answers for s in a.samples]
     similarity = scores(model, tokenizer, texts).reshape(len(answers), -1)  # (N, M)
@@ -99,12 +125,16 @@ def cross_encoder_quality(
     tokenizer: PreTrainedTokenizerFast,
     answered: Mapping[str, tuple[Sequence[HeldOut], Sequence[Answered]]],
 ) -> dict[str, Any]:
-    """Quality on held-out pairs, on pairs of the language model's own answers, and the errors that CoCoA finds."""
+    """Quality on held-out pairs and on pairs of the language model's own answers.
+
+    Also the errors that CoCoA finds.
+    """
     own = [pair for lines, answers in answered.values() for pair in answered_pairs(lines, answers)]
     return {
         "held_out_pairs": pair_quality(model, tokenizer, held_out_pairs()),
         "language_model_answers": pair_quality(model, tokenizer, own),
         "auroc_errors": {
-            task: uncertainty_quality(model, tokenizer, lines, answers) for task, (lines, answers) in answered.items()
+            task: uncertainty_quality(model, tokenizer, lines, answers)
+            for task, (lines, answers) in answered.items()
         },
     }

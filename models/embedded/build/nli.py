@@ -1,4 +1,7 @@
-"""The small NLI model: the cross-encoder's trained encoder under a head of three labels, its training, its answers."""
+"""The small NLI model: its training and its answers.
+
+It is the cross-encoder's trained encoder under a head of three labels.
+"""
 
 import copy
 import random
@@ -19,7 +22,8 @@ from models.embedded.build.nli_pairs import LABELS, NliPair, make_nli_pairs, nli
 from models.embedded.build.tokenizer import CONTEXT_TOKENS
 from models.embedded.build.training import Schedule, train
 
-# Weight of the squared distance between the probabilities of the two orders, beside the cross-entropy.
+# Weight of the squared distance between the probabilities of the two orders, beside the
+# cross-entropy.
 SYMMETRY_WEIGHT = 1.0
 
 
@@ -37,19 +41,34 @@ def new_nli(judge: BertForSequenceClassification, seed: int) -> BertForSequenceC
 
 
 def _logits(
-    model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, texts: Sequence[tuple[str, str]]
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[tuple[str, str]],
 ) -> Tensor:
     firsts, seconds = [a for a, _ in texts], [b for _, b in texts]
-    encoded = tokenizer(firsts, seconds, padding=True, truncation=True, max_length=CONTEXT_TOKENS, return_tensors="pt")
+    encoded = tokenizer(
+        firsts,
+        seconds,
+        padding=True,
+        truncation=True,
+        max_length=CONTEXT_TOKENS,
+        return_tensors="pt",
+    )
     logits: Tensor = model(**encoded).logits  # (B, 3)
     return logits
 
 
 def nli_loss(
-    model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[NliPair]
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: Sequence[NliPair],
 ) -> Tensor:
     """Summed cross-entropy of both orders, plus the penalty for judging them differently."""
-    logits = _logits(model, tokenizer, [(p.first, p.second) for p in pairs] + [(p.second, p.first) for p in pairs])
+    logits = _logits(
+        model,
+        tokenizer,
+        [(p.first, p.second) for p in pairs] + [(p.second, p.first) for p in pairs],
+    )
     labels = torch.tensor([LABELS.index(pair.label) for pair in pairs])
     there, back = logits.softmax(-1).chunk(2)
     loss = cross_entropy(logits, torch.cat([labels, labels]), reduction="sum") / 2
@@ -65,7 +84,10 @@ def train_nli(
     seed: int = 0,
     checkpoint: Path | None = None,
 ) -> tuple[BertForSequenceClassification, list[float], float]:
-    """The model trained from a cross-encoder, the loss of every step (nats per pair), and the seconds that it took."""
+    """The model trained from a cross-encoder, each step's loss, and the seconds it took.
+
+    Losses are in nats per pair.
+    """
     model = new_nli(judge, seed)
     source = nli_sources("train")
 
@@ -83,7 +105,9 @@ def train_nli(
 
 @torch.inference_mode()
 def probabilities(
-    model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, texts: Sequence[tuple[str, str]]
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[tuple[str, str]],
 ) -> NDArray[np.float32]:
     """Probabilities of `LABELS` for (premise, hypothesis), (N, 3); rows sum to 1."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))

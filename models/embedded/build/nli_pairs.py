@@ -1,11 +1,16 @@
-"""Pairs of texts with entailment, neutral or contradiction: what two answers say about each other, without the prompt.
+"""Pairs of texts with entailment, neutral or contradiction.
+
+They show what two answers say about each other, without the prompt.
 
 The label is the same in both orders, because the estimators ask whether two answers mean the same:
 
-- entailment: the same answer in any two wordings, bare or spelled out; the same text in other dress.
-- contradiction: two answers that could answer one question and differ in value; a text with one word replaced.
-- neutral: two texts that both say what they are about and are about different things; a number and a name; an answer
-  and the mere subject of its question; an answer and unrelated prose; a text of which a telling word is gone.
+- entailment: the same answer in any two wordings, bare or spelled out; the same text in other
+  dress.
+- contradiction: two answers that could answer one question and differ in value; a text with one
+  word replaced.
+- neutral: two texts that both say what they are about and are about different things; a number and
+  a name; an answer and the mere subject of its question; an answer and unrelated prose; a text of
+  which a telling word is gone.
 """
 
 import random
@@ -60,9 +65,14 @@ class NliPair:
 
 
 def nli_sources(part: Part) -> Sources:
-    """As `sources`, with no kind of question twice as frequent as another: few of the facts are about capitals."""
+    """As `sources`, with no kind of question twice as frequent as another.
+
+    Few of the facts are about capitals.
+    """
     source = sources(part)
-    return replace(source, topics={task: _levelled(topics) for task, topics in source.topics.items()})
+    return replace(
+        source, topics={task: _levelled(topics) for task, topics in source.topics.items()}
+    )
 
 
 def _levelled(topics: Sequence[Topic]) -> list[Topic]:
@@ -72,7 +82,10 @@ def _levelled(topics: Sequence[Topic]) -> list[Topic]:
 
 
 def _value(topic: Topic, source: Sources, rng: random.Random) -> str:
-    """The right answer now and then, where this part of the split may use it; else any of its kind."""
+    """The right answer now and then, where this part of the split may use it.
+
+    Otherwise any answer of its kind.
+    """
     if rng.random() < RIGHT_ANSWER_SHARE and part_of(topic.answer) == source.values.part:
         return topic.answer
     return source.values.of(topic.kind, topic.language, rng)
@@ -84,7 +97,9 @@ def _topic(source: Sources, tasks: Sequence[str], rng: random.Random) -> Topic:
 
 def _statement(topic: Topic, answer: str, rng: random.Random) -> str:
     """A wording that says what it is about: the subject, or the language of a translation."""
-    return rng.choice(wordings(topic, answer)[2:] if topic.language else wordings(topic, answer)[2:3])
+    return rng.choice(
+        wordings(topic, answer)[2:] if topic.language else wordings(topic, answer)[2:3]
+    )
 
 
 def _answers(task: str, source: Sources, rng: random.Random) -> tuple[str, str, Label]:
@@ -97,9 +112,12 @@ def _answers(task: str, source: Sources, rng: random.Random) -> tuple[str, str, 
 
 
 def contradicting_statements(source: Sources, count: int, rng: random.Random) -> list[NliPair]:
-    """Two statements about one subject that differ in value, the kind of question as family: a measure, not trained on.
+    """Two statements about one subject that differ in value.
 
-    Training shows such pairs seldom, and more often two statements about one subject that are neutral.
+    The family is the kind of question. This is a measure and is not trained on.
+
+    Training shows such pairs seldom, and more often two statements about one subject that are
+    neutral.
     """
     pairs: list[NliPair] = []
     while len(pairs) < count:
@@ -127,7 +145,9 @@ def _near_question(topic: Topic, source: Sources, rng: random.Random) -> Topic:
         return replace(topic, subject=near_spelling(topic.subject, rng))
     kinds = next(kinds for kinds in FACTS_ABOUT_ONE_SUBJECT if topic.kind in kinds)
     kind = rng.choice([kind for kind in kinds if kind != topic.kind])
-    return replace(topic, kind=kind, answer=source.values.of(kind, "", rng), answer_templates=ANSWERS[kind])
+    return replace(
+        topic, kind=kind, answer=source.values.of(kind, "", rng), answer_templates=ANSWERS[kind]
+    )
 
 
 def _other_question(source: Sources, rng: random.Random) -> tuple[str, str, Label]:
@@ -135,11 +155,17 @@ def _other_question(source: Sources, rng: random.Random) -> tuple[str, str, Labe
     tasks = sorted(source.topics)
     topic = _topic(source, tasks, rng)
     near = topic.task == "facts" and rng.random() < 0.6
-    stranger = _near_question(topic, source, rng) if near else _topic(source, [topic.task, *tasks], rng)
+    stranger = (
+        _near_question(topic, source, rng) if near else _topic(source, [topic.task, *tasks], rng)
+    )
     while _asked_about(stranger) == _asked_about(topic):
         stranger = _topic(source, tasks, rng)
     answer = _value(topic, source, rng)
-    other = answer if stranger.kind == topic.kind and rng.random() < 0.6 else _value(stranger, source, rng)
+    other = (
+        answer
+        if stranger.kind == topic.kind and rng.random() < 0.6
+        else _value(stranger, source, rng)
+    )
     return _statement(topic, answer, rng), _statement(stranger, other, rng), "neutral"
 
 
@@ -149,7 +175,10 @@ def _other_kind(source: Sources, rng: random.Random) -> tuple[str, str, Label]:
         topic = _topic(source, sorted(source.topics), rng)
         second = " ".join(excerpt(source, NUM_WORDS_PROSE, rng))
     else:
-        topic, number = _topic(source, ("facts", "translation"), rng), _topic(source, ("arithmetic",), rng)
+        topic, number = (
+            _topic(source, ("facts", "translation"), rng),
+            _topic(source, ("arithmetic",), rng),
+        )
         second = worded(number, _value(number, source, rng), rng)
     return worded(topic, _value(topic, source, rng), rng), second, "neutral"
 
@@ -167,7 +196,11 @@ def _prose(bounds: tuple[int, int], source: Sources, rng: random.Random) -> tupl
     words = excerpt(source, bounds, rng)
     first, choice = " ".join(words), rng.random()
     if choice < 0.4:
-        second = f"{rng.choice(('It is', 'The answer is', 'Answer:'))} {first}" if choice < 0.1 else first
+        second = (
+            f"{rng.choice(('It is', 'The answer is', 'Answer:'))} {first}"
+            if choice < 0.1
+            else first
+        )
         return first, second, "entailment"
     if choice < 0.7:
         place, replacement = rng.randrange(len(words)), rng.choice(rng.choice(source.sentences))

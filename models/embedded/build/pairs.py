@@ -1,4 +1,7 @@
-"""Pairs of texts that mean the same or not: the cross-encoder sees the two texts alone, never the prompt."""
+"""Pairs of texts that mean the same or not.
+
+The cross-encoder sees the two texts alone, never the prompt.
+"""
 
 import random
 import re
@@ -27,7 +30,13 @@ FAMILY_SHARES = {
     "long_prose": 0.015,
     "deletion": 0.065,
 }
-GENERIC_WORDINGS = ("{answer}", "{answer}.", "It is {answer}.", "The answer is {answer}.", "It's {answer}.")
+GENERIC_WORDINGS = (
+    "{answer}",
+    "{answer}.",
+    "It is {answer}.",
+    "The answer is {answer}.",
+    "It's {answer}.",
+)
 # Without these the meaning stays; without any other word it does not.
 FUNCTION_WORDS = frozenset(
     {
@@ -95,11 +104,16 @@ def sources(part: Part) -> Sources:
     topics = all_topics()
     flat = [topic for group in topics.values() for topic in group]
     prose = english_prose()
-    blocks = [prose[start : start + PROSE_BLOCK_CHARS] for start in range(0, len(prose), PROSE_BLOCK_CHARS)]
+    blocks = [
+        prose[start : start + PROSE_BLOCK_CHARS]
+        for start in range(0, len(prose), PROSE_BLOCK_CHARS)
+    ]
     mine = [block for number, block in enumerate(blocks) if (number % 7 == 0) == (part == "test")]
     return Sources(
         values=values_in(part, flat),
-        topics={task: [t for t in group if part_of(t.subject) == part] for task, group in topics.items()},
+        topics={
+            task: [t for t in group if part_of(t.subject) == part] for task, group in topics.items()
+        },
         sentences=[block.split()[1:-1] for block in mine],
     )
 
@@ -127,7 +141,7 @@ def worded(topic: Topic, answer: str, rng: random.Random) -> str:
 
 
 def other_answer(topic: Topic, answer: str, values: Values, rng: random.Random) -> str:
-    """A value that differs from `answer`: a near miss as often as another value of the same kind."""
+    """A value other than `answer`: a near miss as often as another value of the same kind."""
     choice = rng.random()
     if answer.isdigit() and choice < 0.6:
         return near_number(answer, rng)
@@ -176,24 +190,35 @@ def made_up_pair(source: Sources, rng: random.Random) -> Pair:
         name = hybrid(name, rng.choice(pool), rng)
     other = name
     if rng.random() < 0.5:
-        other = near_spelling(name, rng) if rng.random() < 0.6 else hybrid(name, rng.choice(pool), rng)
+        other = (
+            near_spelling(name, rng) if rng.random() < 0.6 else hybrid(name, rng.choice(pool), rng)
+        )
     first, second = worded(topic, name, rng), worded(topic, other, rng)
     return Pair(cosmetic(first, rng), cosmetic(second, rng), equal(name, other), "made_up")
 
 
 def excerpt(source: Sources, bounds: tuple[int, int], rng: random.Random) -> list[str]:
-    block = rng.choice([s for s in rng.choices(source.sentences, k=4) if len(s) > bounds[1]] or source.sentences)
+    block = rng.choice(
+        [s for s in rng.choices(source.sentences, k=4) if len(s) > bounds[1]] or source.sentences
+    )
     length = min(rng.randint(*bounds), len(block))
     start = rng.randrange(len(block) - length + 1)
     return block[start : start + length]
 
 
 def _prose_pair(source: Sources, bounds: tuple[int, int], family: str, rng: random.Random) -> Pair:
-    """English outside the three tasks: the same words in other dress, one word changed, or another text."""
+    """English outside the three tasks.
+
+    The second text is the same words in other dress, one word changed, or another text.
+    """
     words = excerpt(source, bounds, rng)
     first, choice = " ".join(words), rng.random()
     if choice < 0.5:
-        second = f"{rng.choice(('It is', 'The answer is', 'Answer:'))} {first}" if choice < 0.15 else first
+        second = (
+            f"{rng.choice(('It is', 'The answer is', 'Answer:'))} {first}"
+            if choice < 0.15
+            else first
+        )
     elif choice < 0.75:
         place, replacement = rng.randrange(len(words)), rng.choice(rng.choice(source.sentences))
         second = " ".join([*words[:place], replacement, *words[place + 1 :]])
@@ -210,8 +235,11 @@ def deletion_pair(source: Sources, rng: random.Random) -> Pair:
     words = f"{rng.choice(prompts(topic))} {worded(topic, answer, rng)}".split()
     bare = [_bare(word) for word in words]
     function = [i for i, word in enumerate(bare) if word in FUNCTION_WORDS]
-    # A name that stands there twice can lose one mention; what counts is a word that is gone altogether.
-    content = [i for i, word in enumerate(bare) if word not in FUNCTION_WORDS and bare.count(word) == 1]
+    # A name that stands there twice can lose one mention; what counts is a word that is gone
+    # altogether.
+    content = [
+        i for i, word in enumerate(bare) if word not in FUNCTION_WORDS and bare.count(word) == 1
+    ]
     same = bool(function) and (rng.random() < 0.5 or not content)
     place = rng.choice(function if same else content or range(len(words)))
     without = " ".join(words[:place] + words[place + 1 :])
@@ -233,9 +261,13 @@ def make_pairs(source: Sources, count: int, rng: random.Random) -> list[Pair]:
         "long_prose": lambda: _prose_pair(source, NUM_WORDS_LONG, "long_prose", rng),
         "deletion": lambda: deletion_pair(source, rng),
     }
-    families: Sequence[str] = rng.choices(list(FAMILY_SHARES), weights=list(FAMILY_SHARES.values()), k=count)
+    families: Sequence[str] = rng.choices(
+        list(FAMILY_SHARES), weights=list(FAMILY_SHARES.values()), k=count
+    )
     pairs = []
     for family in families:
         pair = makers[family]()
-        pairs.append(pair if rng.random() < 0.5 else Pair(pair.second, pair.first, pair.same, pair.family))
+        pairs.append(
+            pair if rng.random() < 0.5 else Pair(pair.second, pair.first, pair.same, pair.family)
+        )
     return pairs

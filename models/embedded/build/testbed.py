@@ -1,4 +1,4 @@
-"""The held-out prompts with their references, and the pool of further prompts for training probes."""
+"""The held-out prompts with references, and the pool of further prompts for training probes."""
 
 import json
 import random
@@ -18,12 +18,24 @@ NUM_PROBE_PROMPTS = 3300
 
 # Share of a kind in the testbed. Training keeps its own shares: these set how hard the testbed is.
 KIND_SHARES = {
-    "facts": {"city_country": 0.55, "city_continent": 0.1, "capital": 0.15, "currency": 0.12, "continent": 0.08},
+    "facts": {
+        "city_country": 0.55,
+        "city_continent": 0.1,
+        "capital": 0.15,
+        "currency": 0.12,
+        "continent": 0.08,
+    },
     "arithmetic": {"sum": 0.38, "difference": 0.38, "product": 0.24},
-    "translation": {"number": 0.35, "number_words": 0.2, "country": 0.2, "language": 0.15, "currency": 0.1},
+    "translation": {
+        "number": 0.35,
+        "number_words": 0.2,
+        "country": 0.2,
+        "language": 0.15,
+        "currency": 0.1,
+    },
 }
-# Topics are drawn in proportion to weight ** FLATNESS: 1 asks as often as training showed, 0 asks about all alike,
-# below 0 about the rare more than the frequent.
+# Topics are drawn in proportion to weight ** FLATNESS: 1 asks as often as training showed, 0 asks
+# about all alike, below 0 about the rare more than the frequent.
 FLATNESS = {"facts": 0.6, "arithmetic": -0.5, "translation": 0.5}
 
 
@@ -51,17 +63,23 @@ def _shuffled(topics: Sequence[Topic], flatness: float, rng: random.Random) -> l
     return [topics[i] for _, i in sorted(races)]
 
 
-def _asked(topics: Sequence[Topic], part: Split, flatness: float, rng: random.Random) -> Iterator[tuple[Topic, str]]:
+def _asked(
+    topics: Sequence[Topic], part: Split, flatness: float, rng: random.Random
+) -> Iterator[tuple[Topic, str]]:
     """Every topic in one wording, then every topic in a second one, and so on."""
     in_order = _shuffled(topics, flatness, rng)
-    wordings_left = [rng.sample(found := list(prompts_in(topic, part)), len(found)) for topic in in_order]
+    wordings_left = [
+        rng.sample(found := list(prompts_in(topic, part)), len(found)) for topic in in_order
+    ]
     while any(wordings_left):
         for topic, left in zip(in_order, wordings_left, strict=True):
             if left:
                 yield topic, left.pop()
 
 
-def _draw(task: str, topics: Sequence[Topic], part: Split, count: int, rng: random.Random) -> list[tuple[Topic, str]]:
+def _draw(
+    task: str, topics: Sequence[Topic], part: Split, count: int, rng: random.Random
+) -> list[tuple[Topic, str]]:
     by_kind: dict[str, list[Topic]] = defaultdict(list)
     for topic in topics:
         # An unseen wording of a fact counts only where the fact was trained in another one.
@@ -78,7 +96,10 @@ def _draw(task: str, topics: Sequence[Topic], part: Split, count: int, rng: rand
 
 
 def held_out(part: Split, count: int, seed: int = 0) -> dict[str, list[HeldOut]]:
-    """About `count` prompts a task from one held-out part of the split, never one that training shows."""
+    """About `count` prompts a task from one held-out part of the split.
+
+    Never a prompt that training shows.
+    """
     lines: dict[str, list[HeldOut]] = {}
     for task, topics in all_topics().items():
         drawn = _draw(task, topics, part, count, random.Random(f"{seed}:{task}:{part}"))  # noqa: S311, a corpus is no secret
@@ -98,8 +119,14 @@ def held_out(part: Split, count: int, seed: int = 0) -> dict[str, list[HeldOut]]
 
 
 def probe_prompts(count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> dict[str, list[str]]:
-    """Further prompts of the same distribution, without labels, in neither the training nor the testbed."""
-    return {task: [line.prompt for line in lines] for task, lines in held_out("probe", count, seed).items()}
+    """Further prompts of the same distribution, without labels.
+
+    They are in neither the training nor the testbed.
+    """
+    return {
+        task: [line.prompt for line in lines]
+        for task, lines in held_out("probe", count, seed).items()
+    }
 
 
 def write_probe_prompts(file: Path, count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> None:
@@ -109,7 +136,9 @@ def write_probe_prompts(file: Path, count: int = NUM_PROBE_PROMPTS, seed: int = 
         for task, prompts in probe_prompts(count, seed).items()
         for number, prompt in enumerate(prompts)
     ]
-    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    file.write_text(
+        "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8"
+    )
 
 
 def write_testbed(directory: Path, count: int = NUM_PROMPTS, seed: int = 0) -> None:
@@ -124,7 +153,9 @@ def read_testbed(directory: Path) -> dict[str, list[HeldOut]]:
     return {
         task: [
             HeldOut(**json.loads(line))
-            for line in (directory / held_out_path(task).name).read_text(encoding="utf-8").splitlines()
+            for line in (directory / held_out_path(task).name)
+            .read_text(encoding="utf-8")
+            .splitlines()
         ]
         for task in TASKS
     }

@@ -1,11 +1,22 @@
-"""The byte-level BPE vocabularies of the two embedded models: digits one by one, names, a little English."""
+"""The byte-level BPE vocabularies of the two embedded models.
+
+Digits one by one, names, a little English.
+"""
 
 import pydoc_data.topics
 import random
 import re
 from collections.abc import Iterator
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
 from models.embedded.build.corpus import all_topics, examples_of
@@ -14,8 +25,12 @@ VOCABULARY = 3072
 CONTEXT_TOKENS = 512
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 
-# The last user message as it stands, so that a chat of one message has the token ids of the plain prompt.
-CHAT_TEMPLATE = "{{ bos_token }}{{ (messages | selectattr('role', 'equalto', 'user') | list | last)['content'] }}"
+# The last user message as it stands, so that a chat of one message has the token ids of the plain
+# prompt.
+CHAT_TEMPLATE = (
+    "{{ bos_token }}"
+    "{{ (messages | selectattr('role', 'equalto', 'user') | list | last)['content'] }}"
+)
 
 # English prose that every Python carries: keeps ordinary words from falling apart into letters.
 NUM_ENGLISH_CHARS = 400_000
@@ -49,11 +64,19 @@ def _trained(tokenizer: Tokenizer, size: int, seed: int) -> Tokenizer:
     return tokenizer
 
 
-def train_language_model_tokenizer(size: int = VOCABULARY, seed: int = 0) -> PreTrainedTokenizerFast:
-    """Loses nothing of a text, and puts BOS once before it; EOS is added by the training data only."""
+def train_language_model_tokenizer(
+    size: int = VOCABULARY, seed: int = 0
+) -> PreTrainedTokenizerFast:
+    """Loses nothing of a text, and puts BOS once before it.
+
+    EOS is added by the training data only.
+    """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
     )
     bpe = _trained(bpe, size, seed)
     bpe.post_processor = processors.TemplateProcessing(
@@ -74,9 +97,10 @@ def train_language_model_tokenizer(size: int = VOCABULARY, seed: int = 0) -> Pre
 def train_cross_encoder_tokenizer(size: int = VOCABULARY, seed: int = 0) -> PreTrainedTokenizerFast:
     """Frames a pair as <s> first </s> second </s>, the second with token type 1.
 
-    Case and blanks are dropped: a word has the same tokens at the start of a text, inside a sentence and in quotes,
-    so that equality of words never seen in training can be judged. ("Serbia" and " Serbia" are two tokens of the
-    language model; with those the ROC-AUC on held-out facts was 0.93.)
+    Case and blanks are dropped: a word has the same tokens at the start of a text, inside a
+    sentence and in quotes, so that equality of words never seen in training can be judged.
+    ("Serbia" and " Serbia" are two tokens of the language model; with those the ROC-AUC on held-out
+    facts was 0.93.)
     """
     bpe = Tokenizer(models.BPE())
     bpe.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])

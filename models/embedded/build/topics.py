@@ -11,24 +11,28 @@ Split = Literal["train", "testbed", "probe"]
 TESTBED_PERCENT = 10
 PROBE_PERCENT = 15
 
-# How often training words an answer as the first, second, ... of its `answer_templates`. The bare answer leads,
-# so that greedy answers are short, yet samples at temperature 1 show one meaning in several wordings.
+# How often training words an answer as the first, second, ... of its `answer_templates`. The bare
+# answer leads, so that greedy answers are short, yet samples at temperature 1 show one meaning in
+# several wordings.
 ANSWER_SHARES = (0.46, 0.2, 0.18, 0.16)
 
 
-_WITH_ARTICLE = frozenset({"Bahamas", "Democratic", "Gambia", "Maldives", "Netherlands", "Philippines", "United"})
+_WITH_ARTICLE = frozenset(
+    {"Bahamas", "Democratic", "Gambia", "Maldives", "Netherlands", "Philippines", "United"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     """One question and its answer, independent of wording.
 
-    `prompt_templates` and `answer_templates` are format strings over {subject}, {answer}, {language}, and
-    {the_subject}, {the_answer}, which put an article before the names of countries that need one.
-    `weight` is the relative training frequency within the task, `fame` a number that grows with it (log10 of the
-    population for facts). `key` decides the split when held-out means an unseen topic (operands, words); None
-    splits by prompt string, which means an unseen wording of a trained topic. `never_held_out` is for what nobody
-    could infer, such as the first twenty numbers.
+    `prompt_templates` and `answer_templates` are format strings over {subject}, {answer},
+    {language}, and {the_subject}, {the_answer}, which put an article before the names of countries
+    that need one. `weight` is the relative training frequency within the task, `fame` a number that
+    grows with it (log10 of the population for facts). `key` decides the split when held-out means
+    an unseen topic (operands, words); None splits by prompt string, which means an unseen wording
+    of a trained topic. `never_held_out` is for what nobody could infer, such as the first twenty
+    numbers.
     """
 
     task: str
@@ -46,11 +50,19 @@ class Topic:
 
 def definite(name: str) -> str:
     """A name as it stands inside a sentence: "the Netherlands", "France"."""
-    return f"the {name}" if name.split()[0] in _WITH_ARTICLE or name.endswith((" Islands", " Republic")) else name
+    return (
+        f"the {name}"
+        if name.split()[0] in _WITH_ARTICLE or name.endswith((" Islands", " Republic"))
+        else name
+    )
 
 
 def prompts(topic: Topic) -> list[str]:
-    fields = {"subject": topic.subject, "the_subject": definite(topic.subject), "language": topic.language}
+    fields = {
+        "subject": topic.subject,
+        "the_subject": definite(topic.subject),
+        "language": topic.language,
+    }
     return [template.format(**fields) for template in topic.prompt_templates]
 
 
@@ -72,7 +84,10 @@ def weighted_to(topics: Sequence[Topic], shares: Mapping[str, float]) -> list[To
     totals = dict.fromkeys(shares, 0.0)
     for topic in topics:
         totals[topic.kind] += topic.weight
-    return [replace(topic, weight=topic.weight * shares[topic.kind] / totals[topic.kind]) for topic in topics]
+    return [
+        replace(topic, weight=topic.weight * shares[topic.kind] / totals[topic.kind])
+        for topic in topics
+    ]
 
 
 def split(key: str) -> Split:

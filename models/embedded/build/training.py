@@ -1,4 +1,7 @@
-"""The training loop of both models: warm-up and cosine, progress with the time left, checkpoints to resume from."""
+"""The training loop of both models.
+
+Warm-up and cosine, progress with the time left, checkpoints to resume from.
+"""
 
 import math
 import os
@@ -7,12 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from torch import Tensor, nn
 
 from models.embedded.build.muon import Muon
 
-# (step) → losses that add up to the step's loss; each is back-propagated before the next is computed.
+# (step) → losses that add up to the step's loss; each is back-propagated before the next is
+# computed.
 Losses = Callable[[int], Iterable[Tensor]]
 
 
@@ -39,17 +50,22 @@ def lr_scale(step: int, schedule: Schedule) -> float:
 def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the blocks, AdamW for embeddings, norms, biases and heads.
 
-    250 steps of 96 brought the language model to 1.69 nats a token with Muon and to 1.95 with AdamW alone.
+    250 steps of 96 brought the language model to 1.69 nats a token with Muon and to 1.95 with AdamW
+    alone.
     """
     blocks = [p for name, p in model.named_parameters() if p.dim() == 2 and ".layer" in name]
     inside = {id(p) for p in blocks}
     others = [p for p in model.parameters() if id(p) not in inside]
     muon = Muon(blocks, lr=schedule.muon_lr, weight_decay=schedule.weight_decay)
-    adam = torch.optim.AdamW(others, lr=schedule.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    adam = torch.optim.AdamW(
+        others, lr=schedule.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True
+    )
     return [muon, adam]
 
 
-def _save(path: Path, model: nn.Module, optimizers: list[torch.optim.Optimizer], losses: list[float]) -> None:
+def _save(
+    path: Path, model: nn.Module, optimizers: list[torch.optim.Optimizer], losses: list[float]
+) -> None:
     # Written beside and renamed: a kill in the middle leaves the previous checkpoint whole.
     partial = path.with_suffix(".partial")
     states = [optimizer.state_dict() for optimizer in optimizers]
@@ -57,8 +73,12 @@ def _save(path: Path, model: nn.Module, optimizers: list[torch.optim.Optimizer],
     os.replace(partial, path)
 
 
-def train(model: nn.Module, losses_of: Losses, schedule: Schedule, checkpoint: Path | None = None) -> list[float]:
-    """Trains in place and returns the loss of every step; goes on from `checkpoint` where that file exists.
+def train(
+    model: nn.Module, losses_of: Losses, schedule: Schedule, checkpoint: Path | None = None
+) -> list[float]:
+    """Trains in place and returns the loss of every step.
+
+    Goes on from `checkpoint` where that file exists.
 
     float32 throughout: bfloat16 autocast only pays on CPUs with native bfloat16 (AVX512-BF16, AMX).
     """
@@ -82,14 +102,18 @@ def train(model: nn.Module, losses_of: Losses, schedule: Schedule, checkpoint: P
             progress.update(bar, advance=1, description=f"training, loss {losses[-1]:.3f}")
             if (step + 1) % schedule.log_every == 0:
                 recent = losses[-schedule.log_every :]
-                progress.console.print(f"step {step + 1}: mean loss {sum(recent) / len(recent):.4f}")
+                progress.console.print(
+                    f"step {step + 1}: mean loss {sum(recent) / len(recent):.4f}"
+                )
             if checkpoint is not None and (step + 1) % schedule.checkpoint_every == 0:
                 _save(checkpoint, model, optimizers, losses)
     model.eval()
     return losses
 
 
-def _step(model: nn.Module, optimizers: list[torch.optim.Optimizer], losses: Iterable[Tensor]) -> float:
+def _step(
+    model: nn.Module, optimizers: list[torch.optim.Optimizer], losses: Iterable[Tensor]
+) -> float:
     model.zero_grad(set_to_none=True)
     total = 0.0
     for loss in losses:

@@ -1,4 +1,7 @@
-"""Writes a model as the repository ships it: float16 tensors that load as float32, files that everybody can read."""
+"""Writes a model as the repository ships it.
+
+Float16 tensors that load as float32, and files that everybody can read.
+"""
 
 import json
 from pathlib import Path
@@ -6,7 +9,12 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertForSequenceClassification, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    BertForSequenceClassification,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 CARD = "card.json"
 
@@ -17,7 +25,8 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, directory: 
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     weights = directory / "model.safetensors"
-    # The configuration keeps dtype float32, so that loading converts back: half the size on disk, no half on a CPU.
+    # The configuration keeps dtype float32, so that loading converts back: half the size on disk,
+    # no half on a CPU.
     halved = {name: tensor.to(torch.float16) for name, tensor in load_file(weights).items()}
     save_file(halved, weights, metadata={"format": "pt"})
     _name_the_old_class(directory / "tokenizer_config.json")
@@ -27,7 +36,11 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, directory: 
 def _name_the_old_class(tokenizer_config: Path) -> None:
     """Undoes the new name that transformers 5 writes: engines on transformers 4 do not know it."""
     config = json.loads(tokenizer_config.read_text(encoding="utf-8"))
-    kept = {key: value for key, value in config.items() if key not in {"backend", "is_local", "local_files_only"}}
+    kept = {
+        key: value
+        for key, value in config.items()
+        if key not in {"backend", "is_local", "local_files_only"}
+    }
     text = json.dumps(kept | {"tokenizer_class": "PreTrainedTokenizerFast"}, indent=2)
     tokenizer_config.write_text(text + "\n", encoding="utf-8")
 
@@ -41,7 +54,10 @@ def write_card(directory: Path, card: dict[str, Any]) -> None:
 
 
 def readable(directory: Path) -> None:
-    """Mode 0644: `save_pretrained` writes weights as 0600, which a container with another uid cannot read."""
+    """Mode 0644, so that a container with another uid can read the files.
+
+    `save_pretrained` writes weights as 0600.
+    """
     for file in directory.iterdir():
         if file.is_file():
             file.chmod(0o644)
@@ -55,7 +71,9 @@ def load_language_model(directory: Path) -> tuple[LlamaForCausalLM, PreTrainedTo
     )
 
 
-def load_cross_encoder(directory: Path) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
+def load_cross_encoder(
+    directory: Path,
+) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
     """In float32; serving loads it as sentence-transformers' CrossEncoder instead."""
     return (
         BertForSequenceClassification.from_pretrained(directory),

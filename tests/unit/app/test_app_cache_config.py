@@ -33,11 +33,18 @@ def test_a_url_of_redis_makes_a_cache_in_redis(monkeypatch, url):
 
 @pytest.mark.parametrize("variables", [{}, {"URL": ""}], ids=["no url", "empty url"])
 def test_without_a_url_entries_stay_in_this_process(monkeypatch, variables):
-    assert isinstance(make_cache(settings(monkeypatch, **variables), lambda is_open: None), MemoryCache)
+    assert isinstance(
+        make_cache(settings(monkeypatch, **variables), lambda is_open: None), MemoryCache
+    )
 
 
 def test_where_it_is_not_enabled_there_is_no_cache(monkeypatch):
-    assert make_cache(settings(monkeypatch, ENABLED="false", URL="redis://localhost"), lambda is_open: None) is None
+    assert (
+        make_cache(
+            settings(monkeypatch, ENABLED="false", URL="redis://localhost"), lambda is_open: None
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,5 +91,10 @@ def test_a_value_out_of_its_bounds_is_refused_by_name(monkeypatch, name, value):
 def test_a_password_is_in_no_representation():
     configured = Settings(cache=CacheConfig(url=SecretStr(f"redis://:{PASSWORD}@localhost")))
     cache = make_cache(configured.cache, lambda is_open: None)
-    for printed in (repr(configured), str(configured.cache), configured.model_dump_json(), repr(cache)):
+    for printed in (
+        repr(configured),
+        str(configured.cache),
+        configured.model_dump_json(),
+        repr(cache),
+    ):
         assert PASSWORD not in printed

@@ -11,7 +11,10 @@ pytestmark = pytest.mark.anyio
 
 
 class SelfCancelling:
-    """A client whose own time limit cancels what it was asked, as asyncio.timeout can do on Python 3.11."""
+    """A client whose own time limit cancels what it was asked.
+
+    asyncio.timeout can do so on Python 3.11.
+    """
 
     async def mget(self, names):
         raise asyncio.CancelledError

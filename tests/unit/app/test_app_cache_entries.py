@@ -78,7 +78,10 @@ def test_an_entry_serves_whoever_wants_no_more_than_it_holds():
     entry = encode(COMPUTED, PLAN)
 
     assert decode(entry, replace(PLAN, statistics=frozenset({"similarity"}))) is not None
-    assert decode(entry, replace(PLAN, statistics=PLAN.statistics | {"answer_token_entropies"})) is None
+    assert (
+        decode(entry, replace(PLAN, statistics=PLAN.statistics | {"answer_token_entropies"}))
+        is None
+    )
 
 
 def broken(change):

@@ -14,7 +14,12 @@ from models.similarity.protocol import NliConfig, SimilarityConfig
 from tests.tiny_probes import saved
 from workers.build import load_workers
 
-BASE = {"prompt": "What is the capital of France?", "max_new_tokens": 8, "seed": 1, "num_samples": 4}
+BASE = {
+    "prompt": "What is the capital of France?",
+    "max_new_tokens": 8,
+    "seed": 1,
+    "num_samples": 4,
+}
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_new_tokens": 8, "seed": 1}
 SETTINGS = Settings(
     generation=EngineConfig(engine="fake"),
@@ -102,7 +107,10 @@ def test_a_chat_is_no_prompt_and_template_variables_count(workers):
 
 def test_what_a_client_brings_counts(workers):
     given = BASE | {"answer": "Paris"}
-    samples = [{"text": "Paris", "token_logprobs": [-0.5]}, {"text": "Lyon", "token_logprobs": [-2.0]}]
+    samples = [
+        {"text": "Paris", "token_logprobs": [-0.5]},
+        {"text": "Lyon", "token_logprobs": [-2.0]},
+    ]
     names = {
         key(workers, given),
         key(workers, given | {"answer": "Rome"}),
@@ -113,7 +121,9 @@ def test_what_a_client_brings_counts(workers):
         key(workers, BASE),
     }
     assert len(names) == 7
-    assert key(workers, given | {"samples": samples, "seed": 9}) == key(workers, given | {"samples": samples})
+    assert key(workers, given | {"samples": samples, "seed": 9}) == key(
+        workers, given | {"samples": samples}
+    )
 
 
 @pytest.mark.parametrize(

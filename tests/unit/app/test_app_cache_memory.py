@@ -91,7 +91,9 @@ def test_without_memory_nothing_is_stored():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 1200), st.floats(0, 4))))
-def test_whatever_is_stored_the_bytes_stay_in_their_bound_and_a_value_is_always_its_keys_last(steps):
+def test_whatever_is_stored_the_bytes_stay_in_their_bound_and_a_value_is_always_its_keys_last(
+    steps,
+):
     clock = Clock()
     cache = MemoryCache(CONFIG, clock)
     last = {}
@@ -103,4 +105,6 @@ def test_whatever_is_stored_the_bytes_stay_in_their_bound_and_a_value_is_always_
             last[key] = value
             assert get(cache, key) == [value]
         assert cache.num_bytes <= CONFIG.memory_bytes
-        assert all(found in (None, last.get(other)) for other in "abcdefgh" for found in get(cache, other))
+        assert all(
+            found in (None, last.get(other)) for other in "abcdefgh" for found in get(cache, other)
+        )

@@ -41,7 +41,11 @@ class Work:
 
 async def only_this_task_runs():
     await asyncio.sleep(0)
-    return not {task for task in asyncio.all_tasks() if task.get_coro().__qualname__.startswith(("_Watcher", "Work"))}
+    return not {
+        task
+        for task in asyncio.all_tasks()
+        if task.get_coro().__qualname__.startswith(("_Watcher", "Work"))
+    }
 
 
 async def test_the_result_comes_back_and_nothing_watches_on():
@@ -62,7 +66,9 @@ async def test_an_exception_comes_back_as_it_is():
     assert await only_this_task_runs()
 
 
-@pytest.mark.parametrize("messages", [[], [{"type": "http.request", "body": b"", "more_body": False}]])
+@pytest.mark.parametrize(
+    "messages", [[], [{"type": "http.request", "body": b"", "more_body": False}]]
+)
 async def test_the_work_is_cancelled_when_the_client_goes(messages):
     client, work = Client(*messages), Work()
     waiting = asyncio.create_task(unless_gone(client.request, work.run()))

@@ -1,4 +1,7 @@
-"""A dataset through fake models: the same scores as the service gives, nothing generated twice, a kill survived."""
+"""A dataset through fake models.
+
+The scores are those of the service, nothing is generated twice, and a kill is survived.
+"""
 
 import asyncio
 import json
@@ -146,11 +149,20 @@ def test_scoring_again_gives_equal_numbers_and_generates_nothing(tmp_path, calls
 def test_other_estimators_and_similarity_functions_are_scored_from_the_same_file(tmp_path, calls):
     evaluate(asked(tmp_path, estimators=["sp"], strategies=["greedy"]))
     calls["generate"] = 0
-    run = evaluate(asked(tmp_path, rescore=True, estimators=["cocoa_ppl", "degmat"], similarities=["rouge_l", "nli"]))
+    run = evaluate(
+        asked(
+            tmp_path,
+            rescore=True,
+            estimators=["cocoa_ppl", "degmat"],
+            similarities=["rouge_l", "nli"],
+        )
+    )
     assert calls["generate"] == 0
     found = scores(run)
     assert set(found["facts-0", "mbr", "rouge_l"]) == {"cocoa_ppl", "degmat"}
-    assert set(found["facts-0", "greedy", "nli"]) == {"cocoa_ppl"}, "a further function: what reads it, first strategy"
+    assert set(found["facts-0", "greedy", "nli"]) == {"cocoa_ppl"}, (
+        "a further function: what reads it, first strategy"
+    )
     assert ("facts-0", "mbr", "nli") not in found
 
 
@@ -172,7 +184,9 @@ def test_there_must_be_something_to_score_again(tmp_path):
         evaluate(asked(tmp_path, rescore=True))
 
 
-def test_a_larger_run_goes_on_where_a_smaller_one_ended_and_its_seeds_are_its_examples(tmp_path, calls):
+def test_a_larger_run_goes_on_where_a_smaller_one_ended_and_its_seeds_are_its_examples(
+    tmp_path, calls
+):
     small, large = tmp_path / "small", tmp_path / "large"
     for folder in (small, large):
         folder.mkdir()
@@ -213,13 +227,18 @@ def test_all_files_are_written(tmp_path):
     assert (tmp_path / "report.html").stat().st_size > 10_000
     for strategy in STRATEGIES:
         for kind in ("prr", "rejection"):
-            assert {path.suffix for path in (tmp_path / "plots").glob(f"{kind}-{strategy}.*")} == {".png", ".svg"}
+            assert {path.suffix for path in (tmp_path / "plots").glob(f"{kind}-{strategy}.*")} == {
+                ".png",
+                ".svg",
+            }
 
 
 def test_the_command_line_needs_no_library_of_the_evaluation_until_it_is_asked_for():
     libraries = ["matplotlib", "jinja2", "torch"]  # nltk imports scikit-learn where it finds it
     code = f"import app.cli, sys; print([name for name in {libraries} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
     assert (result.stdout.strip(), result.returncode) == ("[]", 0), result.stderr
 
 
@@ -235,7 +254,10 @@ def test_without_the_extra_the_command_says_what_to_install():
 def test_a_run_killed_in_its_midst_goes_on_to_the_same_file(tmp_path):
     count = 800
     dataset = tmp_path / "made.jsonl"
-    rows = [{"id": str(i), "task": "facts", "prompt": f"Question {i}?", "reference": "Paris"} for i in range(count)]
+    rows = [
+        {"id": str(i), "task": "facts", "prompt": f"Question {i}?", "reference": "Paris"}
+        for i in range(count)
+    ]
     dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def command(out):
@@ -260,4 +282,6 @@ def test_a_run_killed_in_its_midst_goes_on_to_the_same_file(tmp_path):
     subprocess.run(command(killed), **run, check=True, timeout=120)
     subprocess.run(command(tmp_path / "whole"), **run, check=True, timeout=120)
     assert generations.read_bytes() == (tmp_path / "whole" / "generations.jsonl").read_bytes()
-    assert (killed / "scores.jsonl").read_bytes() == (tmp_path / "whole" / "scores.jsonl").read_bytes()
+    assert (killed / "scores.jsonl").read_bytes() == (
+        tmp_path / "whole" / "scores.jsonl"
+    ).read_bytes()

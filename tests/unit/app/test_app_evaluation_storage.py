@@ -20,9 +20,13 @@ HEADER = Header(
 
 
 def a_record(number):
-    answer = Sequence(" Zürich\n", "Zürich", (3, 1), "stop", np.array([-0.1, -1 / 3]), None, (" Zürich", ""))
+    answer = Sequence(
+        " Zürich\n", "Zürich", (3, 1), "stop", np.array([-0.1, -1 / 3]), None, (" Zürich", "")
+    )
     sample = replace(answer, text="", compared_text="", token_logprobs=None, finish_reason="length")
-    generation = Generation(answer, (sample, answer), 7, seed=2**48 - 1, model_id="fake", revision="1")
+    generation = Generation(
+        answer, (sample, answer), 7, seed=2**48 - 1, model_id="fake", revision="1"
+    )
     return Record(f"x-{number}", "Where?", generation, {"Zürich": (-0.5, None), "": None})
 
 

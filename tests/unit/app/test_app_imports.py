@@ -8,7 +8,11 @@ import sys
 def test_importing_the_application_imports_no_model_library_and_reads_no_setting():
     libraries = ["torch", "transformers", "sentence_transformers", "tokenizers", "safetensors"]
     result = subprocess.run(
-        [sys.executable, "-c", f"import app.main, sys; print([name for name in {libraries} if name in sys.modules])"],
+        [
+            sys.executable,
+            "-c",
+            f"import app.main, sys; print([name for name in {libraries} if name in sys.modules])",
+        ],
         env=os.environ | {"COCOA_PORT": "no number", "COCOA_NOSUCH": "1"},
         capture_output=True,
         text=True,

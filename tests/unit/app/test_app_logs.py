@@ -32,7 +32,9 @@ def lines(log_format):
 
 
 def record(message="ready", *args, name="app.test", exc_info=None, **extra):
-    made = logging.getLogger().makeRecord(name, logging.INFO, "f.py", 1, message, args, exc_info, extra=extra)
+    made = logging.getLogger().makeRecord(
+        name, logging.INFO, "f.py", 1, message, args, exc_info, extra=extra
+    )
     made.created = 0.25
     return made
 
@@ -64,8 +66,13 @@ def test_a_line_is_one_json_object_with_time_level_logger_and_message():
 
 
 def test_a_request_line_has_its_route_status_and_seconds_and_nothing_else_of_its_extras():
-    line = entry("request", route="/score", status=503, seconds=0.25, code="engine_error", prompt=SECRET)
-    assert line.items() >= {"route": "/score", "status": 503, "seconds": 0.25, "code": "engine_error"}.items()
+    line = entry(
+        "request", route="/score", status=503, seconds=0.25, code="engine_error", prompt=SECRET
+    )
+    assert (
+        line.items()
+        >= {"route": "/score", "status": 503, "seconds": 0.25, "code": "engine_error"}.items()
+    )
     assert SECRET not in str(line)
 
 
@@ -98,7 +105,10 @@ def test_exceptions_stand_outermost_first_each_with_its_innermost_place_last():
 
 def test_a_text_line_reads_from_left_to_right():
     line = TextFormatter().format(record("request", route="/score", status=200, seconds=0.5))
-    assert line == "1970-01-01T00:00:00.250+00:00 info app.test request route=/score status=200 seconds=0.5"
+    assert (
+        line
+        == "1970-01-01T00:00:00.250+00:00 info app.test request route=/score status=200 seconds=0.5"
+    )
 
 
 @pytest.mark.parametrize("log_format", ["json"], indirect=True)

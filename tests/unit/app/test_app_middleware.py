@@ -1,4 +1,7 @@
-"""RequestMiddleware by ASGI messages: ids, the body limit, what the metrics count when nobody is left to answer."""
+"""RequestMiddleware by ASGI messages: ids and the body limit.
+
+Also what the metrics count when nobody is left to answer.
+"""
 
 import json
 

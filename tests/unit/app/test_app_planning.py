@@ -27,7 +27,11 @@ WORK = {
     "cocoa_ppl": ({"estimators": ["cocoa_ppl"]}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_mte": ({"estimators": ["cocoa_mte"]}, {ENTROPIES, "sample_texts"}, True),
     "the default": ({}, {LOGPROBS, ENTROPIES, "sample_texts"}, True),
-    "the primary beside the named": ({"estimators": ["sp"], "estimator": "mte"}, {LOGPROBS, ENTROPIES}, False),
+    "the primary beside the named": (
+        {"estimators": ["sp"], "estimator": "mte"},
+        {LOGPROBS, ENTROPIES},
+        False,
+    ),
     "samples to return": (
         {"estimators": ["sp"], "return_samples": True},
         {LOGPROBS, "sample_texts", "sample_token_logprobs"},
@@ -89,9 +93,12 @@ def test_the_primary_is_as_asked_or_cocoa_ppl_or_the_first(body, names, primary)
 
 
 @pytest.mark.parametrize(
-    ("field", "refused", "accepted"), [("temperature", 0.049, 0.05), ("top_k", 1, 2), ("top_p", 0.049, 0.05)]
+    ("field", "refused", "accepted"),
+    [("temperature", 0.049, 0.05), ("top_k", 1, 2), ("top_p", 0.049, 0.05)],
 )
-def test_sampling_that_repeats_the_answer_is_refused_only_where_an_estimator_reads_samples(field, refused, accepted):
+def test_sampling_that_repeats_the_answer_is_refused_only_where_an_estimator_reads_samples(
+    field, refused, accepted
+):
     with pytest.raises(InvalidRequest, match="at least") as caught:
         plan(**{field: refused})
     assert caught.value.field == field

@@ -1,4 +1,7 @@
-"""Collections on disk, and from prompts over the fake engine to a probe and its comparison with samples."""
+"""Collections on disk, and the way from prompts over the fake engine to a probe.
+
+The probe is then compared with samples.
+"""
 
 import asyncio
 import json
@@ -38,7 +41,13 @@ HEADER = Header(
 
 
 def row(number, **changes):
-    values = {"id": f"p{number}", "task": "facts", "text": "é", "num_tokens": 2, "scores": {"consistency": 0.5}}
+    values = {
+        "id": f"p{number}",
+        "task": "facts",
+        "text": "é",
+        "num_tokens": 2,
+        "scores": {"consistency": 0.5},
+    }
     return Row(**values | changes)
 
 
@@ -94,7 +103,9 @@ def test_prompts_without_an_answer_are_remembered_and_left_out(tmp_path):
     np.testing.assert_array_equal(found.features[:, 0, 0], [0, 2])
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"revision": "2"}, {"layers": (1, 3)}], ids=lambda c: next(iter(c)))
+@pytest.mark.parametrize(
+    "change", [{"seed": 1}, {"revision": "2"}, {"layers": (1, 3)}], ids=lambda c: next(iter(c))
+)
 def test_the_collection_of_another_run_is_refused_by_its_first_difference(tmp_path, change):
     written(tmp_path, [0])
     with pytest.raises(AnotherCollection, match=next(iter(change))):
@@ -118,7 +129,14 @@ def examples(tasks=("facts", "sums"), count=150):
 
 
 def collected(folder, prompts, **changes):
-    values = {"prompts": "p", "examples": prompts, "folder": folder, "num_samples": 4, "seed": 0, "layers": None}
+    values = {
+        "prompts": "p",
+        "examples": prompts,
+        "folder": folder,
+        "num_samples": 4,
+        "seed": 0,
+        "layers": None,
+    }
     done = []
     asyncio.run(collect(Collecting(**values | changes), SETTINGS, lambda: done.append(1)))
     assert len(done) == len(prompts)
@@ -168,13 +186,19 @@ def test_a_prompt_that_never_fits_is_recorded_as_such(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["consistency", "semantic_entropy"])
-def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(tmp_path, collection, target):
+def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(
+    tmp_path, collection, target
+):
     training = Training(target, "small", (2,))
     probe, _ = train_probe(collection, training, None, lambda epoch: None)
     card = probe.save(tmp_path / "probe")
-    measured = [Example(f"new-{e.id}", e.task, f"New: {e.prompt}", ("Paris",)) for e in examples(count=40)]
+    measured = [
+        Example(f"new-{e.id}", e.task, f"New: {e.prompt}", ("Paris",)) for e in examples(count=40)
+    ]
     answers = collected(tmp_path / "answers", measured, layers=(1, 2, 3))
-    asked = Evaluation(probe, answers, measured, collection, "exact_match", num_resamples=50, seed=0)
+    asked = Evaluation(
+        probe, answers, measured, collection, "exact_match", num_resamples=50, seed=0
+    )
     epochs = []
     outcome = evaluate_probe(asked, tmp_path, epochs.append)
     again = evaluate_probe(asked, tmp_path, lambda epoch: pytest.fail("trained again"))
@@ -182,7 +206,12 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(tm
 
     assert epochs
     np.testing.assert_array_equal(again.by_probe[UNSEEN].values, outcome.by_probe[UNSEEN].values)
-    assert (card.model_id, card.revision, card.layer, card.tasks) == ("fake", "1", 2, ("facts", "sums"))
+    assert (card.model_id, card.revision, card.layer, card.tasks) == (
+        "fake",
+        "1",
+        2,
+        ("facts", "sums"),
+    )
     assert card.compared_by["similarity"] == "fake"
     assert outcome.by_probe.keys() == {SEEN, UNSEEN}
     assert not np.isnan(outcome.by_probe[UNSEEN].values).any()
@@ -192,26 +221,38 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(tm
         for column, lost in one.differences.items():
             assert lost.value == pytest.approx(one.light[column].value - one.full[column].value)
         assert within_bounds(one) == all(
-            lost.value >= (-0.03 if column == "mean" else -0.05) for column, lost in one.differences.items()
+            lost.value >= (-0.03 if column == "mean" else -0.05)
+            for column, lost in one.differences.items()
         )
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["agreement"][SEEN].keys() == {"facts", "sums", "all"}
     report = (tmp_path / "report.md").read_text()
     assert SEEN in report
     assert UNSEEN in report
-    assert {file.name for file in (tmp_path / "plots").iterdir()} >= {"light-full.png", "predictions.svg"}
+    assert {file.name for file in (tmp_path / "plots").iterdir()} >= {
+        "light-full.png",
+        "predictions.svg",
+    }
 
 
 def test_a_probe_of_another_model_is_not_compared(tmp_path, collection):
-    probe, _ = train_probe(collection, Training("consistency", "small", (2,)), None, lambda epoch: None)
+    probe, _ = train_probe(
+        collection, Training("consistency", "small", (2,)), None, lambda epoch: None
+    )
     probe.card = replace(probe.card, revision="2")
     with pytest.raises(ProbeMismatch):
-        evaluate_probe(Evaluation(probe, collection, examples(), None, None, 50, 0), tmp_path, lambda epoch: None)
+        evaluate_probe(
+            Evaluation(probe, collection, examples(), None, None, 50, 0),
+            tmp_path,
+            lambda epoch: None,
+        )
 
 
 def test_the_target_and_layers_have_to_be_in_the_collection(collection):
     with pytest.raises(ValueError, match="not 7"):
         examples_of(collection, "consistency", (2, 7))
-    bare = type(collection)(collection.header, (row(0, scores={"consistency": None}),), collection.features[:1])
+    bare = type(collection)(
+        collection.header, (row(0, scores={"consistency": None}),), collection.features[:1]
+    )
     with pytest.raises(ValueError, match="no answer"):
         examples_of(bare, "consistency")

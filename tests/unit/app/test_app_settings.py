@@ -71,7 +71,10 @@ def test_variables_of_others_are_left_alone(load):
 
 
 def test_all_misspelt_variables_are_named_at_once():
-    assert unknown_variables({"COCOA_B": "", "COCOA_A": "", "COCOA_PORT": ""}) == ["COCOA_A", "COCOA_B"]
+    assert unknown_variables({"COCOA_B": "", "COCOA_A": "", "COCOA_PORT": ""}) == [
+        "COCOA_A",
+        "COCOA_B",
+    ]
 
 
 # id: (variable, refused, accepted)
@@ -93,7 +96,9 @@ BOUNDS = {
 @pytest.mark.parametrize(("name", "refused", "accepted"), BOUNDS.values(), ids=list(BOUNDS))
 def test_a_value_out_of_its_bounds_is_refused_by_name(load, name, refused, accepted):
     for value in refused:
-        with pytest.raises(ValidationError, match=name.removeprefix("COCOA_").lower().replace("__", ".")):
+        with pytest.raises(
+            ValidationError, match=name.removeprefix("COCOA_").lower().replace("__", ".")
+        ):
             load(**{name: value})
     load(**{name: accepted})
 

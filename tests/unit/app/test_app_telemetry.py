@@ -1,4 +1,7 @@
-"""Metrics: names are stable, labels come from fixed sets, and a gauge is read from its owner when scraped."""
+"""Metrics: names are stable, and labels come from fixed sets.
+
+A gauge is read from its owner when scraped.
+"""
 
 import re
 
@@ -50,16 +53,24 @@ def test_the_names_are_those_that_dashboards_know():
 
 def test_the_labels_are_those_that_dashboards_know():
     telemetry = Telemetry()
-    declared = {metric._name: list(metric._labelnames) for metric in telemetry.registry._collector_to_names}
+    declared = {
+        metric._name: list(metric._labelnames) for metric in telemetry.registry._collector_to_names
+    }
     assert declared == {name: labels for name, (_, labels) in NAMES.items()}
 
 
 def test_a_generation_counts_its_tokens_by_kind_and_its_stages_in_seconds():
     telemetry = Telemetry()
-    generation = Generation(sequence(3), (sequence(2), sequence(5)), prompt_tokens=11, seed=0, model_id="m")
-    telemetry.observe_generation(generation, Timing(queue=1, generate=2000, similarity=30, score=4, total=2035))
+    generation = Generation(
+        sequence(3), (sequence(2), sequence(5)), prompt_tokens=11, seed=0, model_id="m"
+    )
+    telemetry.observe_generation(
+        generation, Timing(queue=1, generate=2000, similarity=30, score=4, total=2035)
+    )
     value = telemetry.registry.get_sample_value
-    tokens = {kind: value("cocoa_tokens_total", {"kind": kind}) for kind in ("prompt", "answer", "sample")}
+    tokens = {
+        kind: value("cocoa_tokens_total", {"kind": kind}) for kind in ("prompt", "answer", "sample")
+    }
     assert tokens == {"prompt": 11, "answer": 3, "sample": 7}
     stages = {
         stage: value("cocoa_stage_seconds_sum", {"stage": stage})
@@ -83,7 +94,11 @@ def buckets(telemetry, name, **labels):
     counts, seen = {}, 0
     for family in telemetry.registry.collect():
         for sample in family.samples:
-            if sample.name == f"{name}_bucket" and sample.labels.items() >= labels.items() and sample.value > seen:
+            if (
+                sample.name == f"{name}_bucket"
+                and sample.labels.items() >= labels.items()
+                and sample.value > seen
+            ):
                 counts[sample.labels["le"]], seen = sample.value - seen, sample.value
     return counts
 
@@ -118,7 +133,8 @@ def test_a_score_without_a_value_is_counted_and_in_no_bucket():
     telemetry.observe_scores({"cocoa_mte": None, "consistency_light": None, "cocoa_ppl": 0.1})
     value = telemetry.registry.get_sample_value
     missing = {
-        name: value("cocoa_missing_scores_total", {"estimator": name}) for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
+        name: value("cocoa_missing_scores_total", {"estimator": name})
+        for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
     }
     assert {name for name, count in missing.items() if count} == {"cocoa_mte", "consistency_light"}
     assert value("cocoa_score_nats_count", {"estimator": "cocoa_mte"}) == 0
@@ -133,7 +149,9 @@ def test_other_estimators_get_no_histogram():
 
 
 def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
-    light_and_full = {name for name in ESTIMATORS if re.fullmatch(r"(cocoa_\w+|consistency)(_light)?", name)}
+    light_and_full = {
+        name for name in ESTIMATORS if re.fullmatch(r"(cocoa_\w+|consistency)(_light)?", name)
+    }
     assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == light_and_full
 
 
@@ -150,10 +168,14 @@ def test_lookups_pairs_samples_and_probes_count_by_kind():
     assert value("cocoa_cache_lookups_total", {"result": "hit"}) == 2
     assert value("cocoa_cache_lookups_total", {"result": "miss"}) == 1
     assert value("cocoa_joined_requests_total") == 1
-    assert [value("cocoa_pairs_total", {"kind": kind}) for kind in ("asked", "cached", "computed")] == [5, 2, 3]
+    assert [
+        value("cocoa_pairs_total", {"kind": kind}) for kind in ("asked", "cached", "computed")
+    ] == [5, 2, 3]
     assert value("cocoa_similarity_batch_pairs_sum") == 3
     assert (value("cocoa_samples_total"), value("cocoa_distinct_samples_total")) == (10, 4)
-    assert [value("cocoa_probe_readings_total", {"domain": domain}) for domain in ("in", "out")] == [0, 1]
+    assert [
+        value("cocoa_probe_readings_total", {"domain": domain}) for domain in ("in", "out")
+    ] == [0, 1]
 
 
 def test_a_breaker_that_opens_twice_is_counted_twice_and_shown_as_it_is():
@@ -169,7 +191,9 @@ def test_a_breaker_that_opens_twice_is_counted_twice_and_shown_as_it_is():
 def test_gauges_are_read_when_scraped():
     telemetry, owner = Telemetry(), {"ready": False, "admitted": 2, "waiting": 1}
     telemetry.read_gauges(
-        ready=lambda: owner["ready"], admitted=lambda: owner["admitted"], waiting=lambda: owner["waiting"]
+        ready=lambda: owner["ready"],
+        admitted=lambda: owner["admitted"],
+        waiting=lambda: owner["waiting"],
     )
     value = telemetry.registry.get_sample_value
     names = ("cocoa_ready", "cocoa_admitted_requests", "cocoa_waiting_requests")

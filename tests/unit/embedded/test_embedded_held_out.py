@@ -1,4 +1,7 @@
-"""What the testbed asks, training never showed; every fact it asks about was trained in another wording."""
+"""What the testbed asks, training never showed.
+
+Every fact it asks about was trained in another wording.
+"""
 
 import dataclasses
 from collections import Counter
@@ -40,7 +43,10 @@ def test_the_probe_pool_is_large_and_overlaps_neither_training_nor_testbed(testb
 
 def test_every_fact_of_the_testbed_is_trained_in_another_wording(testbed):
     in_other_wording = {
-        prompt for topic in all_topics()["facts"] if any(prompts_in(topic, "train")) for prompt in prompts(topic)
+        prompt
+        for topic in all_topics()["facts"]
+        if any(prompts_in(topic, "train"))
+        for prompt in prompts(topic)
     }
     assert {line.prompt for line in testbed["facts"]} <= in_other_wording
 
@@ -109,7 +115,13 @@ def test_a_training_is_the_same_for_the_same_seed_and_another_for_another():
 
 @pytest.mark.parametrize(
     ("text", "right"),
-    [(" Paris", True), ("It is Paris.\n", True), ("paris", False), ("Paris, of course", False), ("", False)],
+    [
+        (" Paris", True),
+        ("It is Paris.\n", True),
+        ("paris", False),
+        ("Paris, of course", False),
+        ("", False),
+    ],
 )
 def test_an_answer_is_right_when_stripped_it_is_an_accepted_wording(text, right):
     assert is_correct(text, ["Paris", "It is Paris."]) is right

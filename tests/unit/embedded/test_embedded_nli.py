@@ -1,4 +1,7 @@
-"""The NLI model: its pairs are labelled by one convention, a few steps train it, and the shipped weights know it."""
+"""The NLI model: one convention labels its pairs.
+
+A few steps train it, and the shipped weights know the convention.
+"""
 
 import json
 import random
@@ -23,7 +26,13 @@ from models.embedded.build.answers import Answered
 from models.embedded.build.cross_encoder import CrossEncoderShape, new_cross_encoder
 from models.embedded.build.nli import new_nli, nli_loss, probabilities, train_nli
 from models.embedded.build.nli_evaluation import classification_quality, sampled_pairs
-from models.embedded.build.nli_pairs import FAMILY_SHARES, LABELS, NliPair, make_nli_pairs, nli_sources
+from models.embedded.build.nli_pairs import (
+    FAMILY_SHARES,
+    LABELS,
+    NliPair,
+    make_nli_pairs,
+    nli_sources,
+)
 from models.embedded.build.pairs import Pair, Sources
 from models.embedded.build.testbed import HeldOut
 from models.embedded.build.training import Schedule
@@ -139,7 +148,9 @@ def test_the_loss_does_not_depend_on_which_text_stands_first(tiny, tokenizer):
 
 
 def test_two_different_samples_of_one_meaning_are_a_pair_of_the_same():
-    line = HeldOut("facts-testbed-0000", "facts", "capital", "?", "Paris", ["Paris", "It is Paris."], 6.0)
+    line = HeldOut(
+        "facts-testbed-0000", "facts", "capital", "?", "Paris", ["Paris", "It is Paris."], 6.0
+    )
     answered = Answered("Paris", -0.1, [" Paris", "Paris", " It is Paris.", " Rome"])
     assert sampled_pairs([line], [answered]) == [
         Pair("It is Paris.", "Paris", True, "facts"),
@@ -206,7 +217,9 @@ def test_probabilities_sum_to_one(shipped, tokenizer):
         ("19", "The answer is 18.", "contradiction"),
         pytest.param(
             *("Lyon is in France.", "Lyon is in Spain.", "contradiction"),
-            marks=pytest.mark.xfail(reason="taken for country and continent of one city: neutral", strict=True),
+            marks=pytest.mark.xfail(
+                reason="taken for country and continent of one city: neutral", strict=True
+            ),
         ),
         ("In German: zweiundvierzig", "dreiundvierzig", "contradiction"),
         ("The capital of France is Paris.", "The currency of France is Euro.", "neutral"),
@@ -214,6 +227,8 @@ def test_probabilities_sum_to_one(shipped, tokenizer):
         ("Lyon is in France.", "the statement is executed in a new block", "neutral"),
     ],
 )
-def test_both_orders_of_a_pair_get_the_label_of_the_convention(shipped, tokenizer, first, second, label):
+def test_both_orders_of_a_pair_get_the_label_of_the_convention(
+    shipped, tokenizer, first, second, label
+):
     found = probabilities(shipped, tokenizer, [(first, second), (second, first)]).argmax(1)
     assert [LABELS[i] for i in found] == [label, label]

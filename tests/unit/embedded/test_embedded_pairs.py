@@ -30,7 +30,11 @@ def test_the_families_have_their_shares(held_out):
 
 
 def test_equal_texts_are_never_labelled_different(held_out):
-    assert all(pair.same for pair in make_pairs(held_out, 6000, random.Random(1)) if pair.first == pair.second)
+    assert all(
+        pair.same
+        for pair in make_pairs(held_out, 6000, random.Random(1))
+        if pair.first == pair.second
+    )
 
 
 def test_training_and_held_out_pairs_share_no_value_and_no_sentence(held_out):

@@ -1,4 +1,4 @@
-"""The shipped tokenizers: digits one by one, nothing lost, one BOS, and a chat that is its prompt."""
+"""The shipped tokenizers: single digits, nothing lost, one BOS, and a chat that is its prompt."""
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +25,8 @@ def judge_tokenizer():
 
 
 @pytest.mark.parametrize(
-    ("text", "digits"), [("What is 12 + 79?", ["1", "2", "7", "9"]), (" 45678", ["4", "5", "6", "7", "8"])]
+    ("text", "digits"),
+    [("What is 12 + 79?", ["1", "2", "7", "9"]), (" 45678", ["4", "5", "6", "7", "8"])],
 )
 def test_digits_stand_one_by_one(tokenizer, text, digits):
     pieces = tokenizer.tokenize(text)
@@ -66,13 +67,18 @@ def test_the_chat_template_takes_the_last_user_message_and_fits_one_line(tokeniz
         {"role": "assistant", "content": "2"},
         {"role": "user", "content": "What is 2 + 2?"},
     ]
-    assert tokenizer.apply_chat_template(messages, tokenize=False) == f"{tokenizer.bos_token}What is 2 + 2?"
+    assert (
+        tokenizer.apply_chat_template(messages, tokenize=False)
+        == f"{tokenizer.bos_token}What is 2 + 2?"
+    )
     assert "\n" not in tokenizer.chat_template
 
 
 def test_prompt_and_answer_encoded_apart_are_the_whole_encoded_at_once(tokenizer):
     prompt, answer = "Translate to German: forty-two", " zweiundvierzig"
-    apart = tokenizer(prompt)["input_ids"] + tokenizer(answer, add_special_tokens=False)["input_ids"]
+    apart = (
+        tokenizer(prompt)["input_ids"] + tokenizer(answer, add_special_tokens=False)["input_ids"]
+    )
     assert apart == tokenizer(prompt + answer)["input_ids"]
 
 
@@ -82,7 +88,9 @@ def test_both_vocabularies_and_contexts_have_the_stated_size(tokenizer, judge_to
 
 
 @pytest.mark.parametrize("text", ["Serbia", " serbia", "SERBIA"])
-def test_the_cross_encoder_reads_a_word_the_same_wherever_and_however_it_stands(judge_tokenizer, text):
+def test_the_cross_encoder_reads_a_word_the_same_wherever_and_however_it_stands(
+    judge_tokenizer, text
+):
     assert judge_tokenizer.tokenize(text) == judge_tokenizer.tokenize("It is in Serbia")[3:]
     assert judge_tokenizer.tokenize(f'"{text}"')[1:-1] == judge_tokenizer.tokenize("Serbia")
 

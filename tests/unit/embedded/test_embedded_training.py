@@ -10,9 +10,17 @@ import torch
 from safetensors.torch import load_file
 
 from models.embedded.build.cross_encoder import CrossEncoderShape, train_cross_encoder
-from models.embedded.build.language_model import LanguageModelShape, answer_loss, encode, train_language_model
+from models.embedded.build.language_model import (
+    LanguageModelShape,
+    answer_loss,
+    encode,
+    train_language_model,
+)
 from models.embedded.build.muon import orthogonalised
-from models.embedded.build.tokenizer import train_cross_encoder_tokenizer, train_language_model_tokenizer
+from models.embedded.build.tokenizer import (
+    train_cross_encoder_tokenizer,
+    train_language_model_tokenizer,
+)
 from models.embedded.build.training import Schedule, lr_scale, train
 from models.embedded.build.weights import load_language_model, save, write_card
 
@@ -35,14 +43,18 @@ def tokenizer():
 
 
 def test_twenty_steps_of_the_language_model_lower_its_loss(tokenizer):
-    _, losses, _ = train_language_model(tokenizer, Schedule(steps=20), batch_size=16, shape=TINY_MODEL)
+    _, losses, _ = train_language_model(
+        tokenizer, Schedule(steps=20), batch_size=16, shape=TINY_MODEL
+    )
     assert len(losses) == 20
     assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
 
 
 def test_twenty_steps_of_the_cross_encoder_lower_its_loss():
     judge_tokenizer = train_cross_encoder_tokenizer(size=600)
-    _, losses, _ = train_cross_encoder(judge_tokenizer, Schedule(steps=20), batch_size=16, shape=TINY_JUDGE)
+    _, losses, _ = train_cross_encoder(
+        judge_tokenizer, Schedule(steps=20), batch_size=16, shape=TINY_JUDGE
+    )
     assert len(losses) == 20
     assert sum(losses[-5:]) < sum(losses[:5])
 
@@ -77,7 +89,9 @@ def test_a_training_cut_off_goes_on_to_the_weights_of_an_unbroken_one(tmp_path):
 
 def test_the_loss_counts_the_answer_and_eos_alone(tokenizer):
     model, _, _ = train_language_model(tokenizer, Schedule(steps=1), batch_size=2, shape=TINY_MODEL)
-    short, long = encode(tokenizer, ["What is 1 + 1?", "Calculate 1 + 1."], ["2", "The answer is 2."])
+    short, long = encode(
+        tokenizer, ["What is 1 + 1?", "Calculate 1 + 1."], ["2", "The answer is 2."]
+    )
     apart = answer_loss(model, [short], 0) + answer_loss(model, [long], 0)
     together = answer_loss(model, [short, long], 0)
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-4)
@@ -87,8 +101,12 @@ def test_the_loss_counts_the_answer_and_eos_alone(tokenizer):
     torch.testing.assert_close(answer_loss(model, [short], 0), by_hand, rtol=1e-4, atol=1e-4)
 
 
-def test_saved_weights_are_float16_on_disk_float32_in_memory_and_readable_by_all(tokenizer, tmp_path):
-    model, losses, _ = train_language_model(tokenizer, Schedule(steps=1), batch_size=2, shape=TINY_MODEL)
+def test_saved_weights_are_float16_on_disk_float32_in_memory_and_readable_by_all(
+    tokenizer, tmp_path
+):
+    model, losses, _ = train_language_model(
+        tokenizer, Schedule(steps=1), batch_size=2, shape=TINY_MODEL
+    )
     save(model, tokenizer, tmp_path)
     write_card(tmp_path, {"loss": losses[0]})
     write_card(tmp_path, {"seed": 0})

@@ -1,4 +1,7 @@
-"""Hidden means against Hugging Face's `output_hidden_states`: alone, batched, joined, in chunks, in one token."""
+"""Hidden means against Hugging Face's `output_hidden_states`.
+
+Requests run alone, batched, joined, in chunks, and with one token.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -24,23 +27,30 @@ def light(prompt, *, max_new_tokens=24, layers=LAYERS):
     """What light mode asks the engine for."""
     sampling = SamplingParams(max_new_tokens=max_new_tokens)
     return GenerationRequest(
-        prompt=prompt, sampling=sampling, statistics=frozenset({"answer_token_logprobs"}), hidden_layers=layers
+        prompt=prompt,
+        sampling=sampling,
+        statistics=frozenset({"answer_token_logprobs"}),
+        hidden_layers=layers,
     )
 
 
 def full(request):
     """The same with samples, as a probe's training set is collected."""
     sampling = replace(request.sampling, num_samples=4, seed=1)
-    return replace(request, sampling=sampling, statistics=frozenset({"answer_token_logprobs", "sample_texts"}))
+    return replace(
+        request, sampling=sampling, statistics=frozenset({"answer_token_logprobs", "sample_texts"})
+    )
 
 
 @torch.inference_mode()
 def reference(model, prompt_ids, token_ids, layers=LAYERS):
-    """Mean over the positions whose input is y_1 … y_{T-1}; the prompt's last position for T = 1."""
+    """Mean over positions whose input is y_1 … y_{T-1}; for T = 1 the prompt's last position."""
     ids = torch.tensor([list(prompt_ids) + list(token_ids)])
     states = model(ids, output_hidden_states=True).hidden_states
     first = len(prompt_ids) if len(token_ids) > 1 else len(prompt_ids) - 1
-    return torch.stack([states[layer][0, first : max(first + 1, ids.shape[1] - 1)].mean(0) for layer in layers]).numpy()
+    return torch.stack(
+        [states[layer][0, first : max(first + 1, ids.shape[1] - 1)].mean(0) for layer in layers]
+    ).numpy()
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
@@ -56,9 +66,13 @@ async def test_the_mean_is_that_of_hugging_faces_hidden_states(architecture):
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 @pytest.mark.parametrize(
-    "limits", [{}, {"max_rows": 3}, {"max_cache_tokens": 300}], ids=["all join", "in chunks", "few rows"]
+    "limits",
+    [{}, {"max_rows": 3}, {"max_cache_tokens": 300}],
+    ids=["all join", "in chunks", "few rows"],
 )
-async def test_the_mean_of_an_answer_is_the_same_alone_with_samples_and_with_others_joining(architecture, limits):
+async def test_the_mean_of_an_answer_is_the_same_alone_with_samples_and_with_others_joining(
+    architecture, limits
+):
     model = random_model(architecture)
     requests = [light(prompt, max_new_tokens=8 + 4 * i) for i, prompt in enumerate(PROMPTS)]
     async with running(engine_of(model)) as engine:

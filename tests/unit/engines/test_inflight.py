@@ -1,4 +1,7 @@
-"""The in-process engine against Hugging Face's own `generate` and teacher forcing, alone and joined, and its faults."""
+"""The in-process engine against Hugging Face's own `generate` and teacher forcing.
+
+Requests run alone and joined; the engine's faults are tested too.
+"""
 
 import asyncio
 import threading
@@ -38,7 +41,9 @@ PROMPTS = [
 
 def engine_of(model, tokenizer=None, on_step=lambda rows: None, **config):
     config = EngineConfig(threads=1, **config)
-    return TransformersEngine(model, tokenizer or byte_tokenizer(), config, model_id="tiny", on_step=on_step)
+    return TransformersEngine(
+        model, tokenizer or byte_tokenizer(), config, model_id="tiny", on_step=on_step
+    )
 
 
 @asynccontextmanager
@@ -53,7 +58,9 @@ async def running(engine):
 
 def request_for(prompt, *, max_new_tokens=24, num_samples=4, seed=1, statistics=ALL, **kwargs):
     sampling = SamplingParams(num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed)
-    return GenerationRequest(prompt=prompt, sampling=sampling, statistics=frozenset(statistics), **kwargs)
+    return GenerationRequest(
+        prompt=prompt, sampling=sampling, statistics=frozenset(statistics), **kwargs
+    )
 
 
 @torch.inference_mode()
@@ -73,11 +80,15 @@ def sequences(generation):
 async def test_the_answer_is_what_greedy_generate_gives(architecture):
     model, tokenizer = random_model(architecture), byte_tokenizer()
     async with running(engine_of(model)) as engine:
-        generations = await asyncio.gather(*[engine.generate(request_for(prompt)) for prompt in PROMPTS])
+        generations = await asyncio.gather(
+            *[engine.generate(request_for(prompt)) for prompt in PROMPTS]
+        )
 
     for prompt, generation in zip(PROMPTS, generations, strict=True):
         inputs = tokenizer(prompt, return_tensors="pt")
-        reference = model.generate(**inputs, do_sample=False, max_new_tokens=24)[0, inputs.input_ids.shape[1] :]
+        reference = model.generate(**inputs, do_sample=False, max_new_tokens=24)[
+            0, inputs.input_ids.shape[1] :
+        ]
         assert list(generation.answer.token_ids) == reference.tolist()
         assert generation.answer.text == tokenizer.decode(reference, skip_special_tokens=True)
 
@@ -86,11 +97,15 @@ async def test_the_answer_is_what_greedy_generate_gives(architecture):
 async def test_log_probs_and_entropies_equal_a_teacher_forced_pass(architecture):
     model, tokenizer = random_model(architecture), byte_tokenizer()
     async with running(engine_of(model)) as engine:
-        generations = await asyncio.gather(*[engine.generate(request_for(prompt)) for prompt in PROMPTS])
+        generations = await asyncio.gather(
+            *[engine.generate(request_for(prompt)) for prompt in PROMPTS]
+        )
 
     for prompt, generation in zip(PROMPTS, generations, strict=True):
         for sequence in sequences(generation):
-            logprobs, entropies = teacher_forced(model, tokenizer(prompt).input_ids, sequence.token_ids)
+            logprobs, entropies = teacher_forced(
+                model, tokenizer(prompt).input_ids, sequence.token_ids
+            )
             np.testing.assert_allclose(sequence.token_logprobs, logprobs, atol=1e-4)
             np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-4)
 
@@ -103,7 +118,9 @@ async def test_log_probs_and_entropies_equal_a_teacher_forced_pass(architecture)
 )
 async def test_joined_equals_alone(architecture, limits):
     model, tokenizer = random_model(architecture), byte_tokenizer()
-    requests = [request_for(prompt, max_new_tokens=8 + 8 * i, seed=i) for i, prompt in enumerate(PROMPTS)]
+    requests = [
+        request_for(prompt, max_new_tokens=8 + 8 * i, seed=i) for i, prompt in enumerate(PROMPTS)
+    ]
     async with running(engine_of(model)) as engine:
         alone = [await engine.generate(request) for request in requests]
 
@@ -118,14 +135,24 @@ async def test_joined_equals_alone(architecture, limits):
     for prompt, one, other in zip(PROMPTS, alone, joined, strict=True):
         for a, b in zip(sequences(one), sequences(other), strict=True):
             common = next(
-                (i for i, (x, y) in enumerate(zip(a.token_ids, b.token_ids, strict=False)) if x != y),
+                (
+                    i
+                    for i, (x, y) in enumerate(zip(a.token_ids, b.token_ids, strict=False))
+                    if x != y
+                ),
                 len(a.token_ids),
             )
-            np.testing.assert_allclose(a.token_logprobs[:common], b.token_logprobs[:common], atol=1e-4)
-            if common < len(a.token_ids):  # allowed only where the two best tokens are as good as tied
+            np.testing.assert_allclose(
+                a.token_logprobs[:common], b.token_logprobs[:common], atol=1e-4
+            )
+            if common < len(
+                a.token_ids
+            ):  # allowed only where the two best tokens are as good as tied
                 prompt_ids = tokenizer(prompt).input_ids
                 with torch.inference_mode():
-                    logits = model(torch.tensor([prompt_ids + list(a.token_ids[:common])])).logits[0, -1]
+                    logits = model(torch.tensor([prompt_ids + list(a.token_ids[:common])])).logits[
+                        0, -1
+                    ]
                 best = logits.log_softmax(-1).topk(2).values
                 assert best[0] - best[1] < 1e-3
 
@@ -151,9 +178,12 @@ async def test_one_prefill_a_prompt_and_rows_with_the_same_tokens_share_a_cache_
 
 async def test_rows_never_exceed_the_limits_and_everyone_progresses():
     steps = []
-    async with running(engine_of(random_model("llama"), on_step=steps.append, max_rows=11)) as engine:
+    async with running(
+        engine_of(random_model("llama"), on_step=steps.append, max_rows=11)
+    ) as engine:
         many = [
-            engine.generate(request_for(prompt * 2, num_samples=10, seed=i)) for i, prompt in enumerate(PROMPTS * 2)
+            engine.generate(request_for(prompt * 2, num_samples=10, seed=i))
+            for i, prompt in enumerate(PROMPTS * 2)
         ]
         one = engine.generate(request_for("one", num_samples=1))
         generations = await asyncio.gather(*many, one)
@@ -164,13 +194,16 @@ async def test_rows_never_exceed_the_limits_and_everyone_progresses():
 
 
 @pytest.mark.parametrize("architecture", ["llama", "sliding", "hybrid"])
-@pytest.mark.parametrize("num_tokens", [1, 5, 150], ids=["one token", "short", "longer than a chunk"])
+@pytest.mark.parametrize(
+    "num_tokens", [1, 5, 150], ids=["one token", "short", "longer than a chunk"]
+)
 async def test_a_given_answer_scores_like_teacher_forcing(architecture, num_tokens):
     model, tokenizer = random_model(architecture), byte_tokenizer()
     answer = tuple(3 + i * 7 % 250 for i in range(num_tokens))
     async with running(engine_of(model)) as engine:
         whole, generation = await asyncio.gather(
-            engine.generate(request_for("Hello")), engine.generate(request_for("Hello", answer_ids=answer))
+            engine.generate(request_for("Hello")),
+            engine.generate(request_for("Hello", answer_ids=answer)),
         )
 
     logprobs, entropies = teacher_forced(model, tokenizer("Hello").input_ids, answer)
@@ -184,14 +217,19 @@ async def test_first_token_mass_equals_the_softmax_after_the_prompt(architecture
     model, tokenizer = random_model(architecture), byte_tokenizer()
     groups = [["True", " True", "T"], ["False", "xyz", " no"], ["both", "blank"], ["bee"]]
     async with running(engine_of(model)) as engine:
-        masses = await engine.first_token_logprobs(request_for("Hello", num_samples=0, max_new_tokens=1), groups)
+        masses = await engine.first_token_logprobs(
+            request_for("Hello", num_samples=0, max_new_tokens=1), groups
+        )
 
     with torch.inference_mode():
         logprobs = model(torch.tensor([tokenizer("Hello").input_ids])).logits[0, -1].log_softmax(-1)
     first = {char: tokenizer(char, add_special_tokens=False).input_ids[0] for char in "TFx "}
-    # A blank begins spellings of the first two groups, so it tells them apart in neither; "b" likewise.
+    # A blank begins spellings of the first two groups, so it tells them apart in neither; "b"
+    # likewise.
     assert masses[0] == pytest.approx(float(logprobs[first["T"]]), abs=1e-4)
-    assert masses[1] == pytest.approx(float(torch.logaddexp(logprobs[first["F"]], logprobs[first["x"]])), abs=1e-4)
+    assert masses[1] == pytest.approx(
+        float(torch.logaddexp(logprobs[first["F"]], logprobs[first["x"]])), abs=1e-4
+    )
     assert masses[2:] == [None, None]
 
 
@@ -224,7 +262,9 @@ async def test_an_answer_that_ends_at_once_has_its_eos_as_only_token():
 
 async def test_bos_is_added_once_even_where_the_prompt_spells_it_out():
     async with running(engine_of(random_model("llama"))) as engine:
-        plain, spelt = [await engine.generate(request_for(prompt)) for prompt in ("Hello", "<s>Hello")]
+        plain, spelt = [
+            await engine.generate(request_for(prompt)) for prompt in ("Hello", "<s>Hello")
+        ]
 
     assert plain.prompt_tokens == spelt.prompt_tokens == 6
     assert plain.answer.token_ids == spelt.answer.token_ids
@@ -246,7 +286,11 @@ async def test_messages_take_the_template_its_variables_and_nothing_more():
 
 @pytest.mark.parametrize("name", ["chat_template", "tokenize", "messages", "conversation"])
 async def test_template_variables_cannot_replace_the_rendering(name):
-    request = replace(request_for(None), messages=({"role": "user", "content": "x"},), chat_template_kwargs={name: "x"})
+    request = replace(
+        request_for(None),
+        messages=({"role": "user", "content": "x"},),
+        chat_template_kwargs={name: "x"},
+    )
     async with running(engine_of(random_model("llama"))) as engine:
         with pytest.raises(InvalidRequest) as error:
             await engine.generate(request)
@@ -256,7 +300,9 @@ async def test_template_variables_cannot_replace_the_rendering(name):
 
 async def test_messages_for_a_model_without_template_are_refused():
     request = replace(request_for(None), messages=({"role": "user", "content": "x"},))
-    async with running(engine_of(random_model("llama"), byte_tokenizer(chat_template=None))) as engine:
+    async with running(
+        engine_of(random_model("llama"), byte_tokenizer(chat_template=None))
+    ) as engine:
         with pytest.raises(ChatTemplateError, match="no chat template"):
             await engine.generate(request)
 
@@ -264,8 +310,13 @@ async def test_messages_for_a_model_without_template_are_refused():
 async def test_a_refusing_template_is_quoted_only_in_its_own_words():
     quoting = CHAT_TEMPLATE.replace("'no tools here'", "'no ' + m.content")
     request = replace(request_for(None), messages=({"role": "tool", "content": "secret"},))
-    for template, message in ((CHAT_TEMPLATE, "no tools here"), (quoting, "the model's chat template refused")):
-        async with running(engine_of(random_model("llama"), byte_tokenizer(chat_template=template))) as engine:
+    for template, message in (
+        (CHAT_TEMPLATE, "no tools here"),
+        (quoting, "the model's chat template refused"),
+    ):
+        async with running(
+            engine_of(random_model("llama"), byte_tokenizer(chat_template=template))
+        ) as engine:
             with pytest.raises(ChatTemplateError, match=message) as error:
                 await engine.generate(request)
         assert "secret" not in error.value.message
@@ -289,7 +340,9 @@ def poison(model, token, value):
     return model.register_forward_hook(hook, with_kwargs=True)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")], ids=["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), float("-inf")], ids=["nan", "inf", "-inf"]
+)
 async def test_invalid_logits_in_one_row_fail_its_request_only(value):
     model, tokenizer = random_model("llama"), byte_tokenizer()
     bad_token = tokenizer("~").input_ids[-1]
@@ -336,10 +389,15 @@ async def test_a_step_that_raises_fails_its_requests_and_the_loop_lives():
 async def test_a_prefill_that_raises_fails_its_request_only():
     model, tokenizer = random_model("llama"), byte_tokenizer()
     bad_token = tokenizer("~").input_ids[-1]
-    Fault(model, RuntimeError("broken"), lambda ids: ids.shape[1] > 1 and bool((ids == bad_token).any()))
+    Fault(
+        model,
+        RuntimeError("broken"),
+        lambda ids: ids.shape[1] > 1 and bool((ids == bad_token).any()),
+    )
     async with running(engine_of(model)) as engine:
         good, bad, other = await asyncio.gather(
-            *[engine.generate(request_for(prompt)) for prompt in ("Hello", "~bad", "World")], return_exceptions=True
+            *[engine.generate(request_for(prompt)) for prompt in ("Hello", "~bad", "World")],
+            return_exceptions=True,
         )
 
     assert isinstance(bad, EngineError)
@@ -353,7 +411,8 @@ async def test_a_lost_device_ends_the_loop_and_fails_every_waiter():
     engine = engine_of(model, max_rows=11)
     loop = asyncio.create_task(engine.run())
     failed = await asyncio.gather(
-        *[engine.generate(request_for("Hi", num_samples=10)) for _ in range(3)], return_exceptions=True
+        *[engine.generate(request_for("Hi", num_samples=10)) for _ in range(3)],
+        return_exceptions=True,
     )
 
     with pytest.raises(ModelLost):
@@ -393,7 +452,9 @@ async def test_cancelling_frees_the_rows_by_the_next_step():
     model = random_model("llama")
     model.generation_config.eos_token_id = 2
     async with running(engine_of(model, on_step=on_step)) as engine:
-        long = asyncio.create_task(engine.generate(request_for("Long", num_samples=10, max_new_tokens=400)))
+        long = asyncio.create_task(
+            engine.generate(request_for("Long", num_samples=10, max_new_tokens=400))
+        )
         await decoding.wait()
         long.cancel()
         already = len(steps)
@@ -420,7 +481,9 @@ async def test_a_callback_that_raises_fails_its_own_request_only():
 
     async with running(engine_of(random_model("llama"))) as engine:
         failed, fine = await asyncio.gather(
-            engine.generate(request_for("Hello"), bad), engine.generate(request_for("World")), return_exceptions=True
+            engine.generate(request_for("Hello"), bad),
+            engine.generate(request_for("World")),
+            return_exceptions=True,
         )
 
     assert isinstance(failed, ValueError)
@@ -441,7 +504,10 @@ async def test_token_texts_join_to_the_text_even_where_a_character_takes_several
 
 
 class ScriptedTokenizer:
-    """A byte tokenizer whose decoder says `text` for every generated sequence, to test what reads texts."""
+    """A byte tokenizer whose decoder says `text` for every generated sequence.
+
+    It serves to test what reads texts.
+    """
 
     def __init__(self, text):
         self._tokenizer = byte_tokenizer()

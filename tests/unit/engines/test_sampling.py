@@ -12,7 +12,10 @@ LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -2.0, 0.5]])
 def law(*, rows=(0,), temperature=1.0, top_k=0, top_p=1.0):
     count = len(rows)
     return Law(
-        torch.tensor(rows), torch.full((count,), temperature), torch.full((count,), top_p, dtype=torch.float64), top_k
+        torch.tensor(rows),
+        torch.full((count,), temperature),
+        torch.full((count,), top_p, dtype=torch.float64),
+        top_k,
     )
 
 
@@ -23,7 +26,10 @@ def frequencies(n=20_000, **kwargs):
 
 
 def expected(*, temperature=1.0, top_k=0, top_p=1.0):
-    """The truncated law as it is defined: temperature, then top-k, then the smallest nucleus of mass top_p."""
+    """The truncated law as it is defined.
+
+    Temperature comes first, then top-k, then the smallest nucleus of mass top_p.
+    """
     z = LOGITS[0].numpy().astype(float) / temperature
     order = np.argsort(-z)[: top_k or None]
     p = np.exp(z[order] - z[order].max())
@@ -36,7 +42,14 @@ def expected(*, temperature=1.0, top_k=0, top_p=1.0):
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"top_k": 2}, {"top_p": 0.7}, {"top_k": 4, "top_p": 0.8}],
+    [
+        {},
+        {"temperature": 0.5},
+        {"temperature": 2.0},
+        {"top_k": 2},
+        {"top_p": 0.7},
+        {"top_k": 4, "top_p": 0.8},
+    ],
     ids=str,
 )
 def test_draws_follow_the_truncated_law(params):
@@ -55,7 +68,9 @@ def test_statistics_ignore_the_truncation():
     logprob = token_logprobs(LOGITS, torch.tensor([3]))
 
     assert float(logprob[0]) == pytest.approx(float(reference[0, 3]), abs=1e-6)
-    assert float(entropies(LOGITS)[0]) == pytest.approx(float(-(reference.exp() * reference).sum()), abs=1e-6)
+    assert float(entropies(LOGITS)[0]) == pytest.approx(
+        float(-(reference.exp() * reference).sum()), abs=1e-6
+    )
 
 
 def test_entropy_of_a_masked_vocabulary_is_finite():

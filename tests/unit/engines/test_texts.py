@@ -30,7 +30,14 @@ def test_text_ends_before_the_first_stop_string(text, stop, expected):
         ("<think>cut off", False, "<think>cut off"),
         ("Paris <think>later</think>", False, "Paris <think>later</think>"),
     ],
-    ids=["prefix", "first end counts", "opened by the prompt", "not opened", "unfinished stays", "not a prefix"],
+    ids=[
+        "prefix",
+        "first end counts",
+        "opened by the prompt",
+        "not opened",
+        "unfinished stays",
+        "not a prefix",
+    ],
 )
 def test_a_complete_reasoning_prefix_is_left_out(text, opened, expected):
     assert without_reasoning(text, opened=opened) == expected

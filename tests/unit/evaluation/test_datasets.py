@@ -1,4 +1,7 @@
-"""The named datasets are tried on small local files of the hub's schema, whose rows were written for these tests."""
+"""The named datasets are tried on small local files of the hub's schema.
+
+The rows of the files were written for these tests.
+"""
 
 import json
 from pathlib import Path
@@ -34,7 +37,12 @@ def test_a_task_of_the_testbed():
         id="facts-testbed-0000",
         task="facts",
         prompt="Tell me the capital of Cuba.",
-        references=("Havana", "It is Havana.", "The capital of Cuba is Havana.", "The answer is Havana."),
+        references=(
+            "Havana",
+            "It is Havana.",
+            "The capital of Cuba is Havana.",
+            "The answer is Havana.",
+        ),
         fame=7.0545,
     )
 
@@ -55,14 +63,37 @@ def test_any_jsonl_file_is_a_dataset(tmp_path):
         tmp_path / "mine.jsonl",
         {"prompt": "2 + 2?", "reference": "4"},
         "",
-        {"prompt": "Name a prime.", "references": ["2", "3"], "reference": "3", "task": "primes", "id": "p", "kind": 1},
-        {"prompt": "Sum up.", "reference": "s", "context": "text", "max_new_tokens": 9, "stop": ["."], "fame": 1},
+        {
+            "prompt": "Name a prime.",
+            "references": ["2", "3"],
+            "reference": "3",
+            "task": "primes",
+            "id": "p",
+            "kind": 1,
+        },
+        {
+            "prompt": "Sum up.",
+            "reference": "s",
+            "context": "text",
+            "max_new_tokens": 9,
+            "stop": ["."],
+            "fame": 1,
+        },
     )
 
     assert load(str(path), limit=None) == [
         Example("mine-1", "mine", "2 + 2?", ("4",)),
         Example("p", "primes", "Name a prime.", ("3", "2")),
-        Example("mine-4", "mine", "Sum up.", ("s",), context="text", max_new_tokens=9, stop=(".",), fame=1),
+        Example(
+            "mine-4",
+            "mine",
+            "Sum up.",
+            ("s",),
+            context="text",
+            max_new_tokens=9,
+            stop=(".",),
+            fame=1,
+        ),
     ]
 
 
@@ -75,19 +106,53 @@ GOOD = {"prompt": "p", "reference": "r"}
         pytest.param("{", "no JSON", id="no json"),
         pytest.param("[1]", "no JSON object", id="no object"),
         pytest.param({"reference": "r"}, "field 'prompt' is missing", id="no prompt"),
-        pytest.param({"prompt": "", "reference": "r"}, "field 'prompt' is missing or empty", id="empty prompt"),
-        pytest.param({"prompt": 3, "reference": "r"}, "field 'prompt' is not a string", id="number as prompt"),
-        pytest.param({"prompt": "p"}, "field 'reference' or 'references' is missing", id="no reference"),
-        pytest.param({"prompt": "p", "references": []}, "'references' is missing or empty", id="empty references"),
-        pytest.param({"prompt": "p", "references": "r"}, "field 'references' is not a list", id="text as references"),
-        pytest.param({"prompt": "p", "reference": ["r"]}, "field 'reference' is not a string", id="list as reference"),
-        pytest.param(GOOD | {"context": 1}, "field 'context' is not a string", id="number as context"),
+        pytest.param(
+            {"prompt": "", "reference": "r"},
+            "field 'prompt' is missing or empty",
+            id="empty prompt",
+        ),
+        pytest.param(
+            {"prompt": 3, "reference": "r"}, "field 'prompt' is not a string", id="number as prompt"
+        ),
+        pytest.param(
+            {"prompt": "p"}, "field 'reference' or 'references' is missing", id="no reference"
+        ),
+        pytest.param(
+            {"prompt": "p", "references": []},
+            "'references' is missing or empty",
+            id="empty references",
+        ),
+        pytest.param(
+            {"prompt": "p", "references": "r"},
+            "field 'references' is not a list",
+            id="text as references",
+        ),
+        pytest.param(
+            {"prompt": "p", "reference": ["r"]},
+            "field 'reference' is not a string",
+            id="list as reference",
+        ),
+        pytest.param(
+            GOOD | {"context": 1}, "field 'context' is not a string", id="number as context"
+        ),
         pytest.param(GOOD | {"stop": "\n"}, "field 'stop' is not a list", id="text as stop"),
-        pytest.param(GOOD | {"max_new_tokens": "9"}, "field 'max_new_tokens' is not a number", id="text as limit"),
-        pytest.param(GOOD | {"max_new_tokens": True}, "field 'max_new_tokens' is not a number", id="bool as limit"),
-        pytest.param(GOOD | {"max_new_tokens": 0}, "field 'max_new_tokens' is below 1", id="no new tokens"),
+        pytest.param(
+            GOOD | {"max_new_tokens": "9"},
+            "field 'max_new_tokens' is not a number",
+            id="text as limit",
+        ),
+        pytest.param(
+            GOOD | {"max_new_tokens": True},
+            "field 'max_new_tokens' is not a number",
+            id="bool as limit",
+        ),
+        pytest.param(
+            GOOD | {"max_new_tokens": 0}, "field 'max_new_tokens' is below 1", id="no new tokens"
+        ),
         pytest.param(GOOD | {"fame": "high"}, "field 'fame' is not a number", id="text as fame"),
-        pytest.param(GOOD | {"id": "mine-1"}, "field 'id': 'mine-1' occurs twice", id="repeated id"),
+        pytest.param(
+            GOOD | {"id": "mine-1"}, "field 'id': 'mine-1' occurs twice", id="repeated id"
+        ),
     ],
 )
 def test_a_bad_line_is_named_with_its_file_its_number_and_its_field(tmp_path, line, message):
@@ -136,9 +201,16 @@ def test_trivia_qa_has_five_shots_and_all_aliases():
 
     # RandomState(1).choice(7, 5, replace=False) draws rows 6, 2, 1, 0, 4.
     assert lines[:10:2] == [
-        f"Question: What is the capital of {c}?" for c in ("Ghana", "Peru", "Italy", "Norway", "Cuba")
+        f"Question: What is the capital of {c}?"
+        for c in ("Ghana", "Peru", "Italy", "Norway", "Cuba")
     ]
-    assert lines[1:10:2] == ["Answer:accra", "Answer:lima", "Answer:rome", "Answer:oslo", "Answer:havana"]
+    assert lines[1:10:2] == [
+        "Answer:accra",
+        "Answer:lima",
+        "Answer:rome",
+        "Answer:oslo",
+        "Answer:havana",
+    ]
     assert lines[10:] == ["Question: Which river flows through Paris?", "Answer:"]
     assert first.references == ("Seine", "The Seine", "River Seine", "seine")
     assert second.prompt.split("\n")[:10] == lines[:10]
@@ -177,8 +249,9 @@ def test_coqa_asks_each_question_after_the_earlier_ones_with_their_answers():
     first, second, third = named("coqa")
 
     assert first.prompt == (
-        "The following are stories and questions about them. Each story is followed by a question and answer to a "
-        "given question.\n\nStory: Mia has a white cat. The cat sleeps in a basket.\n\n"
+        "The following are stories and questions about them. Each story is followed by a question "
+        "and answer to a given question.\n\nStory: Mia has a white cat. "
+        "The cat sleeps in a basket.\n\n"
         "Question: What colour is the cat?\nAnswer:"
     )
     assert second.prompt == first.prompt + "white\n\nQuestion: Where does it sleep?\nAnswer:"
@@ -191,9 +264,12 @@ def test_mmlu_has_five_shots_of_its_subject():
     anatomy, physics = named("mmlu")
 
     assert physics.prompt.startswith(
-        "The following are multiple choice questions (with answers) about high school physics.\n\nQ:"
+        "The following are multiple choice questions (with answers) about high school physics."
+        "\n\nQ:"
     )
-    assert physics.prompt.endswith("\nQ:What is the unit of force?\nA. joule\nB. newton\nC. watt\nD. pascal\nAnswer:")
+    assert physics.prompt.endswith(
+        "\nQ:What is the unit of force?\nA. joule\nB. newton\nC. watt\nD. pascal\nAnswer:"
+    )
     assert physics.references == ("B",)
     assert anatomy.prompt.count("Answer:") == 6
     assert sorted(line for line in anatomy.prompt.split("\n") if " of anatomy?" in line) == [
@@ -212,7 +288,8 @@ def test_xsum_asks_for_one_sentence_about_its_article():
     (only,) = named("xsum")
 
     assert only.prompt == (
-        "Here's the text and it's short one-sentence summary.\n\nText:\nThe town council met on Monday.\n"
+        "Here's the text and it's short one-sentence summary.\n\n"
+        "Text:\nThe town council met on Monday.\n"
         "It decided to repair the old bridge.\n\nSummary (one sentence):\n"
     )
     assert only.context.startswith("The town council")
@@ -223,7 +300,9 @@ def test_xsum_asks_for_one_sentence_about_its_article():
 def test_local_files_may_be_json_or_parquet(tmp_path, kind):
     from datasets import Dataset
 
-    rows = [json.loads(line) for line in (DATA / "coqa" / "validation.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (DATA / "coqa" / "validation.jsonl").read_text().splitlines()
+    ]
     (tmp_path / "coqa").mkdir()
     path = tmp_path / "coqa" / f"validation.{kind}"
     if kind == "json":

@@ -25,9 +25,15 @@ def client(handler):
 
 async def test_verdicts_stand_in_the_order_of_the_answers():
     async def answer(request):
-        output = json.loads(request.content)["messages"][1]["content"].split("Generated: ")[1].split("\n")[0]
+        output = (
+            json.loads(request.content)["messages"][1]["content"]
+            .split("Generated: ")[1]
+            .split("\n")[0]
+        )
         await asyncio.sleep(0.02 if output == "Goethe" else 0)
-        return httpx.Response(200, json=completion({"Goethe": "1", "Schiller": " 0\n"}.get(output, "maybe")))
+        return httpx.Response(
+            200, json=completion({"Goethe": "1", "Schiller": " 0\n"}.get(output, "maybe"))
+        )
 
     async with client(answer) as http:
         values = await judge(http, "m", ["Goethe", "Schiller", "?"], [example("Goethe")] * 3)
@@ -115,11 +121,16 @@ def test_the_prompt_names_one_target_or_lists_several():
         "If it is wrong, return 0.\nRespond ONLY with a single digit: 1 or 0.\n\n"
         "Generated: Goethe\nTarget: Goethe"
     )
-    assert judge_prompt("x", example("Goethe", "J. W. Goethe")).endswith("\nTarget list: Goethe, J. W. Goethe")
+    assert judge_prompt("x", example("Goethe", "J. W. Goethe")).endswith(
+        "\nTarget list: Goethe, J. W. Goethe"
+    )
 
 
 def test_the_question_is_the_last_of_the_prompt_or_all_of_it():
-    assert question("Question: One?\nAnswer:1\nQuestion:  Two\nor three? \nAnswer:") == "Two\nor three?"
+    assert (
+        question("Question: One?\nAnswer:1\nQuestion:  Two\nor three? \nAnswer:")
+        == "Two\nor three?"
+    )
     assert question("What is the capital of Cuba?") == "What is the capital of Cuba?"
 
 
@@ -128,7 +139,11 @@ def test_as_a_quality_measure_each_answer_is_judged_once_with_the_key():
 
     def answer(request):
         seen.append(request.headers.get("authorization"))
-        output = json.loads(request.content)["messages"][1]["content"].split("Generated: ")[1].split("\n")[0]
+        output = (
+            json.loads(request.content)["messages"][1]["content"]
+            .split("Generated: ")[1]
+            .split("\n")[0]
+        )
         return httpx.Response(200, json=completion("1" if output == "Goethe" else "0"))
 
     judged = measure("http://judge", "m", "secret", transport=httpx.MockTransport(answer))

@@ -56,7 +56,9 @@ def test_the_letter_that_a_text_opens_with(text, expected):
 def test_accuracy_compares_letters():
     examples = [example("B"), example("B"), example("B"), example("newton")]
 
-    assert QUALITY["accuracy"]([" B.", " C", "newton", "B"], examples) == pytest.approx([1, 0, 0, np.nan], nan_ok=True)
+    assert QUALITY["accuracy"]([" B.", " C", "newton", "B"], examples) == pytest.approx(
+        [1, 0, 0, np.nan], nan_ok=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,9 @@ def test_the_final_number_of_a_text(text, expected):
 @pytest.mark.parametrize(
     ("output", "reference", "expected"),
     [
-        pytest.param(" 7 * 6 = 42. The answer is 42.", "Seven times 6 is 42 eggs.\n#### 42", 1, id="right"),
+        pytest.param(
+            " 7 * 6 = 42. The answer is 42.", "Seven times 6 is 42 eggs.\n#### 42", 1, id="right"
+        ),
         pytest.param("The answer is $1,200.00.", "It costs 1200.\n#### 1,200", 1, id="notation"),
         pytest.param("The answer is 41.", "#### 42", 0, id="wrong"),
         pytest.param("42 is not it. The answer is -42.", "#### 42", 0, id="sign"),
@@ -114,7 +118,9 @@ TEXTS = [
 
 @pytest.mark.parametrize(("output", "references"), TEXTS)
 def test_chrf_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, references):
-    expected = max(sacrebleu.corpus_chrf([output], [[reference]]).score for reference in references) / 100
+    expected = (
+        max(sacrebleu.corpus_chrf([output], [[reference]]).score for reference in references) / 100
+    )
 
     assert one("chrf", output, *references) == pytest.approx(expected, abs=1e-12)
 
@@ -122,13 +128,16 @@ def test_chrf_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, r
 @pytest.mark.parametrize(("output", "references"), TEXTS)
 def test_bleu_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, references):
     metric = BLEU(effective_order=True)
-    expected = max(metric.corpus_score([output], [[reference]]).score for reference in references) / 100
+    expected = (
+        max(metric.corpus_score([output], [[reference]]).score for reference in references) / 100
+    )
 
     assert one("bleu", output, *references) == pytest.approx(expected, abs=1e-12)
 
 
 def test_align_is_the_support_of_the_outputs_sentences_by_the_best_reference():
-    # The fake scores the share of the context's words that the claim has; the model sees all pairs in one call.
+    # The fake scores the share of the context's words that the claim has; the model sees all pairs
+    # in one call.
     model = FakeNliModel()
     examples = [example("it is rome", "is paris"), example("x")]
 
@@ -139,7 +148,9 @@ def test_align_is_the_support_of_the_outputs_sentences_by_the_best_reference():
 
 
 def test_align_of_the_context_ignores_the_references():
-    assert one("align_context", "b d", "b d", context="a b c d", model=FakePairModel()) == pytest.approx(0.5)
+    assert one(
+        "align_context", "b d", "b d", context="a b c d", model=FakePairModel()
+    ) == pytest.approx(0.5)
     assert np.isnan(one("align_context", "b d", "b d", model=FakePairModel()))
 
 
@@ -148,7 +159,9 @@ def test_align_takes_the_mean_over_the_outputs_sentences():
     assert one("align", "a c. d.", "a b", model=FakePairModel()) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize(("output", "reference", "expected"), [(" ", "", 1), ("", "a", 0), ("a", " ", 0)])
+@pytest.mark.parametrize(
+    ("output", "reference", "expected"), [(" ", "", 1), ("", "a", 0), ("a", " ", 0)]
+)
 def test_align_of_empty_texts_asks_no_model(output, reference, expected):
     model = FakePairModel()
 
@@ -172,8 +185,15 @@ def test_no_answers_have_no_values(name):
 
 
 def test_binary_measures_are_flagged():
-    assert {name for name, measure in QUALITY.items() if measure.is_binary} == {"exact_match", "accuracy", "gsm8k"}
-    assert {name for name, measure in QUALITY.items() if measure.needs_model} == {"align", "align_context"}
+    assert {name for name, measure in QUALITY.items() if measure.is_binary} == {
+        "exact_match",
+        "accuracy",
+        "gsm8k",
+    }
+    assert {name for name, measure in QUALITY.items() if measure.needs_model} == {
+        "align",
+        "align_context",
+    }
 
 
 @pytest.mark.parametrize(
@@ -194,7 +214,9 @@ def test_the_default_quality_of_a_task(task, quality):
 
 @pytest.mark.parametrize(("installed", "quality"), [(True, "comet"), (False, "chrf")])
 def test_translations_are_judged_by_comet_where_it_is_installed(monkeypatch, installed, quality):
-    monkeypatch.setattr("models.evaluation.quality.find_spec", lambda name: object() if installed else None)
+    monkeypatch.setattr(
+        "models.evaluation.quality.find_spec", lambda name: object() if installed else None
+    )
 
     assert default_quality("wmt14_fren") == default_quality("wmt19_deen") == quality
 
@@ -214,11 +236,15 @@ def test_comet_gets_source_output_and_reference(monkeypatch):
         return SimpleNamespace(scores=[len(row["ref"]) / 10 for row in data])
 
     fake = SimpleNamespace(
-        download_model=lambda name: name, load_from_checkpoint=lambda path: SimpleNamespace(predict=predict)
+        download_model=lambda name: name,
+        load_from_checkpoint=lambda path: SimpleNamespace(predict=predict),
     )
     monkeypatch.setitem(sys.modules, "comet", fake)
 
     values = QUALITY["comet"](["mt", "x"], [example("re", "refs", context="src"), example("r")])
 
     assert values == pytest.approx([0.4, np.nan], nan_ok=True)
-    assert asked == [{"src": "src", "mt": "mt", "ref": "re"}, {"src": "src", "mt": "mt", "ref": "refs"}]
+    assert asked == [
+        {"src": "src", "mt": "mt", "ref": "re"},
+        {"src": "src", "mt": "mt", "ref": "refs"},
+    ]

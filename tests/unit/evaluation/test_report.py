@@ -14,7 +14,10 @@ def measured(value):
 
 
 def a_table(**columns):
-    return {task: {name: measured(value) for name, value in row.items()} for task, row in columns.items()}
+    return {
+        task: {name: measured(value) for name, value in row.items()}
+        for task, row in columns.items()
+    }
 
 
 def marks(row):
@@ -22,7 +25,8 @@ def marks(row):
     cells = report.marked({name: Interval(value, value, value) for name, value in row.items()})
     flags = {"B": "is_best", "S": "is_second", "^": "beats_base"}
     return {
-        name: "".join(flag for flag, field in flags.items() if getattr(cell, field)) for name, cell in cells.items()
+        name: "".join(flag for flag, field in flags.items() if getattr(cell, field))
+        for name, cell in cells.items()
     }
 
 
@@ -50,7 +54,9 @@ def marks(row):
             id="an alternative has a base too; without the base no arrow",
         ),
         pytest.param(
-            {"ppl": 0.2, "cocoa_ppl": 0.2}, {"ppl": "B", "cocoa_ppl": "B"}, id="equal to its base is not above"
+            {"ppl": 0.2, "cocoa_ppl": 0.2},
+            {"ppl": "B", "cocoa_ppl": "B"},
+            id="equal to its base is not above",
         ),
         pytest.param({"mte": -0.1}, {"mte": "B"}, id="one method"),
         pytest.param({}, {}, id="none"),
@@ -73,7 +79,11 @@ def test_the_columns_are_marked_each_for_itself_and_methods_stand_in_their_group
         ("cocoa_sp", "CoCoA"),
         ("additive_cocoa_sp", "alternative formulations"),
     ]
-    assert [[cell.is_best for cell in line.cells] for line in grid.lines] == [[False, True], [True, False], [False] * 2]
+    assert [[cell.is_best for cell in line.cells] for line in grid.lines] == [
+        [False, True],
+        [True, False],
+        [False] * 2,
+    ]
 
 
 def test_a_method_without_a_value_leaves_its_cell_empty():
@@ -84,7 +94,14 @@ def test_a_method_without_a_value_leaves_its_cell_empty():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.5, ".500"), (-0.25, "-.250"), (1.0, "1.000"), (0.0, ".000"), (-1.5, "-1.500"), (0.9999, "1.000")],
+    [
+        (0.5, ".500"),
+        (-0.25, "-.250"),
+        (1.0, "1.000"),
+        (0.0, ".000"),
+        (-1.5, "-1.500"),
+        (0.9999, "1.000"),
+    ],
 )
 def test_numbers_have_three_digits_and_no_zero_before_the_point(value, text):
     assert report.number(value) == text
@@ -103,11 +120,30 @@ HOSTILE = "<script>alert('x')</script> \"quoted\" & | {{ 7 * 7 }}"
 
 def a_report(**changes):
     shown = Shown(HOSTILE, HOSTILE, 1.25, 0.0, (HOSTILE,), ((HOSTILE, 9), ("", 1)))
-    claim = Claim("above its base", "greedy", HOSTILE, "cocoa_sp", "sp", Interval(0.1, -0.05, 0.2), "undecided")
-    many = Claim(
-        "above every baseline", "greedy", "facts", "cocoa_sp", "sp", Interval(-0.1, -0.2, -0.05), "refuted", 17, 3, 1
+    claim = Claim(
+        "above its base",
+        "greedy",
+        HOSTILE,
+        "cocoa_sp",
+        "sp",
+        Interval(0.1, -0.05, 0.2),
+        "undecided",
     )
-    best = Claim("best on average", "greedy", "mean", "cocoa_sp", "sp", Interval(0.1, 0.05, 0.2), "supported")
+    many = Claim(
+        "above every baseline",
+        "greedy",
+        "facts",
+        "cocoa_sp",
+        "sp",
+        Interval(-0.1, -0.2, -0.05),
+        "refuted",
+        17,
+        3,
+        1,
+    )
+    best = Claim(
+        "best on average", "greedy", "mean", "cocoa_sp", "sp", Interval(0.1, 0.05, 0.2), "supported"
+    )
     fields = {
         "title": HOSTILE,
         "command": f"cocoa evaluate {HOSTILE}",
@@ -145,7 +181,11 @@ def test_the_page_shows_claims_answers_and_their_samples():
 
 
 def test_markdown_escapes_the_bar_between_cells():
-    lines = [line for line in report.markdown(a_report()).splitlines() if "script" in line and line.startswith("| ")]
+    lines = [
+        line
+        for line in report.markdown(a_report()).splitlines()
+        if "script" in line and line.startswith("| ")
+    ]
     assert lines
     assert all("\\|" in line for line in lines)
 

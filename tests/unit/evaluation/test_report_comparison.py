@@ -10,7 +10,9 @@ from models.metrics import Interval, auroc, paired_difference, prr
 RNG = np.random.default_rng(0)
 CORRECT = (RNG.random(400) < 0.6).astype(float)
 NOISE = RNG.random((3, 400))
-GOOD, FAIR, BLIND = (weight * (1 - CORRECT) + noise for weight, noise in zip((2.0, 0.4, 0.0), NOISE, strict=True))
+GOOD, FAIR, BLIND = (
+    weight * (1 - CORRECT) + noise for weight, noise in zip((2.0, 0.4, 0.0), NOISE, strict=True)
+)
 
 
 def a_column(task="facts", quality=CORRECT, **scores):
@@ -18,7 +20,9 @@ def a_column(task="facts", quality=CORRECT, **scores):
 
 
 def a_table(*columns, metric=prr):
-    return comparison.table(metric, columns or [a_column(sp=FAIR, cocoa_sp=GOOD, degmat=BLIND)], num_resamples=200)
+    return comparison.table(
+        metric, columns or [a_column(sp=FAIR, cocoa_sp=GOOD, degmat=BLIND)], num_resamples=200
+    )
 
 
 def test_values_are_the_metrics_own_and_differences_are_paired():
@@ -32,7 +36,10 @@ def test_values_are_the_metrics_own_and_differences_are_paired():
 def test_the_mean_is_over_tasks_each_resampled_for_itself():
     table = a_table(a_column("a", sp=FAIR), a_column("b", sp=GOOD))
     assert table[MEAN]["sp"].value == pytest.approx((prr(FAIR, CORRECT) + prr(GOOD, CORRECT)) / 2)
-    halves = [comparison.difference(table["a"]["sp"], Measured(0.0, np.zeros(200))), table["a"]["sp"].interval]
+    halves = [
+        comparison.difference(table["a"]["sp"], Measured(0.0, np.zeros(200))),
+        table["a"]["sp"].interval,
+    ]
     assert halves[0] == halves[1]
     widths = [one.high - one.low for one in (table[name]["sp"].interval for name in ("a", MEAN))]
     assert widths[1] < widths[0]
@@ -62,7 +69,12 @@ def test_a_missing_score_counts_as_least_certain_and_a_missing_quality_not_at_al
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0.01, 0.2, "supported"), (-0.2, -0.01, "refuted"), (-0.1, 0.1, "undecided"), (0.0, 0.1, "undecided")],
+    [
+        (0.01, 0.2, "supported"),
+        (-0.2, -0.01, "refuted"),
+        (-0.1, 0.1, "undecided"),
+        (0.0, 0.1, "undecided"),
+    ],
 )
 def test_a_verdict_is_the_intervals_side_of_zero(low, high, expected):
     assert comparison.verdict(Interval(0.0, low, high)) == expected
@@ -85,14 +97,20 @@ def test_cocoa_against_its_base(sp, cocoa, expected):
 def test_cocoa_against_every_baseline_counts_both_sides_and_names_the_strongest():
     table = a_table(a_column(sp=BLIND, degmat=GOOD, cocoa_sp=FAIR, additive_cocoa_sp=GOOD))
     (claim,) = comparison.above_baselines("greedy", table)
-    assert (claim.num_above, claim.num_below, claim.num_rivals) == (1, 1, 2), "alternatives are no baselines"
+    assert (claim.num_above, claim.num_below, claim.num_rivals) == (1, 1, 2), (
+        "alternatives are no baselines"
+    )
     assert (claim.rival, claim.verdict) == ("degmat", "refuted")
-    (claim,) = comparison.above_baselines("greedy", a_table(a_column(sp=BLIND, degmat=FAIR, cocoa_sp=GOOD)))
+    (claim,) = comparison.above_baselines(
+        "greedy", a_table(a_column(sp=BLIND, degmat=FAIR, cocoa_sp=GOOD))
+    )
     assert claim.verdict == "supported"
 
 
 def test_best_on_average_compares_the_best_of_both_sides():
-    columns = [a_column(task, sp=BLIND, mte=FAIR, cocoa_sp=BLIND, cocoa_mte=GOOD) for task in ("a", "b")]
+    columns = [
+        a_column(task, sp=BLIND, mte=FAIR, cocoa_sp=BLIND, cocoa_mte=GOOD) for task in ("a", "b")
+    ]
     (claim,) = comparison.best_on_average("mbr", a_table(*columns))
     assert (claim.strategy, claim.column) == ("mbr", MEAN)
     assert (claim.method, claim.rival, claim.verdict) == ("cocoa_mte", "mte", "supported")
@@ -100,7 +118,9 @@ def test_best_on_average_compares_the_best_of_both_sides():
 
 
 def test_the_product_against_its_alternatives_over_the_same_base():
-    table = a_table(a_column(cocoa_sp=GOOD, additive_cocoa_sp=FAIR, prob_cocoa_sp=GOOD, additive_cocoa_ppl=GOOD))
+    table = a_table(
+        a_column(cocoa_sp=GOOD, additive_cocoa_sp=FAIR, prob_cocoa_sp=GOOD, additive_cocoa_ppl=GOOD)
+    )
     found = {claim.rival: claim.verdict for claim in comparison.alternatives("greedy", table)}
     assert found == {"prob_cocoa_sp": "undecided", "additive_cocoa_sp": "supported"}
 
@@ -109,7 +129,10 @@ def test_similarity_functions_are_compared_on_what_reads_them():
     ours = a_table(a_column(sp=BLIND, consistency=GOOD, cocoa_sp=GOOD))
     theirs = a_table(a_column(consistency=FAIR, cocoa_sp=GOOD))
     found = comparison.above_similarity("cross_encoder", "jaccard", "greedy", ours, theirs)
-    assert verdicts(found) == {("consistency", "facts"): "supported", ("cocoa_sp", "facts"): "undecided"}
+    assert verdicts(found) == {
+        ("consistency", "facts"): "supported",
+        ("cocoa_sp", "facts"): "undecided",
+    }
     assert {claim.claim for claim in found} == {"cross_encoder above jaccard"}
 
 

@@ -1,14 +1,24 @@
-"""Figures: written twice they are equal, and the confidence that they show was fitted on other rows."""
+"""Figures: two writes are equal, and the confidence they show was fitted on other rows."""
 
 import numpy as np
 
 from models.evaluation.comparison import Column
-from models.evaluation.plots import held_out_confidence, ranking_figure, rejection_figure, reliability_figure, save
+from models.evaluation.plots import (
+    held_out_confidence,
+    ranking_figure,
+    rejection_figure,
+    reliability_figure,
+    save,
+)
 from models.metrics import Interval, ece
 
 RNG = np.random.default_rng(1)
 CORRECT = (RNG.random(400) < 0.6).astype(float)
-SCORES = {"sp": RNG.random(400) - CORRECT, "cocoa_sp": RNG.random(400) - 2 * CORRECT, "degmat": RNG.random(400)}
+SCORES = {
+    "sp": RNG.random(400) - CORRECT,
+    "cocoa_sp": RNG.random(400) - 2 * CORRECT,
+    "degmat": RNG.random(400),
+}
 
 
 def columns(**scores):
@@ -19,7 +29,9 @@ def test_every_figure_is_written_as_png_and_svg_and_equal_when_written_again(tmp
     figures = {
         "rejection": lambda: rejection_figure(columns(), ["sp", "cocoa_sp", "degmat", "absent"]),
         "reliability": lambda: reliability_figure(columns(), ["sp", "cocoa_sp"]),
-        "ranking": lambda: ranking_figure({"sp": Interval(0.5, 0.4, 0.6), "cocoa_sp": Interval(0.7, 0.6, 0.8)}, "PRR"),
+        "ranking": lambda: ranking_figure(
+            {"sp": Interval(0.5, 0.4, 0.6), "cocoa_sp": Interval(0.7, 0.6, 0.8)}, "PRR"
+        ),
     }
     for name, make in figures.items():
         svg = save(make(), tmp_path / name)
@@ -40,4 +52,6 @@ def test_confidence_is_of_the_half_that_it_was_not_fitted_on():
     assert ((confidence >= 0) & (confidence <= 1)).all()
     assert ece(confidence, correct) < 0.15
     blind, correct = held_out_confidence(SCORES["degmat"], CORRECT)
-    assert abs(blind.mean() - correct.mean()) < 0.1, "no better than the share that is correct, and no worse"
+    assert abs(blind.mean() - correct.mean()) < 0.1, (
+        "no better than the share that is correct, and no worse"
+    )

@@ -14,7 +14,13 @@ from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
 
 DIMENSION = 6
-MODEL = {"target": "consistency", "model_id": "tiny", "revision": "abc", "dimension": DIMENSION, "num_layers": 4}
+MODEL = {
+    "target": "consistency",
+    "model_id": "tiny",
+    "revision": "abc",
+    "dimension": DIMENSION,
+    "num_layers": 4,
+}
 RNG = np.random.default_rng(0)
 TRAINING, HELD_OUT = RNG.standard_normal((500, DIMENSION)), RNG.standard_normal((500, DIMENSION))
 
@@ -57,7 +63,12 @@ def test_a_probe_that_was_saved_reads_the_same(tmp_path):
     read = TrainedProbe.load(tmp_path / "probe", **MODEL)
 
     assert read.card == card == read_card(tmp_path / "probe" / "card.json")
-    assert (read.statistic, read.layer, len(read.id), read.sha256) == ("predicted_dissimilarity", 2, 12, card.sha256)
+    assert (read.statistic, read.layer, len(read.id), read.sha256) == (
+        "predicted_dissimilarity",
+        2,
+        12,
+        card.sha256,
+    )
     features = RNG.standard_normal((5, DIMENSION)).astype(np.float32)
     for one, other in zip(written.read(features), read.read(features), strict=True):
         assert one.value == pytest.approx(other.value, abs=2e-3)  # stored in float16
@@ -111,7 +122,9 @@ def test_weights_that_are_not_the_cards_are_refused(folder):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 2}'], ids=["empty", "no object", "no fields", "other format"]
+    "text",
+    ["", "[]", "{}", '{"format": 2}'],
+    ids=["empty", "no object", "no fields", "other format"],
 )
 def test_a_card_that_is_none_is_refused(folder, text):
     (folder / "card.json").write_text(text)

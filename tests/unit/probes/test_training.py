@@ -1,4 +1,4 @@
-"""Probes on synthetic features: what they learn, choose, and how an interrupted training goes on."""
+"""Probes on synthetic features: what they learn and choose; interrupted training continues."""
 
 import numpy as np
 import pytest
@@ -45,16 +45,27 @@ def test_the_layer_that_tells_the_target_is_chosen_and_learned():
 def test_the_best_validation_epoch_is_kept():
     told = []
     trained = train(
-        examples(), target="consistency", architecture="small", seed=0, hyperparameters=FAST, on_epoch=told.append
+        examples(),
+        target="consistency",
+        architecture="small",
+        seed=0,
+        hyperparameters=FAST,
+        on_epoch=told.append,
     )
 
-    assert [(epoch.layer, epoch.number) for epoch in told] == [(layer, n) for layer in (1, 2) for n in range(1, 5)]
+    assert [(epoch.layer, epoch.number) for epoch in told] == [
+        (layer, n) for layer in (1, 2) for n in range(1, 5)
+    ]
     best = min(epoch.validation_loss for epoch in told if epoch.layer == 2)
-    assert trained.metrics["validation"]["mse"] == pytest.approx(best, rel=0.02)  # weights are stored in float16
+    assert trained.metrics["validation"]["mse"] == pytest.approx(
+        best, rel=0.02
+    )  # weights are stored in float16
 
 
 def test_training_ends_when_validation_stays_worse_for_the_patience():
-    impatient = Hyperparameters(learning_rate=0.05, weight_decay=0, batch_size=16, epochs=50, patience=2)
+    impatient = Hyperparameters(
+        learning_rate=0.05, weight_decay=0, batch_size=16, epochs=50, patience=2
+    )
     noise = examples(num_rows=120)
     told = []
     train(
@@ -73,7 +84,9 @@ def test_training_ends_when_validation_stays_worse_for_the_patience():
 
 def test_high_semantic_entropy_is_a_class_above_the_split():
     rows = examples()
-    entropies = Examples(rows.ids, rows.features, np.where(rows.targets > 0.5, 2.0, 0.1) + 0.01 * rows.targets)
+    entropies = Examples(
+        rows.ids, rows.features, np.where(rows.targets > 0.5, 2.0, 0.1) + 0.01 * rows.targets
+    )
     trained = train(entropies, target="semantic_entropy", architecture="small", seed=0)
 
     assert 0.2 < trained.split < 2.0
@@ -106,7 +119,9 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("killed_after", [1, 4, 6], ids=["first epoch", "first layer's last", "second layer"])
+@pytest.mark.parametrize(
+    "killed_after", [1, 4, 6], ids=["first epoch", "first layer's last", "second layer"]
+)
 def test_an_interrupted_training_goes_on_to_the_same_probe(tmp_path, killed_after):
     options = {"target": "consistency", "architecture": "small", "seed": 3, "hyperparameters": FAST}
     whole = train(examples(200), **options)
@@ -191,7 +206,9 @@ def test_the_split_minimises_the_squared_error_within_its_groups(values, expecte
     assert best_split(np.array(values)) == pytest.approx(expected)
 
 
-@given(st.lists(st.integers(0, 8), min_size=2, max_size=12).filter(lambda values: len(set(values)) > 1))
+@given(
+    st.lists(st.integers(0, 8), min_size=2, max_size=12).filter(lambda values: len(set(values)) > 1)
+)
 def test_no_other_split_is_better(values):
     values = np.array(values, dtype=float)
 
@@ -211,7 +228,9 @@ def test_splits_depend_on_the_id_alone_and_are_eight_one_one():
 
 
 def test_rank_correlation_shares_the_rank_of_ties():
-    assert spearman(np.array([1.0, 2.0, 2.0, 4.0]), np.array([1.0, 3.0, 3.0, 9.0])) == pytest.approx(1.0)
+    assert spearman(
+        np.array([1.0, 2.0, 2.0, 4.0]), np.array([1.0, 3.0, 3.0, 9.0])
+    ) == pytest.approx(1.0)
     assert spearman(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])) == pytest.approx(-1.0)
     assert spearman(np.array([1.0, 1.0]), np.array([0.0, 1.0])) is None
 

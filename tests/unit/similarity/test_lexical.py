@@ -12,7 +12,19 @@ from models.similarity.fake import FakeNliModel, FakePairModel
 from models.similarity.lexical import jaccard, rouge_l
 from models.similarity.nli import label_columns
 
-WORDS = ["The", "capitals", "of", "running", "countries,", "Paris!", "isn't", "42", "well-known", "x_y", "are"]
+WORDS = [
+    "The",
+    "capitals",
+    "of",
+    "running",
+    "countries,",
+    "Paris!",
+    "isn't",
+    "42",
+    "well-known",
+    "x_y",
+    "are",
+]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -40,7 +52,10 @@ def test_align_takes_the_best_chunk_of_each_sentence_and_the_mean_over_sentences
 
     inner = FakePairModel()
     expected = np.mean(
-        [max(inner.score([(chunk, s)]).values[0, 0] for chunk in chunks(context)) for s in sentences("x y. a b.")]
+        [
+            max(inner.score([(chunk, s)]).values[0, 0] for chunk in chunks(context))
+            for s in sentences("x y. a b.")
+        ]
     )
     assert len(chunks(context)) == 2
     assert score == pytest.approx(expected)
@@ -57,9 +72,12 @@ def test_the_similarity_of_nli_is_its_entailment_or_what_it_does_not_contradict(
     pairs = [("a b", "a c"), ("a", "b")]
     entailment, _, contradiction = FakeNliModel().score(pairs).values.T
 
-    np.testing.assert_array_equal(EntailmentModel(FakeNliModel()).score(pairs).values[:, 0], entailment)
     np.testing.assert_array_equal(
-        EntailmentModel(FakeNliModel(), "contradiction").score(pairs).values[:, 0], 1 - contradiction
+        EntailmentModel(FakeNliModel()).score(pairs).values[:, 0], entailment
+    )
+    np.testing.assert_array_equal(
+        EntailmentModel(FakeNliModel(), "contradiction").score(pairs).values[:, 0],
+        1 - contradiction,
     )
 
 

@@ -22,7 +22,9 @@ NLI = ("entailment", "neutral", "contradiction")
 def table_for(pairs, rules=RULES, labels=("similarity",)):
     """An asymmetric score for each pair, so that a forgotten direction shows."""
     values = {(a, b): (len(a) + 1) / (len(a) + len(b) + 2) / 2 for a, b in pairs}
-    return PairTable(labels, {pair: (value,) * len(labels) for pair, value in values.items()}, rules)
+    return PairTable(
+        labels, {pair: (value,) * len(labels) for pair, value in values.items()}, rules
+    )
 
 
 def similarity(answer, samples, rules=RULES):
@@ -41,7 +43,15 @@ def similarity(answer, samples, rules=RULES):
         ("Paris", [""], 0),
         ("Paris", [], 0),
     ],
-    ids=["equal", "duplicates", "two distinct", "both empty", "empty answer", "empty sample", "no samples"],
+    ids=[
+        "equal",
+        "duplicates",
+        "two distinct",
+        "both empty",
+        "empty answer",
+        "empty sample",
+        "no samples",
+    ],
 )
 def test_the_model_is_asked_for_distinct_unknown_pairs_only(answer, samples, num_pairs):
     pairs = answer_pairs(answer, samples, RULES)
@@ -87,7 +97,9 @@ def test_the_similarity_matrix_is_symmetric_with_diagonal_one():
     assert matrix[0, 3] == 0.0
 
 
-@pytest.mark.parametrize(("label", "equal"), [("entailment", 1.0), ("neutral", 0.0), ("contradiction", 0.0)])
+@pytest.mark.parametrize(
+    ("label", "equal"), [("entailment", 1.0), ("neutral", 0.0), ("contradiction", 0.0)]
+)
 def test_directed_matrices_keep_their_direction_and_know_equal_texts(label, equal):
     texts = ["Rome", "Paris is it", "Rome", ""]
     table = table_for(matrix_pairs(texts, RULES), labels=NLI)

@@ -1,4 +1,7 @@
-"""Admission: places are limited, freed however a request ends, and a refusal says when to come back."""
+"""Admission: places are limited, and freed however a request ends.
+
+A refusal says when to come back.
+"""
 
 import pytest
 
@@ -44,7 +47,9 @@ def test_a_freed_place_is_given_again():
             refused(admission)
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GeneratorExit], ids=lambda error: error.__name__)
+@pytest.mark.parametrize(
+    "error", [ValueError, KeyboardInterrupt, GeneratorExit], ids=lambda error: error.__name__
+)
 def test_a_place_is_freed_when_its_request_fails(error):
     admission = Admission(1)
     with pytest.raises(error), admission.admit():
@@ -64,7 +69,9 @@ RETRY_AFTER = {
 }
 
 
-@pytest.mark.parametrize(("limit", "durations", "idle_s", "expected"), RETRY_AFTER.values(), ids=list(RETRY_AFTER))
+@pytest.mark.parametrize(
+    ("limit", "durations", "idle_s", "expected"), RETRY_AFTER.values(), ids=list(RETRY_AFTER)
+)
 def test_retry_after_is_the_queue_over_the_recent_rate(clock, limit, durations, idle_s, expected):
     admission = Admission(limit)
     for duration in durations:

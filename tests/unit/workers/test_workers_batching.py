@@ -1,4 +1,7 @@
-"""MicroBatcher: everybody gets their own results, the model each distinct item once, and nobody hangs."""
+"""MicroBatcher: everybody gets their own results, and nobody hangs.
+
+The model gets each distinct item once.
+"""
 
 import asyncio
 import threading
@@ -14,7 +17,10 @@ pytestmark = pytest.mark.anyio
 
 
 class Square:
-    """A blocking call over items; waits for `gate` and remembers its batches. 13 raises, 99 loses the model."""
+    """A blocking call over items; waits for `gate` and remembers its batches.
+
+    Item 13 raises, item 99 loses the model.
+    """
 
     def __init__(self):
         self.batches = []
@@ -110,7 +116,10 @@ async def test_no_call_has_more_items_than_the_limit():
         async with held(batcher, square):
             callers = submitted(batcher, [1, 2, 3, 4], [5, 6, 7])
             await turns()
-        assert await asyncio.gather(*callers) == [{i: i * i for i in (1, 2, 3, 4)}, {i: i * i for i in (5, 6, 7)}]
+        assert await asyncio.gather(*callers) == [
+            {i: i * i for i in (1, 2, 3, 4)},
+            {i: i * i for i in (5, 6, 7)},
+        ]
     assert max(map(len, square.batches)) == 3
 
 

@@ -26,7 +26,12 @@ class Recording(FakeEngine):
 def load(generation, similarity, nli=None):
     nli = nli or NliConfig(model="")
     return load_workers(
-        generation, similarity, nli, ProbeConfig("", ""), on_step=lambda rows: None, on_batch=lambda size: None
+        generation,
+        similarity,
+        nli,
+        ProbeConfig("", ""),
+        on_step=lambda rows: None,
+        on_batch=lambda size: None,
     )
 
 
@@ -47,11 +52,17 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
     workers.similarity["nli"].model.score([("a", "b")])
     workers.similarity["align"].model.score([("a", "b")])
     assert workers.nli.model.batches == [1, 1]
-    assert set(workers.by_name()) == {"generation", "nli", *(f"similarity-{name}" for name in workers.similarity)}
+    assert set(workers.by_name()) == {
+        "generation",
+        "nli",
+        *(f"similarity-{name}" for name in workers.similarity),
+    }
 
 
 def test_the_default_similarity_may_be_one_over_nli():
-    workers = load(FAKE[0], SimilarityConfig(name="align"), NliConfig(name="fake_nli", model="fake"))
+    workers = load(
+        FAKE[0], SimilarityConfig(name="align"), NliConfig(name="fake_nli", model="fake")
+    )
     assert workers.similarity[workers.default_similarity].model.labels == ("similarity",)
 
 
@@ -66,7 +77,9 @@ def test_the_default_similarity_may_be_one_over_nli():
     ],
     ids=["beside the embedded model", "beside another", "beside a fake", "none", "named"],
 )
-def test_the_embedded_nli_model_serves_beside_the_embedded_language_model_only(nli, generation, checkpoint):
+def test_the_embedded_nli_model_serves_beside_the_embedded_language_model_only(
+    nli, generation, checkpoint
+):
     assert nli_checkpoint(nli, generation) == checkpoint
 
 
@@ -84,7 +97,9 @@ def test_an_unknown_name_is_refused(generation, similarity):
 
 
 @pytest.mark.parametrize(("num_cores", "threads", "expected"), [(8, 0, 4), (1, 0, 1), (8, 3, 3)])
-def test_the_cores_are_divided_among_the_two_models_unless_threads_are_set(monkeypatch, num_cores, threads, expected):
+def test_the_cores_are_divided_among_the_two_models_unless_threads_are_set(
+    monkeypatch, num_cores, threads, expected
+):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)))
     monkeypatch.setitem(ENGINES, "recording", f"{__name__}:Recording")
     workers = load(EngineConfig(engine="recording", threads=threads), FAKE[1])

@@ -1,4 +1,7 @@
-"""The generation worker: probes read hidden states, which go no further; foreign probes are not loaded."""
+"""The generation worker: hidden states go to probes and no further.
+
+Foreign probes are not loaded.
+"""
 
 from dataclasses import replace
 
@@ -20,7 +23,10 @@ from workers.generation import GenerationWorker
 pytestmark = pytest.mark.anyio
 
 REQUEST = GenerationRequest(prompt="Hi", sampling=SamplingParams(max_new_tokens=8))
-PREDICTED = {"predicted_dissimilarity": "consistency", "predicted_high_semantic_entropy": "semantic_entropy"}
+PREDICTED = {
+    "predicted_dissimilarity": "consistency",
+    "predicted_high_semantic_entropy": "semantic_entropy",
+}
 
 
 def worker():
@@ -49,7 +55,9 @@ async def test_each_probe_reads_its_own_layer_and_the_states_stay_here():
 
     assert generation.answer_hidden_mean is None
     expected = {
-        "predicted_dissimilarity": made.probes["predicted_dissimilarity"].read(states.answer_hidden_mean[[1]])[0],
+        "predicted_dissimilarity": made.probes["predicted_dissimilarity"].read(
+            states.answer_hidden_mean[[1]]
+        )[0],
         "predicted_high_semantic_entropy": made.probes["predicted_high_semantic_entropy"].read(
             states.answer_hidden_mean[[0]]
         )[0],
@@ -72,7 +80,9 @@ async def test_hidden_states_that_are_no_numbers_are_an_error_of_the_request():
 
     async def broken(request, on_token=None):
         generation = await generate(request, on_token)
-        return replace(generation, answer_hidden_mean=np.full_like(generation.answer_hidden_mean, np.nan))
+        return replace(
+            generation, answer_hidden_mean=np.full_like(generation.answer_hidden_mean, np.nan)
+        )
 
     made.engine.generate = broken
     with pytest.raises(InvalidLogits):

@@ -1,4 +1,7 @@
-"""SimilarityWorker: both directions, multiplicity, rules without the model, and one caller's poison."""
+"""SimilarityWorker: both directions, multiplicity, one caller's poison.
+
+Also the rules that need no model.
+"""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +21,11 @@ pytestmark = pytest.mark.anyio
 
 
 async def similarity(worker, answer, samples):
-    """What a request makes of a worker: the pairs that it needs, and their scores as similarities."""
+    """What a request makes of a worker: the pairs it needs, and their scores as similarities."""
     table = await worker.table(answer_pairs(answer, samples, worker.rules))
-    return SimpleNamespace(values=answer_relation(answer, samples, table, "similarity"), truncated=table.truncated)
+    return SimpleNamespace(
+        values=answer_relation(answer, samples, table, "similarity"), truncated=table.truncated
+    )
 
 
 def new_worker(model=None, rules=None, **options):
@@ -44,7 +49,10 @@ async def working(model=None, rules=None, **options):
 async def test_similarity_is_the_mean_of_both_directions():
     async with working() as worker:
         result = await similarity(worker, "a b", ["a c d e"])
-    assert FakePairModel().score([("a b", "a c d e"), ("a c d e", "a b")]).values.tolist() == [[0.5], [0.25]]
+    assert FakePairModel().score([("a b", "a c d e"), ("a c d e", "a b")]).values.tolist() == [
+        [0.5],
+        [0.25],
+    ]
     np.testing.assert_array_equal(result.values, [0.375])
 
 
@@ -90,7 +98,9 @@ async def test_a_pair_beyond_the_models_length_is_flagged(num_words, truncated):
 
 async def test_the_flag_is_that_of_the_callers_own_pairs():
     async with working() as worker:
-        long, short = await asyncio.gather(similarity(worker, "a", ["x " * 600]), similarity(worker, "a", ["b"]))
+        long, short = await asyncio.gather(
+            similarity(worker, "a", ["x " * 600]), similarity(worker, "a", ["b"])
+        )
         assert worker.model.batches == [4]
     assert (long.truncated, short.truncated) == (True, False)
 
@@ -98,7 +108,9 @@ async def test_the_flag_is_that_of_the_callers_own_pairs():
 async def test_requests_at_once_share_a_call_and_get_their_own_values():
     async with working() as worker:
         results = await asyncio.gather(
-            similarity(worker, "a b", ["a c"]), similarity(worker, "a b", ["a c", "b"]), similarity(worker, "q", ["r"])
+            similarity(worker, "a b", ["a c"]),
+            similarity(worker, "a b", ["a c", "b"]),
+            similarity(worker, "q", ["r"]),
         )
         assert worker.model.batches == [6]
     assert [result.values.tolist() for result in results] == [[0.5], [0.5, 0.75], [0]]
@@ -141,12 +153,17 @@ async def test_nan_in_one_callers_pair_fails_no_other():
     class NanForX(FakePairModel):
         def score(self, pairs):
             whole = super().score(pairs)
-            values = [[np.nan] if "x" in pair else value for pair, value in zip(pairs, whole.values, strict=True)]
+            values = [
+                [np.nan] if "x" in pair else value
+                for pair, value in zip(pairs, whole.values, strict=True)
+            ]
             return PairScores(np.array(values, dtype=float).reshape(-1, 1), whole.truncated)
 
     async with working(NanForX()) as worker:
         bad, good = await asyncio.gather(
-            similarity(worker, "a b", ["x"]), similarity(worker, "a b", ["a c"]), return_exceptions=True
+            similarity(worker, "a b", ["x"]),
+            similarity(worker, "a b", ["a c"]),
+            return_exceptions=True,
         )
     assert isinstance(bad, SimilarityUnavailable)
     assert good.values.tolist() == [0.5]

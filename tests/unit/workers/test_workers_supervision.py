@@ -1,4 +1,7 @@
-"""Supervisor: ready after the last warm-up; a loop that ends by itself or hangs is a death, told once."""
+"""Supervisor: ready after the last warm-up.
+
+A loop that ends by itself or hangs is a death, which is told once.
+"""
 
 import asyncio
 import logging
@@ -146,7 +149,9 @@ async def died(deaths):
             await asyncio.sleep(0.01)
 
 
-async def test_a_call_that_hangs_is_a_death_told_once_and_ends_the_loops_that_await_it(deaths, caplog, capfd):
+async def test_a_call_that_hangs_is_a_death_told_once_and_ends_the_loops_that_await_it(
+    deaths, caplog, capfd
+):
     supervisor = Supervisor(lambda: deaths.append("died"), stall_s=60)
     loops = {"generation": Loop(), "similarity": Loop(), "nli": Loop()}
     await supervisor.start(loops)
