@@ -6,8 +6,7 @@ Lin 2004.
 import functools
 import re
 from collections.abc import Sequence
-
-from nltk.stem.porter import PorterStemmer
+from typing import Any
 
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_STEMMED = 4  # as in rouge-score: shorter words keep their ending
@@ -54,5 +53,8 @@ def _lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 @functools.cache
-def _stemmer() -> PorterStemmer:
+def _stemmer() -> Any:
+    # Imported at first use: nltk takes 2.6 s to import, which every start of the service would pay.
+    from nltk.stem.porter import PorterStemmer
+
     return PorterStemmer()
