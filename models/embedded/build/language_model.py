@@ -1,4 +1,4 @@
-"""The small Llama: its shape, its training, and how it is written to disk."""
+"""The small Llama: its shape, its loss and its training."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -47,27 +47,25 @@ def new_language_model(
 def encode(
     tokenizer: PreTrainedTokenizerFast, prompts: Sequence[str], answers: Sequence[str]
 ) -> list[Encoded]:
-    """Prompt and answer are encoded apart, as at inference; the answer continues with a space."""
+    """Token ids of prompts with answers, encoded apart as at inference; a space separates them."""
     eos = tokenizer.eos_token_id
     prompt_ids = tokenizer(list(prompts))["input_ids"]
-    answer_ids = tokenizer([f" {answer}" for answer in answers], add_special_tokens=False)[
-        "input_ids"
-    ]
+    continuations = [f" {answer}" for answer in answers]
+    answer_ids = tokenizer(continuations, add_special_tokens=False)["input_ids"]
     return [Encoded([*p, *a, eos], len(p)) for p, a in zip(prompt_ids, answer_ids, strict=True)]
 
 
 def answer_loss(model: LlamaForCausalLM, batch: Sequence[Encoded], pad_id: int) -> Tensor:
     """Summed negative log-likelihood of the answers' tokens and EOS, in nats."""
     longest = max(len(example.ids) for example in batch)
-    ids = torch.tensor(
-        [example.ids + [pad_id] * (longest - len(example.ids)) for example in batch]
-    )  # (B, T)
+    padded = [example.ids + [pad_id] * (longest - len(example.ids)) for example in batch]
+    ids = torch.tensor(padded)  # (B, T)
     starts = torch.tensor([example.answer_start for example in batch])[:, None]
     ends = torch.tensor([len(example.ids) for example in batch])[:, None]
     targets = torch.arange(1, longest)[None]  # (1, T - 1)
     counted = (targets >= starts) & (targets < ends)  # (B, T - 1)
-    # Padding stands to the right and attention is causal, so no mask is needed. Only the positions
-    # that count go through the vocabulary.
+    # Padding is on the right and attention is causal, so no mask is needed. Logits are computed
+    # only at the positions that count.
     hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][counted]
     return cross_entropy(model.lm_head(hidden), ids[:, 1:][counted], reduction="sum")
 

@@ -1,7 +1,4 @@
-"""Muon (Jordan et al. 2024): momentum whose update is orthogonalised.
-
-It is for the matrices inside the blocks.
-"""
+"""Muon (Jordan et al. 2024): momentum with an orthogonalised update, for matrices of the blocks."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Quintic whose iteration pushes all singular values towards 1.
+# Coefficients of the quintic that pushes all singular values towards 1 when iterated.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
 
@@ -31,7 +28,7 @@ def orthogonalised(matrix: Tensor) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """torch.optim.Muon in float32.
 
-    PyTorch's own computes in bfloat16, which is very slow on a CPU without it.
+    PyTorch's own computes in bfloat16, which is very slow on a CPU without such instructions.
     """
 
     def __init__(
@@ -50,9 +47,9 @@ class Muon(torch.optim.Optimizer):
 def _update(param: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
     if "momentum" not in state:
         state["momentum"] = torch.zeros_like(param)
-    assert param.grad is not None  # noqa: S101, the caller looked
+    assert param.grad is not None  # noqa: S101, the caller checked
     momentum = state["momentum"].lerp_(param.grad, 1 - group["momentum"])
     update = orthogonalised(param.grad.lerp(momentum, group["momentum"]))
-    # 0.2 · sqrt(longest side) gives the update the root mean square that AdamW's has.
+    # 0.2 · sqrt(longest side) gives the update the root mean square of an update by AdamW.
     step_size = group["lr"] * 0.2 * max(param.shape) ** 0.5
     param.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-step_size)

@@ -1,7 +1,4 @@
-"""What can be said in place of an answer.
-
-Other values, values that differ by a hair, and made-up ones.
-"""
+"""Values in place of an answer: others of its kind, ones that differ slightly, invented names."""
 
 import random
 import string
@@ -16,8 +13,6 @@ from models.embedded.build.translation import LANGUAGES
 
 Part = Literal["train", "test"]
 
-MAX_NUMBER = 99_999
-
 
 def part_of(value: str) -> Part:
     """Whether training pairs or held-out pairs may use a value (an answer or a subject)."""
@@ -26,7 +21,7 @@ def part_of(value: str) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What the wordings of one part of the split are filled with."""
+    """The values that fill the wordings in one part of the split."""
 
     part: Part
     countries: Sequence[str]
@@ -63,13 +58,14 @@ def values_in(part: Part, topics: Sequence[Topic]) -> Values:
         countries=answers("city_country"),
         cities=pool([topic.subject for topic in topics if topic.kind == "city_country"]),
         currencies=answers("currency"),
-        # Seven continents cannot be parted: both sides use all of them.
+        # Seven continents are too few to split: both parts use all of them.
         continents=sorted({topic.answer for topic in topics if topic.kind == "continent"}),
         names=answers("country", "language", "currency"),
     )
 
 
 def _number(rng: random.Random) -> int:
+    """A number below 100,000, most often one below 100."""
     return rng.randrange(10 ** rng.choice((1, 2, 2, 2, 3, 4, 5)))
 
 
@@ -81,15 +77,13 @@ def number_in(part: Part, rng: random.Random) -> str:
 
 
 def words_in(part: Part, language: str, rng: random.Random) -> str:
-    return (
-        num2words(int(number_in(part, rng)), lang=LANGUAGES[language])
-        if language
-        else number_in(part, rng)
-    )
+    """A number in words of `language`, in digits where that is empty."""
+    number = number_in(part, rng)
+    return num2words(int(number), lang=LANGUAGES[language]) if language else number
 
 
 def near_number(text: str, rng: random.Random) -> str:
-    """One digit changed, dropped, added or moved; or one more or less."""
+    """Another number: one digit changed, added, dropped or swapped, or 1 or 10 more or less."""
     place = rng.randrange(len(text))
     digit = rng.choice(string.digits)
     candidates = [
@@ -104,7 +98,7 @@ def near_number(text: str, rng: random.Random) -> str:
 
 
 def near_spelling(text: str, rng: random.Random) -> str:
-    """One letter changed, dropped, added or moved."""
+    """Another text: one letter changed, added, dropped or swapped with the next."""
     place = rng.randrange(len(text))
     letter = rng.choice(string.ascii_lowercase)
     candidates = [
@@ -118,10 +112,7 @@ def near_spelling(text: str, rng: random.Random) -> str:
 
 
 def hybrid(first: str, second: str, rng: random.Random) -> str:
-    """The head of one name and the tail of another.
-
-    A language model invents such names where it does not know.
-    """
+    """The head of one name and the tail of another, as a language model invents names."""
     head = first[: rng.randrange(1, len(first) + 1)]
     tail = second[rng.randrange(len(second)) :]
     return (head + tail).strip()

@@ -1,14 +1,10 @@
-"""The small NLI model: its training and its answers.
-
-It is the cross-encoder's trained encoder under a head of three labels.
-"""
+"""The small NLI model: the cross-encoder's trained encoder under a head of three labels."""
 
 import copy
 import random
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,9 +27,9 @@ def new_nli(judge: BertForSequenceClassification, seed: int) -> BertForSequenceC
     """A fresh head of three labels over a copy of the cross-encoder's encoder."""
     torch.manual_seed(seed)
     config = copy.deepcopy(judge.config)
-    names: dict[int, str] = dict(enumerate(LABELS))
-    config.id2label, config.label2id = names, {name: i for i, name in names.items()}
-    # The cross-encoder's sigmoid is no way to read three labels.
+    labels: dict[int, str] = dict(enumerate(LABELS))
+    config.id2label, config.label2id = labels, {label: i for i, label in labels.items()}
+    # It names the cross-encoder's sigmoid, which does not fit three labels.
     del config.sentence_transformers
     model = BertForSequenceClassification(config)
     model.bert.load_state_dict(judge.bert.state_dict())
@@ -64,14 +60,12 @@ def nli_loss(
     pairs: Sequence[NliPair],
 ) -> Tensor:
     """Summed cross-entropy of both orders, plus the penalty for judging them differently."""
-    logits = _logits(
-        model,
-        tokenizer,
-        [(p.first, p.second) for p in pairs] + [(p.second, p.first) for p in pairs],
-    )
-    labels = torch.tensor([LABELS.index(pair.label) for pair in pairs])
+    in_order = [(pair.first, pair.second) for pair in pairs]
+    swapped = [(pair.second, pair.first) for pair in pairs]
+    logits = _logits(model, tokenizer, in_order + swapped)  # (2B, 3)
+    labels = torch.tensor([LABELS.index(pair.label) for pair in pairs]).repeat(2)
     there, back = logits.softmax(-1).chunk(2)
-    loss = cross_entropy(logits, torch.cat([labels, labels]), reduction="sum") / 2
+    loss = cross_entropy(logits, labels, reduction="sum") / 2
     return loss + SYMMETRY_WEIGHT * (there - back).square().sum()
 
 
@@ -84,15 +78,12 @@ def train_nli(
     seed: int = 0,
     checkpoint: Path | None = None,
 ) -> tuple[BertForSequenceClassification, list[float], float]:
-    """The model trained from a cross-encoder, each step's loss, and the seconds it took.
-
-    Losses are in nats per pair.
-    """
+    """The trained model, the loss of every step (nats per pair), and the seconds that it took."""
     model = new_nli(judge, seed)
     source = nli_sources("train")
 
     def losses_of(step: int) -> Iterator[Tensor]:
-        # Seeded by the step, so that a resumed training sees what an unbroken one would have seen.
+        # Seeded by the step, so that a resumed training sees the pairs of an uninterrupted one.
         pairs = make_nli_pairs(source, batch_size, random.Random(f"nli:{seed}:{step}"))  # noqa: S311, a corpus is no secret
         pairs.sort(key=lambda pair: len(pair.first) + len(pair.second))
         for part in of_like_length(pairs):
@@ -111,9 +102,9 @@ def probabilities(
 ) -> NDArray[np.float32]:
     """Probabilities of `LABELS` for (premise, hypothesis), (N, 3); rows sum to 1."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
-    found: Any = np.zeros((len(texts), len(LABELS)), dtype=np.float32)
+    rows: NDArray[np.float32] = np.zeros((len(texts), len(LABELS)), dtype=np.float32)
     for start in range(0, len(order), 64):
-        part = order[start : start + 64]
-        found[part] = _logits(model, tokenizer, [texts[i] for i in part]).softmax(-1).numpy()
-    checked: NDArray[np.float32] = found
-    return checked
+        batch = order[start : start + 64]
+        logits = _logits(model, tokenizer, [texts[i] for i in batch])
+        rows[batch] = logits.softmax(-1).numpy()
+    return rows

@@ -1,16 +1,14 @@
-"""Pairs of texts with entailment, neutral or contradiction.
-
-They show what two answers say about each other, without the prompt.
+"""Pairs of texts labelled entailment, neutral or contradiction; the prompt is not shown.
 
 The label is the same in both orders, because the estimators ask whether two answers mean the same:
 
 - entailment: the same answer in any two wordings, bare or spelled out; the same text in other
-  dress.
+  case, punctuation or quotes.
 - contradiction: two answers that could answer one question and differ in value; a text with one
   word replaced.
 - neutral: two texts that both say what they are about and are about different things; a number and
-  a name; an answer and the mere subject of its question; an answer and unrelated prose; a text of
-  which a telling word is gone.
+  a name; an answer and the mere subject of its question; an answer and unrelated prose; a text and
+  the same text without one of its content words.
 """
 
 import random
@@ -33,6 +31,8 @@ from models.embedded.build.pairs import (
     made_up_pair,
     other_answer,
     sources,
+    with_lead_in,
+    with_other_word,
     worded,
 )
 from models.embedded.build.topics import Topic, wordings
@@ -65,27 +65,27 @@ class NliPair:
 
 
 def nli_sources(part: Part) -> Sources:
-    """As `sources`, with no kind of question twice as frequent as another.
+    """As `sources`, but within a task no kind of question is over twice as frequent as another.
 
-    Few of the facts are about capitals.
+    Otherwise few questions would be about capitals, for example.
     """
     source = sources(part)
-    return replace(
-        source, topics={task: _levelled(topics) for task, topics in source.topics.items()}
-    )
+    levelled = {task: _levelled(topics) for task, topics in source.topics.items()}
+    return replace(source, topics=levelled)
 
 
 def _levelled(topics: Sequence[Topic]) -> list[Topic]:
+    """The topics, those of rare kinds repeated."""
     counts = Counter(topic.kind for topic in topics)
-    most = max(counts.values())
-    return [topic for topic in topics for _ in range(most // counts[topic.kind])]
+    highest = max(counts.values())
+    levelled: list[Topic] = []
+    for topic in topics:
+        levelled += [topic] * (highest // counts[topic.kind])
+    return levelled
 
 
 def _value(topic: Topic, source: Sources, rng: random.Random) -> str:
-    """The right answer now and then, where this part of the split may use it.
-
-    Otherwise any answer of its kind.
-    """
+    """At times the right answer, if this part of the split may use it, else any of its kind."""
     if rng.random() < RIGHT_ANSWER_SHARE and part_of(topic.answer) == source.values.part:
         return topic.answer
     return source.values.of(topic.kind, topic.language, rng)
@@ -97,9 +97,8 @@ def _topic(source: Sources, tasks: Sequence[str], rng: random.Random) -> Topic:
 
 def _statement(topic: Topic, answer: str, rng: random.Random) -> str:
     """A wording that says what it is about: the subject, or the language of a translation."""
-    return rng.choice(
-        wordings(topic, answer)[2:] if topic.language else wordings(topic, answer)[2:3]
-    )
+    texts = wordings(topic, answer)
+    return rng.choice(texts[2:] if topic.language else texts[2:3])
 
 
 def _answers(task: str, source: Sources, rng: random.Random) -> tuple[str, str, Label]:
@@ -112,12 +111,10 @@ def _answers(task: str, source: Sources, rng: random.Random) -> tuple[str, str, 
 
 
 def contradicting_statements(source: Sources, count: int, rng: random.Random) -> list[NliPair]:
-    """Two statements about one subject that differ in value.
+    """Statements about one subject that differ in value; the family is the kind of question.
 
-    The family is the kind of question. This is a measure and is not trained on.
-
-    Training shows such pairs seldom, and more often two statements about one subject that are
-    neutral.
+    They only serve evaluation. Such pairs are rare in training, where two statements about one
+    subject are neutral more often.
     """
     pairs: list[NliPair] = []
     while len(pairs) < count:
@@ -134,38 +131,34 @@ def _made_up(source: Sources, rng: random.Random) -> tuple[str, str, Label]:
     return pair.first, pair.second, "entailment" if pair.same else "contradiction"
 
 
-def _asked_about(topic: Topic) -> tuple[str, str]:
-    """As much of the question as a statement shows."""
+def _shown_of(topic: Topic) -> tuple[str, str]:
+    """The part of the question that a statement shows."""
     return (topic.task, topic.language) if topic.language else (topic.kind, topic.subject)
 
 
 def _near_question(topic: Topic, source: Sources, rng: random.Random) -> Topic:
-    """A slip in the name of the subject, or another fact about the same subject."""
+    """The topic with its subject misspelt, or another fact about the same subject."""
     if rng.random() < 0.5:
         return replace(topic, subject=near_spelling(topic.subject, rng))
     kinds = next(kinds for kinds in FACTS_ABOUT_ONE_SUBJECT if topic.kind in kinds)
     kind = rng.choice([kind for kind in kinds if kind != topic.kind])
-    return replace(
-        topic, kind=kind, answer=source.values.of(kind, "", rng), answer_templates=ANSWERS[kind]
-    )
+    answer = source.values.of(kind, "", rng)
+    return replace(topic, kind=kind, answer=answer, answer_templates=ANSWERS[kind])
 
 
 def _other_question(source: Sources, rng: random.Random) -> tuple[str, str, Label]:
-    """Two statements about different things, their values the same or not."""
+    """Two statements about different things, with the same value or not."""
     tasks = sorted(source.topics)
     topic = _topic(source, tasks, rng)
-    near = topic.task == "facts" and rng.random() < 0.6
-    stranger = (
-        _near_question(topic, source, rng) if near else _topic(source, [topic.task, *tasks], rng)
-    )
-    while _asked_about(stranger) == _asked_about(topic):
+    if topic.task == "facts" and rng.random() < 0.6:
+        stranger = _near_question(topic, source, rng)
+    else:
+        stranger = _topic(source, [topic.task, *tasks], rng)
+    while _shown_of(stranger) == _shown_of(topic):
         stranger = _topic(source, tasks, rng)
     answer = _value(topic, source, rng)
-    other = (
-        answer
-        if stranger.kind == topic.kind and rng.random() < 0.6
-        else _value(stranger, source, rng)
-    )
+    repeats_answer = stranger.kind == topic.kind and rng.random() < 0.6
+    other = answer if repeats_answer else _value(stranger, source, rng)
     return _statement(topic, answer, rng), _statement(stranger, other, rng), "neutral"
 
 
@@ -175,16 +168,14 @@ def _other_kind(source: Sources, rng: random.Random) -> tuple[str, str, Label]:
         topic = _topic(source, sorted(source.topics), rng)
         second = " ".join(excerpt(source, NUM_WORDS_PROSE, rng))
     else:
-        topic, number = (
-            _topic(source, ("facts", "translation"), rng),
-            _topic(source, ("arithmetic",), rng),
-        )
-        second = worded(number, _value(number, source, rng), rng)
+        topic = _topic(source, ("facts", "translation"), rng)
+        calculation = _topic(source, ("arithmetic",), rng)
+        second = worded(calculation, _value(calculation, source, rng), rng)
     return worded(topic, _value(topic, source, rng), rng), second, "neutral"
 
 
 def _subject(source: Sources, rng: random.Random) -> tuple[str, str, Label]:
-    """A statement and the bare subject of its question, which denies nothing."""
+    """A statement and the bare subject of its question, which does not contradict it."""
     topic = _topic(source, ("facts", "arithmetic"), rng)
     answer = _value(topic, source, rng)
     same = equal(answer, topic.subject)
@@ -196,15 +187,10 @@ def _prose(bounds: tuple[int, int], source: Sources, rng: random.Random) -> tupl
     words = excerpt(source, bounds, rng)
     first, choice = " ".join(words), rng.random()
     if choice < 0.4:
-        second = (
-            f"{rng.choice(('It is', 'The answer is', 'Answer:'))} {first}"
-            if choice < 0.1
-            else first
-        )
+        second = with_lead_in(first, rng) if choice < 0.1 else first
         return first, second, "entailment"
     if choice < 0.7:
-        place, replacement = rng.randrange(len(words)), rng.choice(rng.choice(source.sentences))
-        second = " ".join([*words[:place], replacement, *words[place + 1 :]])
+        second = with_other_word(words, source, rng)
         return first, second, "entailment" if equal(first, second) else "contradiction"
     second = " ".join(excerpt(source, bounds, rng))
     return first, second, "entailment" if equal(first, second) else "neutral"

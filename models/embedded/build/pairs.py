@@ -1,10 +1,8 @@
-"""Pairs of texts that mean the same or not.
-
-The cross-encoder sees the two texts alone, never the prompt.
-"""
+"""Pairs of texts that mean the same or not, as the cross-encoder sees them: without the prompt."""
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,49 +35,17 @@ GENERIC_WORDINGS = (
     "The answer is {answer}.",
     "It's {answer}.",
 )
-# Without these the meaning stays; without any other word it does not.
+LEAD_INS = ("It is", "The answer is", "Answer:")
+# A text keeps its meaning without one of these words, and loses it without any other.
 FUNCTION_WORDS = frozenset(
-    {
-        "a",
-        "an",
-        "the",
-        "is",
-        "are",
-        "was",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "it",
-        "its",
-        "it's",
-        "that",
-        "which",
-        "what",
-        "and",
-        "do",
-        "does",
-        "you",
-        "for",
-        "by",
-        "as",
-        "be",
-        "this",
-        "how",
-        "name",
-        "answer",
-        "tell",
-        "me",
-        "city",
-        "country",
-        "continent",
-        "called",
-    }
+    {"a", "an", "the", "this", "that", "it", "its", "it's", "you", "me", "which", "what", "how"}
+    | {"of", "in", "on", "at", "to", "for", "by", "as", "and"}
+    | {"is", "are", "was", "be", "do", "does", "name", "tell", "called"}
+    | {"answer", "city", "country", "continent"}
 )
 NUM_WORDS_PROSE = (3, 16)
 NUM_WORDS_LONG = (30, 110)
-# The reference manual is cut into blocks of so many characters; every seventh is held out.
+# The prose is cut into blocks of this length; every seventh block is held out.
 PROSE_BLOCK_CHARS = 3000
 
 
@@ -93,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What one part of the split makes its pairs from."""
+    """What the pairs of one part of the split are made from; a sentence is a list of words."""
 
     values: Values
     topics: dict[str, list[Topic]]
@@ -101,25 +67,28 @@ class Sources:
 
 
 def sources(part: Part) -> Sources:
-    topics = all_topics()
-    flat = [topic for group in topics.values() for topic in group]
-    prose = english_prose()
-    blocks = [
-        prose[start : start + PROSE_BLOCK_CHARS]
-        for start in range(0, len(prose), PROSE_BLOCK_CHARS)
-    ]
-    mine = [block for number, block in enumerate(blocks) if (number % 7 == 0) == (part == "test")]
+    every_topic: list[Topic] = []
+    topics_of_part: dict[str, list[Topic]] = {}
+    for task, topics in all_topics().items():
+        every_topic += topics
+        topics_of_part[task] = [topic for topic in topics if part_of(topic.subject) == part]
     return Sources(
-        values=values_in(part, flat),
-        topics={
-            task: [t for t in group if part_of(t.subject) == part] for task, group in topics.items()
-        },
-        sentences=[block.split()[1:-1] for block in mine],
+        values=values_in(part, every_topic), topics=topics_of_part, sentences=_prose_of(part)
     )
 
 
+def _prose_of(part: Part) -> list[list[str]]:
+    """Words of the blocks of prose of one part, without those cut off at the blocks' ends."""
+    prose = english_prose()
+    sentences: list[list[str]] = []
+    for number, start in enumerate(range(0, len(prose), PROSE_BLOCK_CHARS)):
+        if (number % 7 == 0) == (part == "test"):
+            sentences.append(prose[start : start + PROSE_BLOCK_CHARS].split()[1:-1])
+    return sentences
+
+
 def cosmetic(text: str, rng: random.Random) -> str:
-    """The same text in other dress, most often unchanged: case, final stop, blanks, quotes."""
+    """The text, most often unchanged, else in other case, final stop, blanks or quotes."""
     choice = rng.random()
     if choice < 0.64:
         return text
@@ -135,13 +104,17 @@ def cosmetic(text: str, rng: random.Random) -> str:
 
 
 def worded(topic: Topic, answer: str, rng: random.Random) -> str:
+    """A random wording of the answer, the topic's own or a generic one."""
     if rng.random() < 0.7:
         return rng.choice(wordings(topic, answer))
     return rng.choice(GENERIC_WORDINGS).format(answer=answer)
 
 
 def other_answer(topic: Topic, answer: str, values: Values, rng: random.Random) -> str:
-    """A value other than `answer`: a near miss as often as another value of the same kind."""
+    """A value in place of `answer`: about as often a near miss as another value of its kind.
+
+    Now and then it equals `answer`.
+    """
     choice = rng.random()
     if answer.isdigit() and choice < 0.6:
         return near_number(answer, rng)
@@ -154,6 +127,7 @@ def other_answer(topic: Topic, answer: str, values: Values, rng: random.Random) 
 
 
 def equal(first: str, second: str) -> bool:
+    """Whether two texts are the same but for case, quotes, blanks and final stop."""
     return first.strip(' ".').lower() == second.strip(' ".').lower()
 
 
@@ -166,7 +140,7 @@ def _answer_pair(task: str, source: Sources, rng: random.Random) -> Pair:
         return Pair(cosmetic(first, rng), cosmetic(worded(topic, answer, rng), rng), True, task)
     choice = rng.random()
     if choice < 0.12:
-        # Names the subject of the question, not its answer.
+        # The second text is the subject of the question, not an answer.
         first, second = wordings(topic, answer)[rng.choice((0, 2))], topic.subject
         same = equal(answer, second)
         return Pair(cosmetic(first, rng), cosmetic(second, rng), same, task)
@@ -182,46 +156,52 @@ def _answer_pair(task: str, source: Sources, rng: random.Random) -> Pair:
 
 
 def made_up_pair(source: Sources, rng: random.Random) -> Pair:
-    """Names that do not exist: the same one on both sides, or a slip of spelling on one."""
+    """Names that do not exist: the same in both texts, misspelt in one, or different."""
     pool = source.values.cities if rng.random() < 0.5 else source.values.names
     topic = rng.choice(source.topics[rng.choice(("facts", "translation"))])
     name = hybrid(rng.choice(pool), rng.choice(pool), rng)
     if rng.random() < 0.3:
         name = hybrid(name, rng.choice(pool), rng)
-    other = name
-    if rng.random() < 0.5:
-        other = (
-            near_spelling(name, rng) if rng.random() < 0.6 else hybrid(name, rng.choice(pool), rng)
-        )
+    if rng.random() >= 0.5:
+        other = name
+    elif rng.random() < 0.6:
+        other = near_spelling(name, rng)
+    else:
+        other = hybrid(name, rng.choice(pool), rng)
     first, second = worded(topic, name, rng), worded(topic, other, rng)
     return Pair(cosmetic(first, rng), cosmetic(second, rng), equal(name, other), "made_up")
 
 
 def excerpt(source: Sources, bounds: tuple[int, int], rng: random.Random) -> list[str]:
-    block = rng.choice(
-        [s for s in rng.choices(source.sentences, k=4) if len(s) > bounds[1]] or source.sentences
-    )
-    length = min(rng.randint(*bounds), len(block))
-    start = rng.randrange(len(block) - length + 1)
-    return block[start : start + length]
+    """Successive words of prose, their number within `bounds` or that of a shorter sentence."""
+    drawn = rng.choices(source.sentences, k=4)
+    long_enough = [sentence for sentence in drawn if len(sentence) > bounds[1]]
+    words = rng.choice(long_enough or source.sentences)
+    length = min(rng.randint(*bounds), len(words))
+    start = rng.randrange(len(words) - length + 1)
+    return words[start : start + length]
+
+
+def with_lead_in(text: str, rng: random.Random) -> str:
+    """The text after words that introduce an answer."""
+    return f"{rng.choice(LEAD_INS)} {text}"
+
+
+def with_other_word(words: Sequence[str], source: Sources, rng: random.Random) -> str:
+    """The words as a text, one of them replaced by a random word."""
+    place = rng.randrange(len(words))
+    replacement = rng.choice(rng.choice(source.sentences))
+    return " ".join([*words[:place], replacement, *words[place + 1 :]])
 
 
 def _prose_pair(source: Sources, bounds: tuple[int, int], family: str, rng: random.Random) -> Pair:
-    """English outside the three tasks.
-
-    The second text is the same words in other dress, one word changed, or another text.
-    """
+    """English outside the three tasks: the same words, one word replaced, or another text."""
     words = excerpt(source, bounds, rng)
     first, choice = " ".join(words), rng.random()
     if choice < 0.5:
-        second = (
-            f"{rng.choice(('It is', 'The answer is', 'Answer:'))} {first}"
-            if choice < 0.15
-            else first
-        )
+        second = with_lead_in(first, rng) if choice < 0.15 else first
     elif choice < 0.75:
-        place, replacement = rng.randrange(len(words)), rng.choice(rng.choice(source.sentences))
-        second = " ".join([*words[:place], replacement, *words[place + 1 :]])
+        second = with_other_word(words, source, rng)
     else:
         second = " ".join(excerpt(source, bounds, rng))
     same = choice < 0.5 or equal(first, second)
@@ -229,19 +209,19 @@ def _prose_pair(source: Sources, bounds: tuple[int, int], family: str, rng: rand
 
 
 def deletion_pair(source: Sources, rng: random.Random) -> Pair:
-    """Prompt and answer in one text, and the same without one word."""
+    """Prompt and answer in one text, and the same text without one word."""
     topic = rng.choice(source.topics[rng.choice(sorted(source.topics))])
     answer = source.values.of(topic.kind, topic.language, rng)
     words = f"{rng.choice(prompts(topic))} {worded(topic, answer, rng)}".split()
     bare = [_bare(word) for word in words]
-    function = [i for i, word in enumerate(bare) if word in FUNCTION_WORDS]
-    # A name that stands there twice can lose one mention; what counts is a word that is gone
-    # altogether.
-    content = [
-        i for i, word in enumerate(bare) if word not in FUNCTION_WORDS and bare.count(word) == 1
-    ]
-    same = bool(function) and (rng.random() < 0.5 or not content)
-    place = rng.choice(function if same else content or range(len(words)))
+    counts = Counter(bare)
+    function_places = [i for i, word in enumerate(bare) if word in FUNCTION_WORDS]
+    # A word that occurs twice can lose one mention without a change of meaning.
+    single_places = [i for i, word in enumerate(bare) if counts[word] == 1]
+    content_places = sorted(set(single_places) - set(function_places))
+    same = bool(function_places) and (rng.random() < 0.5 or not content_places)
+    places = function_places if same else content_places or range(len(words))
+    place = rng.choice(places)
     without = " ".join(words[:place] + words[place + 1 :])
     return Pair(" ".join(words), without, same, "deletion")
 
@@ -251,7 +231,7 @@ def _bare(word: str) -> str:
 
 
 def make_pairs(source: Sources, count: int, rng: random.Random) -> list[Pair]:
-    """`count` pairs with the families in their shares, about half of them the same."""
+    """`count` pairs with the families in their shares; about half of them mean the same."""
     makers: dict[str, Callable[[], Pair]] = {
         "facts": lambda: _answer_pair("facts", source, rng),
         "arithmetic": lambda: _answer_pair("arithmetic", source, rng),
@@ -261,13 +241,9 @@ def make_pairs(source: Sources, count: int, rng: random.Random) -> list[Pair]:
         "long_prose": lambda: _prose_pair(source, NUM_WORDS_LONG, "long_prose", rng),
         "deletion": lambda: deletion_pair(source, rng),
     }
-    families: Sequence[str] = rng.choices(
-        list(FAMILY_SHARES), weights=list(FAMILY_SHARES.values()), k=count
-    )
-    pairs = []
-    for family in families:
+    pairs: list[Pair] = []
+    for family in rng.choices(list(FAMILY_SHARES), list(FAMILY_SHARES.values()), k=count):
         pair = makers[family]()
-        pairs.append(
-            pair if rng.random() < 0.5 else Pair(pair.second, pair.first, pair.same, pair.family)
-        )
+        swapped = Pair(pair.second, pair.first, pair.same, pair.family)
+        pairs.append(pair if rng.random() < 0.5 else swapped)
     return pairs

@@ -1,22 +1,23 @@
-"""The held-out prompts with references, and the pool of further prompts for training probes."""
+"""The held-out prompts with their accepted answers, and further prompts for training probes."""
 
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from models.embedded import TASKS, held_out_path
 from models.embedded.build.corpus import all_topics
 from models.embedded.build.topics import Split, Topic, prompts_in, wordings
 
 NUM_PROMPTS = 720
-# Some kinds run out, above all products, of which there are 138; that leaves some 8,600 in all.
+# Kinds with few prompts run out (there are only 138 products), which leaves some 8,600 in all.
 NUM_PROBE_PROMPTS = 3300
 
-# Share of a kind in the testbed. Training keeps its own shares: these set how hard the testbed is.
+# Share of a kind in the testbed. These set how hard the testbed is; training has its own shares.
 KIND_SHARES = {
     "facts": {
         "city_country": 0.55,
@@ -34,14 +35,14 @@ KIND_SHARES = {
         "currency": 0.1,
     },
 }
-# Topics are drawn in proportion to weight ** FLATNESS: 1 asks as often as training showed, 0 asks
-# about all alike, below 0 about the rare more than the frequent.
+# Topics are drawn in proportion to weight ** FLATNESS: at 1 as in training, at 0 all alike, below 0
+# the rare ones more often.
 FLATNESS = {"facts": 0.6, "arithmetic": -0.5, "translation": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """One line of the testbed. `references` are all accepted texts; the first is `reference`."""
+    """One line of the testbed; `references` are all accepted texts, the first is `reference`."""
 
     id: str
     task: str
@@ -58,21 +59,22 @@ def is_correct(text: str, references: Iterable[str]) -> bool:
 
 
 def _shuffled(topics: Sequence[Topic], flatness: float, rng: random.Random) -> list[Topic]:
-    # Exponential races (Efraimidis and Spirakis 2006): a weighted order without replacement.
-    races = [(rng.expovariate(1.0) / topic.weight**flatness, i) for i, topic in enumerate(topics)]
-    return [topics[i] for _, i in sorted(races)]
+    """A weighted random order without replacement (Efraimidis and Spirakis 2006)."""
+    arrivals = [(rng.expovariate(1.0) / t.weight**flatness, i) for i, t in enumerate(topics)]
+    return [topics[i] for _, i in sorted(arrivals)]
 
 
-def _asked(
+def _in_rounds(
     topics: Sequence[Topic], part: Split, flatness: float, rng: random.Random
 ) -> Iterator[tuple[Topic, str]]:
-    """Every topic in one wording, then every topic in a second one, and so on."""
+    """Every topic with one of its prompts, then every topic with a second one, and so on."""
     in_order = _shuffled(topics, flatness, rng)
-    wordings_left = [
-        rng.sample(found := list(prompts_in(topic, part)), len(found)) for topic in in_order
-    ]
-    while any(wordings_left):
-        for topic, left in zip(in_order, wordings_left, strict=True):
+    prompts_left: list[list[str]] = []
+    for topic in in_order:
+        prompts = list(prompts_in(topic, part))
+        prompts_left.append(rng.sample(prompts, len(prompts)))
+    while any(prompts_left):
+        for topic, left in zip(in_order, prompts_left, strict=True):
             if left:
                 yield topic, left.pop()
 
@@ -82,80 +84,73 @@ def _draw(
 ) -> list[tuple[Topic, str]]:
     by_kind: dict[str, list[Topic]] = defaultdict(list)
     for topic in topics:
-        # An unseen wording of a fact counts only where the fact was trained in another one.
+        # A held-out wording of a fact is of use only where the fact was trained in another one.
         if topic.key is not None or any(prompts_in(topic, "train")):
             by_kind[topic.kind].append(topic)
     drawn: dict[str, Topic] = {}
     for kind, share in KIND_SHARES[task].items():
-        asked = _asked(by_kind[kind], part, FLATNESS[task], rng)
-        for topic, prompt in islice(asked, round(share * count)):
+        rounds = _in_rounds(by_kind[kind], part, FLATNESS[task], rng)
+        for topic, prompt in islice(rounds, round(share * count)):
             drawn.setdefault(prompt, topic)
     mixed = sorted(drawn)
     rng.shuffle(mixed)  # so that the first lines of a file are a fair sample of it
     return [(drawn[prompt], prompt) for prompt in mixed]
 
 
-def held_out(part: Split, count: int, seed: int = 0) -> dict[str, list[HeldOut]]:
-    """About `count` prompts a task from one held-out part of the split.
+def _line(id: str, topic: Topic, prompt: str) -> HeldOut:
+    return HeldOut(
+        id=id,
+        task=topic.task,
+        kind=topic.kind,
+        prompt=prompt,
+        reference=topic.answer,
+        references=list(dict.fromkeys(wordings(topic))),
+        fame=round(topic.fame, 4),
+    )
 
-    Never a prompt that training shows.
-    """
+
+def held_out(part: Split, count: int, seed: int = 0) -> dict[str, list[HeldOut]]:
+    """About `count` prompts of each task, from one held-out part: none is shown in training."""
     lines: dict[str, list[HeldOut]] = {}
     for task, topics in all_topics().items():
         drawn = _draw(task, topics, part, count, random.Random(f"{seed}:{task}:{part}"))  # noqa: S311, a corpus is no secret
-        lines[task] = [
-            HeldOut(
-                id=f"{task}-{part}-{number:04d}",
-                task=task,
-                kind=topic.kind,
-                prompt=prompt,
-                reference=topic.answer,
-                references=list(dict.fromkeys(wordings(topic))),
-                fame=round(topic.fame, 4),
-            )
-            for number, (topic, prompt) in enumerate(drawn)
-        ]
+        lines[task] = []
+        for number, (topic, prompt) in enumerate(drawn):
+            lines[task].append(_line(f"{task}-{part}-{number:04d}", topic, prompt))
     return lines
 
 
 def probe_prompts(count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> dict[str, list[str]]:
-    """Further prompts of the same distribution, without labels.
-
-    They are in neither the training nor the testbed.
-    """
-    return {
-        task: [line.prompt for line in lines]
-        for task, lines in held_out("probe", count, seed).items()
-    }
+    """Further prompts of the testbed's distribution, in neither training nor testbed."""
+    prompts: dict[str, list[str]] = {}
+    for task, lines in held_out("probe", count, seed).items():
+        prompts[task] = [line.prompt for line in lines]
+    return prompts
 
 
 def write_probe_prompts(file: Path, count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> None:
-    """One line a prompt, with its task and without its answer."""
-    lines = [
-        {"id": f"{task}-probe-{number:04d}", "task": task, "prompt": prompt}
-        for task, prompts in probe_prompts(count, seed).items()
-        for number, prompt in enumerate(prompts)
-    ]
-    file.write_text(
-        "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8"
-    )
+    """Writes one line a prompt, with its task and without its answer."""
+    records: list[dict[str, str]] = []
+    for lines in held_out("probe", count, seed).values():
+        records += [{"id": line.id, "task": line.task, "prompt": line.prompt} for line in lines]
+    _write_jsonl(file, records)
 
 
 def write_testbed(directory: Path, count: int = NUM_PROMPTS, seed: int = 0) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for task, lines in held_out("testbed", count, seed).items():
-        text = "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
-        (directory / held_out_path(task).name).write_text(text, encoding="utf-8")
+        _write_jsonl(directory / held_out_path(task).name, [asdict(line) for line in lines])
+
+
+def _write_jsonl(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+    file.write_text("".join(lines), encoding="utf-8")
 
 
 def read_testbed(directory: Path) -> dict[str, list[HeldOut]]:
     """The shipped lines of every task, in the order of the files."""
-    return {
-        task: [
-            HeldOut(**json.loads(line))
-            for line in (directory / held_out_path(task).name)
-            .read_text(encoding="utf-8")
-            .splitlines()
-        ]
-        for task in TASKS
-    }
+    return {task: _read(directory / held_out_path(task).name) for task in TASKS}
+
+
+def _read(file: Path) -> list[HeldOut]:
+    return [HeldOut(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""One thing that can be asked about, with every wording of its question and of its answer."""
+"""A question and its answer, independent of wording, and all the wordings of both."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,15 +7,14 @@ from typing import Literal
 
 Split = Literal["train", "testbed", "probe"]
 
-# Percent of the split keys; the rest is trained on.
+# Percent of the keys that decide the split; the rest is trained on.
 TESTBED_PERCENT = 10
 PROBE_PERCENT = 15
 
-# How often training words an answer as the first, second, ... of its `answer_templates`. The bare
-# answer leads, so that greedy answers are short, yet samples at temperature 1 show one meaning in
-# several wordings.
+# How often training uses the first, second, ... of `answer_templates`. The bare answer is the most
+# frequent, so that greedy answers are short, while samples at temperature 1 have several wordings
+# of one meaning.
 ANSWER_SHARES = (0.46, 0.2, 0.18, 0.16)
-
 
 _WITH_ARTICLE = frozenset(
     {"Bahamas", "Democratic", "Gambia", "Maldives", "Netherlands", "Philippines", "United"}
@@ -29,10 +28,10 @@ class Topic:
     `prompt_templates` and `answer_templates` are format strings over {subject}, {answer},
     {language}, and {the_subject}, {the_answer}, which put an article before the names of countries
     that need one. `weight` is the relative training frequency within the task, `fame` a number that
-    grows with it (log10 of the population for facts). `key` decides the split when held-out means
-    an unseen topic (operands, words); None splits by prompt string, which means an unseen wording
-    of a trained topic. `never_held_out` is for what nobody could infer, such as the first twenty
-    numbers.
+    grows with it (log10 of the population for facts). A topic with a `key` is held out whole
+    (operands, words); where it is None, single prompts are held out, so that a trained topic is
+    tested in an unseen wording. `never_held_out` is for answers that cannot be inferred, such as
+    the words for the first twenty numbers.
     """
 
     task: str
@@ -50,11 +49,8 @@ class Topic:
 
 def definite(name: str) -> str:
     """A name as it stands inside a sentence: "the Netherlands", "France"."""
-    return (
-        f"the {name}"
-        if name.split()[0] in _WITH_ARTICLE or name.endswith((" Islands", " Republic"))
-        else name
-    )
+    needs_article = name.split()[0] in _WITH_ARTICLE or name.endswith((" Islands", " Republic"))
+    return f"the {name}" if needs_article else name
 
 
 def prompts(topic: Topic) -> list[str]:
@@ -80,18 +76,19 @@ def wordings(topic: Topic, answer: str | None = None) -> list[str]:
 
 
 def weighted_to(topics: Sequence[Topic], shares: Mapping[str, float]) -> list[Topic]:
-    """The topics with weights such that each kind has its share of the task; they sum to 1."""
+    """The topics with weights that sum to 1 and give each kind its share of the task."""
     totals = dict.fromkeys(shares, 0.0)
     for topic in topics:
         totals[topic.kind] += topic.weight
-    return [
-        replace(topic, weight=topic.weight * shares[topic.kind] / totals[topic.kind])
-        for topic in topics
-    ]
+    weighted: list[Topic] = []
+    for topic in topics:
+        weight = topic.weight * shares[topic.kind] / totals[topic.kind]
+        weighted.append(replace(topic, weight=weight))
+    return weighted
 
 
 def split(key: str) -> Split:
-    """Where a key belongs, by a hash that is the same in every process and on every machine."""
+    """The part that a key belongs to, by a hash that is the same on every machine."""
     bucket = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % 100
     if bucket < TESTBED_PERCENT:
         return "testbed"

