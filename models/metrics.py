@@ -1,9 +1,10 @@
-"""How good scores are, offline: how well uncertainty ranks quality, and how true confidence is.
+"""How well uncertainty ranks quality, and how well confidence is calibrated; used offline.
 
 Orientation: higher uncertainty = less sure, higher quality = better, confidence in [0, 1]. Rows
-whose quality is NaN (undefined) are dropped, `drop_undefined` counts them; +inf is the least
-certain, NaN and -inf in a score are errors. A block of ties takes its mean quality, so no value
-depends on the order of the rows. None: undefined for these rows.
+whose quality is NaN (undefined) are dropped, and `drop_undefined` counts them. An uncertainty of
++inf is the least certain; NaN and -inf are errors. Rows of equal uncertainty all take their mean
+quality, so no value depends on the order of the rows. A metric that is undefined for its rows is
+None.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +21,8 @@ _Indices = NDArray[np.integer[Any]]
 # From ranks of the uncertainty (B, n) and qualities (B, n) to values (B,), NaN where undefined.
 _RowMetric = Callable[[_Indices, Array], Array]
 
-_SMALLEST_RANGE = 1e-12  # below it, the oracle gains nothing over rejecting at random
-_MAX_RESAMPLED_CELLS = 1 << 20  # rows of the bootstrap that are held at once, times n
+_SMALLEST_RANGE = 1e-12  # below it, the oracle is no better than rejecting at random
+_MAX_RESAMPLED_CELLS = 1 << 20  # resamples held in memory at once, times n
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,8 @@ def drop_undefined(scores: ArrayLike, quality: ArrayLike) -> tuple[Array, Array,
     """
     u, q = np.asarray(scores, dtype=np.float64), np.asarray(quality, dtype=np.float64)
     if u.ndim != 1 or u.shape != q.shape:
-        raise ValueError(
-            f"scores {u.shape} and quality {q.shape} are not two vectors of one length"
-        )
+        shapes = f"scores {u.shape} and quality {q.shape}"
+        raise ValueError(f"{shapes} are not two vectors of one length")
     if np.isnan(u).any() or np.isneginf(u).any():
         raise ValueError("a score is NaN or -inf")
     if np.isinf(q).any():
@@ -71,9 +71,7 @@ def prr(uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5) 
 def prr_mc42(
     uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5
 ) -> float | None:
-    """`prr` with random rejection simulated as LM-Polygraph does.
-
-    The simulation takes 1,000 successive shuffles of RandomState(42).
+    """`prr` with random rejection simulated as in LM-Polygraph: 1,000 shuffles of RandomState(42).
 
     Equal to LM-Polygraph's value where the uncertainties have no ties, the qualities no NaN and
     more than one value.
@@ -82,14 +80,16 @@ def prr_mc42(
     if not (num_rejected := _num_rejected(len(q), max_rejection)):
         return None
     shuffled, rng = np.arange(len(q)), np.random.RandomState(42)
-    areas = np.empty(1000)
-    for i in range(len(areas)):
+    random_areas = np.empty(1000)
+    for i in range(len(random_areas)):
         rng.shuffle(shuffled)
-        areas[i] = _area(q[np.argsort(shuffled)][None], num_rejected)[0]
-    best = _area(np.sort(q)[None, ::-1], num_rejected)[0] - areas.mean()
-    if abs(best) < _SMALLEST_RANGE:
+        random_areas[i] = _area(q[np.argsort(shuffled)][None], num_rejected)[0]
+    random_area = random_areas.mean()
+    best_gain = _area(np.sort(q)[None, ::-1], num_rejected)[0] - random_area
+    if abs(best_gain) < _SMALLEST_RANGE:
         return None
-    return float((_area(_by_rank(_ranks(u)[None], q[None]), num_rejected)[0] - areas.mean()) / best)
+    area = _area(_by_rank(_ranks(u)[None], q[None]), num_rejected)[0]
+    return float((area - random_area) / best_gain)
 
 
 def rejection_curve(
@@ -129,7 +129,7 @@ def reliability(
 ) -> tuple[Array, Array, _Indices]:
     """Mean confidence, share correct and number of rows, (K,) each, of bins of equal mass.
 
-    With fewer rows than `num_bins` there is one bin a row.
+    With fewer rows than `num_bins`, each row has a bin of its own.
 
     Raises:
         ValueError: a confidence outside [0, 1], or `correct` holds something else than 0, 1 and
@@ -140,18 +140,16 @@ def reliability(
     if not len(c):
         return np.empty(0), np.empty(0), counts
     order = np.argsort(c, kind="stable")
-    flat = _by_rank(_ranks(c)[None], y[None])[0]
-    return (
-        np.add.reduceat(c[order], starts) / counts,
-        np.add.reduceat(flat, starts) / counts,
-        counts,
-    )
+    correct_by_rank = _by_rank(_ranks(c)[None], y[None])[0]
+    confidences = np.add.reduceat(c[order], starts) / counts
+    shares = np.add.reduceat(correct_by_rank, starts) / counts
+    return confidences, shares, counts
 
 
 def ece(confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10) -> float | None:
-    """Expected calibration error over bins of equal mass.
+    """Expected calibration error: mean over rows of |confidence - share correct| of the row's bin.
 
-    Mean over rows of |confidence - share correct| of the row's bin.
+    The bins have equal mass.
     """
     confidences, shares, counts = reliability(confidence, correct, num_bins)
     return float(np.abs(confidences - shares) @ counts / counts.sum()) if len(counts) else None
@@ -165,9 +163,9 @@ def expected_ece(
     num_draws: int = 1000,
     seed: int = 0,
 ) -> float | None:
-    """What `ece` would be on average, at these rows, under perfect calibration.
+    """What `ece` would be on average for these rows if every confidence were exact.
 
-    Perfect means that each confidence is the exact probability of being correct.
+    Exact means equal to the probability of being correct.
     """
     c, _ = _confident(confidence, correct)
     if not len(c):
@@ -196,10 +194,8 @@ def bootstrap(
 ) -> Interval | None:
     """`metric` with its 95 % percentile bootstrap interval over the rows.
 
-    Resamples where it is undefined are left out.
-
-    `prr` and `auroc` are computed for all resamples at once, other metrics one resample after
-    another.
+    Resamples in which the metric is undefined are left out. `prr` and `auroc` are computed for all
+    resamples at once, other metrics one resample after another.
     """
     u, q, _ = drop_undefined(uncertainty, quality)
     value = metric(u, q)
@@ -232,19 +228,19 @@ def _prr_rows(ranks: _Indices, quality: Array, max_rejection: float = 0.5) -> Ar
         return np.full(len(quality), np.nan)
     random = quality.mean(axis=1)
     # Equal qualities are interchangeable, so the oracle needs no mean over ties.
-    best = _area(np.sort(quality, axis=1)[:, ::-1], num_rejected) - random
+    best_gain = _area(np.sort(quality, axis=1)[:, ::-1], num_rejected) - random
     gain = _area(_by_rank(ranks, quality), num_rejected) - random
-    return _ratio(gain, best, np.abs(best) >= _SMALLEST_RANGE)
+    return _ratio(gain, best_gain, np.abs(best_gain) >= _SMALLEST_RANGE)
 
 
 def _auroc_rows(ranks: _Indices, correct: Array) -> Array:
     num_correct, num_rows = _cells(ranks, correct)
     num_incorrect = num_rows - num_correct
-    # Incorrect rows against the correct ones of lower rank, and half against those of their own.
-    less_certain = np.cumsum(num_correct, axis=1) - num_correct / 2
-    pairs = num_correct.sum(axis=1) * num_incorrect.sum(axis=1)
-    won = (num_incorrect * less_certain).sum(axis=1)
-    return _ratio(won, pairs, pairs > 0)
+    # Of each rank: the correct rows that are more certain, and half of those that are as certain.
+    num_more_certain = np.cumsum(num_correct, axis=1) - num_correct / 2
+    num_pairs = num_correct.sum(axis=1) * num_incorrect.sum(axis=1)
+    num_ordered = (num_incorrect * num_more_certain).sum(axis=1)
+    return _ratio(num_ordered, num_pairs, num_pairs > 0)
 
 
 _ROW_METRICS: dict[Metric, _RowMetric] = {prr: _prr_rows, auroc: _auroc_rows}
@@ -253,10 +249,7 @@ _ROW_METRICS: dict[Metric, _RowMetric] = {prr: _prr_rows, auroc: _auroc_rows}
 def resample(
     metric: Metric, scores: Sequence[Array], quality: Array, num_resamples: int, seed: int
 ) -> Array:
-    """Values (S, num_resamples) of the metric for S scores, NaN where undefined.
-
-    All scores share the resamples.
-    """
+    """Values (S, num_resamples) of the metric, NaN where undefined; S scores share resamples."""
     rng = np.random.default_rng(seed)
     step = max(1, _MAX_RESAMPLED_CELLS // len(quality))
     values = np.empty((len(scores), num_resamples))
@@ -283,22 +276,21 @@ def percentile_interval(value: float, resampled: Array) -> Interval | None:
 
 
 def _ranks(u: Array) -> _Indices:
-    """Ranks (n,) from 0; ties share one."""
+    """Ranks (n,) from 0; ties have the same rank."""
     return np.unique(u, return_inverse=True)[1]
 
 
 def _cells(ranks: _Indices, quality: Array) -> tuple[Array, _Indices]:
-    """Sum of the qualities (B, G) and number of columns (B, G) at each of G ranks.
+    """Sum of the qualities (B, G) and number of columns (B, G) at each of G ranks, row by row.
 
-    Taken in every row of (B, n).
+    ranks, quality: (B, n).
     """
     num_ranks = int(ranks.max(initial=-1)) + 1
+    shape = (len(ranks), num_ranks)
     cells = (ranks + num_ranks * np.arange(len(ranks))[:, None]).ravel()
-    sums = np.bincount(cells, weights=quality.ravel(), minlength=len(ranks) * num_ranks).astype(
-        np.float64, copy=False
-    )
+    sums = np.bincount(cells, weights=quality.ravel(), minlength=len(ranks) * num_ranks)
     counts = np.bincount(cells, minlength=len(ranks) * num_ranks)
-    return sums.reshape(len(ranks), num_ranks), counts.reshape(len(ranks), num_ranks)
+    return sums.reshape(shape).astype(np.float64, copy=False), counts.reshape(shape)
 
 
 def _by_rank(ranks: _Indices, quality: Array) -> Array:
@@ -326,10 +318,7 @@ def _num_rejected(num_rows: int, max_rejection: float) -> int:
 
 
 def _bins(num_rows: int, num_bins: int) -> tuple[_Indices, _Indices]:
-    """First rows and sizes of at most `num_bins` bins.
-
-    The sizes differ by one at most, and no bin is empty.
-    """
+    """First rows and sizes of at most `num_bins` bins, none empty; sizes differ by at most one."""
     if num_bins < 1:
         raise ValueError(f"num_bins {num_bins} is below 1")
     bounds = np.linspace(0, num_rows, min(num_bins, num_rows) + 1).astype(int)
@@ -350,10 +339,10 @@ def _confident(confidence: ArrayLike, correct: ArrayLike) -> tuple[Array, Array]
     return c, y
 
 
-def _ratio(above: Array, below: Array, is_defined: NDArray[np.bool_]) -> Array:
+def _ratio(numerator: Array, denominator: Array, is_defined: NDArray[np.bool_]) -> Array:
     """Quotients (B,), NaN where undefined."""
-    ratios = np.full(len(below), np.nan)
-    np.divide(above, below, out=ratios, where=is_defined)
+    ratios = np.full(len(denominator), np.nan)
+    np.divide(numerator, denominator, out=ratios, where=is_defined)
     return ratios
 
 

@@ -1,4 +1,4 @@
-"""Pure: which of the sampled answers is y*. Ties go to the lowest index."""
+"""Which of the sampled answers becomes the answer y*. Ties go to the lowest index."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,12 +7,12 @@ import numpy as np
 
 from models.records import Array
 
-# "given" is an answer that existed before; the service chose nothing.
+# "given": the client sent the answer, so nothing was selected.
 Strategy = Literal["greedy", "most_probable", "most_probable_normalized", "mbr", "given"]
 
 
 def most_probable(sample_token_logprobs: Sequence[Array]) -> int:
-    """argmax_i sum_t l_t^(i): favours short answers, and differs from greedy for that reason."""
+    """argmax_i sum_t l_t^(i): favours short answers, which is why it differs from greedy."""
     return int(np.argmax([logprobs.sum() for logprobs in sample_token_logprobs]))
 
 
@@ -22,7 +22,7 @@ def most_probable_normalized(sample_token_logprobs: Sequence[Array]) -> int:
 
 
 def mbr(similarity_matrix: Array) -> int:
-    """Minimum Bayes risk: argmax_i mean_{j != i} S_ij; the only sample where there is one.
+    """Minimum Bayes risk: argmax_i mean_{j != i} S_ij; with a single sample, that sample.
 
     similarity_matrix: (M, M).
     """

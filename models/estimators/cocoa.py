@@ -1,6 +1,4 @@
-"""CoCoA: the model's lack of confidence times its samples' lack of consistency.
-
-The other formulations stand beside it.
+"""CoCoA, the model's lack of confidence u times its samples' lack of consistency c, and variants.
 
 u is `sp`, `ppl` or `mte`, c is `consistency`. Vashurin et al. 2025.
 """
@@ -19,8 +17,8 @@ def consistency(similarity: Array) -> float:
 
     similarity: (M,), s(y*, y_i) in [0, 1].
 
-    Use: a model without log-probs, or texts alone; one meaning in many wordings does not count as
-    doubt.
+    Use: where only texts are available, without log-probs; many wordings of one meaning count as
+    consistent.
     """
     return plain((1.0 - at_least(1, similarity)).mean())
 
@@ -44,7 +42,7 @@ def cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
 def cocoa_mte(answer_token_entropies: Array, similarity: Array) -> float:
     """CoCoA over mean token entropy: mte * consistency, in nats. Vashurin et al. 2025.
 
-    Use: as cocoa_ppl, where entropies are at hand and answers are free text.
+    Use: as cocoa_ppl, where entropies are available and answers are free text.
     """
     return mte(answer_token_entropies) * consistency(similarity)
 
@@ -80,8 +78,8 @@ def additive_cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
 def additive_cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
     """Sum in place of the product: ppl + consistency. Vashurin et al. 2025.
 
-    Use: the paper's ablation; closer to the product than the other sums, as its parts are of one
-    size.
+    Use: the paper's ablation; closer to the product than the other sums, as its parts are of
+    similar size.
     """
     return ppl(answer_token_logprobs) + consistency(similarity)
 
@@ -99,7 +97,7 @@ def full_sample_cocoa_sp(answer_token_logprobs: Array, similarity_matrix: Array)
 
     Vashurin et al. 2025.
 
-    Use: the paper's ablation: whether the answer itself must be compared. Costs D(D - 1) pairs.
+    Use: the paper's ablation on whether the answer itself must be compared. Costs D(D - 1) pairs.
     """
     return sp(answer_token_logprobs) * _mean_dissimilarity(similarity_matrix)
 
@@ -109,7 +107,7 @@ def full_sample_cocoa_ppl(answer_token_logprobs: Array, similarity_matrix: Array
 
     Vashurin et al. 2025.
 
-    Use: the paper's ablation: whether the answer itself must be compared. Costs D(D - 1) pairs.
+    Use: the paper's ablation on whether the answer itself must be compared. Costs D(D - 1) pairs.
     """
     return ppl(answer_token_logprobs) * _mean_dissimilarity(similarity_matrix)
 
@@ -119,7 +117,7 @@ def full_sample_cocoa_mte(answer_token_entropies: Array, similarity_matrix: Arra
 
     Vashurin et al. 2025.
 
-    Use: the paper's ablation: whether the answer itself must be compared. Costs D(D - 1) pairs.
+    Use: the paper's ablation on whether the answer itself must be compared. Costs D(D - 1) pairs.
     """
     return mte(answer_token_entropies) * _mean_dissimilarity(similarity_matrix)
 
@@ -129,9 +127,9 @@ def consistency_std_error(similarity: Array) -> float | None:
 
     similarity: (M,).
     """
-    return (
-        float(similarity.std(ddof=1)) / math.sqrt(len(similarity)) if len(similarity) > 1 else None
-    )
+    if len(similarity) < 2:
+        return None
+    return float(similarity.std(ddof=1)) / math.sqrt(len(similarity))
 
 
 def _mean_dissimilarity(matrix: Array) -> float:

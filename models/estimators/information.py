@@ -23,7 +23,7 @@ def ppl(answer_token_logprobs: Array) -> float:
 
     answer_token_logprobs: (T,), the terminating token included.
 
-    Use: answers of differing length; blind to a confident mistake, as all likelihoods are.
+    Use: answers of differing length; misses confident mistakes, as all likelihoods do.
     """
     return plain(-nonempty(answer_token_logprobs).mean())
 
@@ -54,7 +54,7 @@ def mcnse(sample_token_logprobs: Sequence[Array]) -> float:
 
     Kuhn et al. 2023.
 
-    sample_token_logprobs: M arrays (T_i,), the terminating token on both sides of the fraction.
+    sample_token_logprobs: M arrays (T_i,), the terminating token counted in sum and T_i.
 
     Use: as mcse, for samples of differing length.
     """

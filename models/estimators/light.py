@@ -2,8 +2,8 @@
 
 Vashurin et al. 2025.
 
-Probes are trained on a model's own samples (docs/light.md); without one for the model at hand these
-have no value.
+Probes are trained on a model's own samples (docs/light.md). For a model without a probe these
+estimators have no value.
 """
 
 from models.estimators.information import mte, ppl, sp
@@ -17,8 +17,8 @@ def consistency_light(predicted_dissimilarity: float) -> float:
 
     predicted_dissimilarity: in [0, 1], from a probe trained on `consistency`.
 
-    Use: as consistency, at the price of the answer alone; trust it as far as its probe's prompts
-    reach.
+    Use: as consistency, at the price of the answer alone; reliable only for prompts like those its
+    probe was trained on.
     """
     return predicted_dissimilarity
 

@@ -11,7 +11,7 @@ def p_true(p_true_logprob: float) -> float:
 
     Kadavath et al. 2022.
 
-    Use: large instructed models; small ones do not know what they know.
+    Use: large instruction-tuned models; small ones cannot judge their own answers.
     """
     return plain(-p_true_logprob)
 
@@ -23,7 +23,7 @@ def bsdetector(answer_contradiction: Array, exact_match: Array, p_true_logprob: 
 
     answer_contradiction, exact_match: (M,).
 
-    Use: a model behind an API, with NLI at hand.
+    Use: a model behind an API, where an NLI model is available.
     """
     observed = (0.8 * (1.0 - at_least(1, answer_contradiction)) + 0.2 * exact_match).mean()
     return plain(1.0 - (0.7 * observed + 0.3 * math.exp(p_true_logprob)))

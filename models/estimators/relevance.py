@@ -19,7 +19,7 @@ def token_sar(answer_token_logprobs: Array, token_relevance: Array) -> float:
 
     Duan et al. 2024.
 
-    Tokens weigh the same where none is relevant.
+    Where no token is relevant, all weigh the same.
 
     answer_token_logprobs, token_relevance: (T,).
 
@@ -41,9 +41,8 @@ def sentence_sar(sample_token_logprobs: Sequence[Array], similarity_matrix: Arra
 
     Use: as mcse, with likelihood shared among samples of like meaning.
     """
-    return _shared(
-        [float(array.sum()) for array in with_tokens(sample_token_logprobs)], similarity_matrix
-    )
+    logprobs = [float(array.sum()) for array in with_tokens(sample_token_logprobs)]
+    return _shared(logprobs, similarity_matrix)
 
 
 def sar(
@@ -58,13 +57,12 @@ def sar(
     Use: sentence_sar with the weights of token_sar; the most expensive of all.
     """
     samples = zip(with_tokens(sample_token_logprobs), sample_token_relevance, strict=True)
-    return _shared(
-        [-token_sar(logprobs, relevance) for logprobs, relevance in samples], similarity_matrix
-    )
+    weighted_logprobs = [-token_sar(logprobs, relevance) for logprobs, relevance in samples]
+    return _shared(weighted_logprobs, similarity_matrix)
 
 
 def _shared(logprobs: Sequence[float], similarity_matrix: Array) -> float:
-    """In log space, since likelihoods of long answers underflow.
+    """sentence_sar of given log p_i; in log space, since likelihoods of long answers underflow.
 
     logprobs: (M,). similarity_matrix: (M, M).
     """

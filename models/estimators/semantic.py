@@ -1,9 +1,7 @@
-"""Estimators of the samples' diversity in meaning.
-
-They are graphs, classes and densities over pairwise relations.
-"""
+"""Estimators of the samples' diversity in meaning, by graphs, classes and densities over pairs."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -19,7 +17,7 @@ def degmat(entailment: Array) -> float:
 
     entailment: (M, M), probability that sample i entails sample j.
 
-    Use: free text, where contradiction in meaning is the sign of error and log-probs are missing.
+    Use: free text without log-probs, where samples that contradict each other are a sign of error.
     """
     weights = _symmetric(entailment)
     return plain(1.0 - weights.sum() / weights.size)
@@ -49,7 +47,7 @@ def eigv(entailment: Array) -> float:
     """
     weights = _symmetric(entailment)
     scale = 1.0 / np.sqrt(weights.sum(axis=1))
-    # The eigenvalues 1 - lambda_k of the normalised weights are those wanted.
+    # The normalised weights have the eigenvalues 1 - lambda_k.
     return plain(np.maximum(0.0, np.linalg.eigvalsh(weights * scale[:, None] * scale)).sum())
 
 
@@ -77,9 +75,9 @@ def semantic_entropy(
 
     Kuhn et al. 2023, Farquhar et al. 2024.
 
-    Classes in order of the samples: one joins the first class whose first member it entails and is
-    entailed by, with entailment the largest of (E, N, C). p_k sums exp(sum_t l_t) over the distinct
-    texts of the class, each at its first occurrence. Depends on the order of the samples.
+    In order, each sample joins the first class whose first member it entails and is entailed by;
+    i entails j where E_ij is the largest of (E, N, C). p_k sums exp(sum_t l_t) over the distinct
+    texts of the class, each at its first occurrence. The value depends on the order of the samples.
 
     sample_token_logprobs: M arrays (T_i,). sample_texts: M. entailment, contradiction: (M, M).
 
@@ -88,8 +86,9 @@ def semantic_entropy(
     logprobs = [float(array.sum()) for array in with_tokens(sample_token_logprobs)]
     entropy = 0.0
     for members in _semantic_classes(entailment, contradiction):
-        first = {sample_texts[i]: logprobs[i] for i in reversed(members)}
-        entropy -= len(members) / len(logprobs) * float(np.logaddexp.reduce(list(first.values())))
+        by_text = {sample_texts[i]: logprobs[i] for i in reversed(members)}
+        class_logprob = float(np.logaddexp.reduce(list(by_text.values())))
+        entropy -= len(members) / len(logprobs) * class_logprob
     return plain(entropy)
 
 
@@ -103,7 +102,7 @@ def lexical_similarity(sample_texts: Sequence[str]) -> float:
     Use: a baseline without any further model.
     """
     stems = [word_stems(text) for text in at_least(2, sample_texts)]
-    pairs = [(a, b) for i, a in enumerate(stems) for b in stems[i + 1 :]]
+    pairs = list(combinations(stems, 2))
     return plain(-sum(rouge_l_f(a, b) for a, b in pairs) / len(pairs))
 
 
@@ -123,17 +122,16 @@ def semantic_density(
 
     exact_match, answer_entailment, answer_contradiction: (M,), answer against sample.
 
-    Use: whether this answer, rather than the question, is in doubt.
+    Use: to tell whether this answer, rather than the question, is in doubt.
     """
     samples, answer = with_tokens(sample_token_logprobs), nonempty(answer_token_logprobs)
-    first = {text: i for i, text in reversed(list(enumerate(sample_texts)))}
-    others = sorted(i for i in first.values() if not exact_match[i])
+    first_index = {text: i for i, text in reversed(list(enumerate(sample_texts)))}
+    others = sorted(i for i in first_index.values() if not exact_match[i])
     # Weights relative to the largest: those of very unlikely answers would all be 0 otherwise.
     log_weights = np.array([answer.mean(), *(samples[i].mean() for i in others)])
     weights = np.exp(log_weights - log_weights.max())
-    closeness = np.array(
-        [1.0, *((1.0 + answer_entailment[i] - answer_contradiction[i]) / 2 for i in others)]
-    )
+    agreement = [(1.0 + answer_entailment[i] - answer_contradiction[i]) / 2 for i in others]
+    closeness = np.array([1.0, *agreement])
     return plain(-(weights @ closeness) / weights.sum())
 
 
@@ -144,7 +142,7 @@ def _symmetric(entailment: Array) -> Array:
 
 
 def _semantic_classes(entailment: Array, contradiction: Array) -> list[list[int]]:
-    """Indices of the samples of each class; the first stands for its class."""
+    """Indices of the samples of each class; new samples are compared with the first of a class."""
     entails = (entailment >= contradiction) & (entailment >= 1.0 - entailment - contradiction)
     classes: list[list[int]] = []
     for sample in range(len(entailment)):

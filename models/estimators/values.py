@@ -1,4 +1,4 @@
-"""What estimators share: when a value is undefined, and how a number leaves."""
+"""What estimators share: when a value is undefined, and how a number is returned."""
 
 from collections.abc import Sequence, Sized
 from typing import Any, TypeVar
