@@ -1,8 +1,8 @@
 """Cached answers over HTTP: their latency, and how many of them one core serves, with a real Redis.
 
-The service has one core to itself. Redis and the clients, which send the same bytes again and again
-over kept connections, run on the others. Beside the cached answers stand the same requests computed
-anew (`cache: false`) and a route that does nothing.
+The service has one core to itself. Redis and the clients run on the others; a client sends the same
+bytes again and again over one connection. For comparison, the same requests are computed anew
+(`cache: false`) and a route that does nothing is measured.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _EMPTY = b"GET /livez HTTP/1.1\r\nHost: cocoa\r\n\r\n"
 
 def main(
     num_prompts: Annotated[int, typer.Option(min=1, help="Different requests.")] = 50,
-    rounds: Annotated[int, typer.Option(min=1, help="Times that each is asked one by one.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Times that each request is sent.")] = 10,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long the rate is measured.")] = 10.0,
     json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
@@ -43,10 +43,7 @@ def main(
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise typer.BadParameter("needs two cores: one for the service, another for its clients")
-    bodies = [
-        {"prompt": prompt, "seed": 1, "max_new_tokens": 64}
-        for prompt in testbed_prompts(TESTBED_DIR, num_prompts)
-    ]
+    bodies = [_body(prompt) for prompt in testbed_prompts(TESTBED_DIR, num_prompts)]
     with ExitStack() as stack:
         os.sched_setaffinity(0, cores[1:])
         redis_url = stack.enter_context(running_redis())
@@ -57,19 +54,13 @@ def main(
         rate = measure_rate(url, [_request_bytes(body) for body in bodies], seconds)
         empty_rate = measure_rate(url, [_EMPTY], seconds)
     spreads = {"computed, ms": spread(computed), "cached, ms": spread(cached)}
+    computed_ms, cached_ms = spreads["computed, ms"].median, spreads["cached, ms"].median
+    rate_name = f"cached answers per second on one core, {_NUM_CLIENTS} clients"
     figures = [
-        Figure("cached answer over HTTP, median", spreads["cached, ms"].median, "ms", 3.0),
-        Figure(
-            f"cached answers per second on one core, {_NUM_CLIENTS} clients",
-            rate,
-            "1/s",
-            1500.0,
-            at_least=True,
-        ),
+        Figure("cached answer over HTTP, median", cached_ms, "ms", 3.0),
+        Figure(rate_name, rate, "1/s", 1500.0, at_least=True),
         Figure("the same of a route that does nothing", empty_rate, "1/s"),
-        Figure(
-            "computed / cached", spreads["computed, ms"].median / spreads["cached, ms"].median, "x"
-        ),
+        Figure("computed / cached", computed_ms / cached_ms, "x"),
     ]
     report = {
         "machine": machine(1),
@@ -90,17 +81,8 @@ def running_redis() -> Iterator[str]:
         raise typer.BadParameter("needs redis-server on the path")
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            program,
-            "--port",
-            str(port),
-            "--dir",
-            folder,
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]
+        command = [program, "--port", str(port), "--dir", folder]
+        command += ["--save", "", "--appendonly", "no"]  # in memory only
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             _wait_for(port)
@@ -129,7 +111,7 @@ def measure_latency(
 
 
 def measure_rate(url: str, requests: list[bytes], seconds: float) -> float:
-    """Answers per second to clients that each ask again as soon as they are answered."""
+    """Answers per second to clients that send their next request as soon as they are answered."""
     port = int(url.rpartition(":")[2])
     asyncio.run(_count(port, requests, min(1.0, seconds)))  # warm up
     return asyncio.run(_count(port, requests, seconds)) / seconds
@@ -153,6 +135,10 @@ async def _count(port: int, requests: list[bytes], seconds: float) -> int:
         return count
 
     return sum(await asyncio.gather(*map(client, range(_NUM_CLIENTS))))
+
+
+def _body(prompt: str) -> dict[str, Any]:
+    return {"prompt": prompt, "seed": 1, "max_new_tokens": 64}
 
 
 def _request_bytes(body: dict[str, Any]) -> bytes:

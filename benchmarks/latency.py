@@ -1,22 +1,18 @@
-"""Latency and throughput of the service beside Hugging Face's greedy `generate`.
+"""Latency and throughput of the service beside Hugging Face's greedy `generate`, on the same cores.
 
-All is measured in one run on the same cores.
-
-The service runs in a process of its own and is asked over HTTP, on one kept connection. `generate`
-runs in this process with a thread for every core while the service is idle. What a ratio compares
-is measured in turn, request by request or round by round, so that whatever else the machine does
-falls on both sides.
+The service runs in a process of its own and receives requests over HTTP, on one connection.
+`generate` runs in this process with a thread for every core while the service is idle. The two
+sides of a ratio are measured in turn, request by request or round by round, so that other load on
+the machine affects both alike.
 
 - Without cross-request batching: the same service with `max_rows` = 11, the rows of one request at
-M = 10, so that at
-  most one request's worth of rows shares a step, and `max_batch_pairs` = 20, one request's pairs in
-  both directions. A request's rows still join as soon as rows of the one before leave, which makes
-  this a stronger opponent than strictly one request after another.
+  M = 10, so that a step has no more rows than one request, and `max_batch_pairs` = 20, the pairs of
+  one request in both orders. Rows of a request still join as soon as rows of the previous one
+  leave, which makes this faster than strictly one request after another.
 - Light mode is measured where the model has a probe, as the embedded one does.
-- Beside a long request: the embedded model ends its answers after a few tokens, so this one
-measurement takes a model
-  of the same shape with random weights and no EOS, whose long request decodes 256 tokens in each of
-  its 11 rows.
+- Beside a long request: the embedded model ends its answers after a few tokens, so this measurement
+  uses a model of the same shape with random weights and no EOS. Its long request decodes 256 tokens
+  in each of 11 rows.
 """
 
 import json
@@ -59,16 +55,12 @@ _PROMPTS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is measured.
+    """How much is measured."""
 
-    That is prompts for latency, requests a client and rounds for rates, and rounds of a long
-    request.
-    """
-
-    num_prompts: int
-    num_requests: int
-    num_rounds: int
-    num_long: int
+    num_prompts: int  # for latency
+    num_requests: int  # of each client in a round, for rates
+    num_rounds: int  # for rates
+    num_long: int  # long requests
 
 
 FULL = Plan(num_prompts=120, num_requests=10, num_rounds=6, num_long=4)
@@ -77,7 +69,7 @@ QUICK = Plan(num_prompts=25, num_requests=5, num_rounds=3, num_long=2)
 
 @dataclass(slots=True)
 class Samples:
-    """Milliseconds by what was measured, and requests per second by who asked whom."""
+    """Measured values by name: milliseconds, and requests per second."""
 
     ms: dict[str, list[float]] = field(default_factory=dict)
     rates: dict[str, list[float]] = field(default_factory=dict)
@@ -106,16 +98,14 @@ def main(
     torch.set_num_threads(cores)
     plan, samples = QUICK if quick else FULL, Samples()
     prompts = testbed_prompts(testbed, plan.num_prompts)
+    bodies = [_body(prompt, max_new_tokens) for prompt in prompts]
     path = embedded_or(model, LANGUAGE_MODEL_DIR)
     with ExitStack() as stack:
         url = stack.enter_context(running_service(model, similarity_model))
         unbatched = stack.enter_context(running_service(model, similarity_model, **UNBATCHED))
-        measure_latency(
-            url, greedy_generate(path, max_new_tokens), prompts, max_new_tokens, samples
-        )
-        measure_rates(
-            url, unbatched, [_body(prompt, max_new_tokens) for prompt in prompts], plan, samples
-        )
+        generate = greedy_generate(path, max_new_tokens)
+        measure_latency(url, generate, prompts, max_new_tokens, samples)
+        measure_rates(url, unbatched, bodies, plan, samples)
     with tempfile.TemporaryDirectory() as folder:
         save_endless_model(path, folder)
         with running_service(folder, similarity_model) as url:
@@ -130,30 +120,22 @@ def main(
         "figures": figure_records(figures),
         "measurements": {name: asdict(value) for name, value in spreads.items()},
     }
-    publish(
-        [
-            _spread_table(spreads),
-            figures_table(f"{cores} cores of {machine(cores)['cpu']}", figures),
-        ],
-        report,
-        json_path,
-    )
+    figures_title = f"{cores} cores of {machine(cores)['cpu']}"
+    publish([_spread_table(spreads), figures_table(figures_title, figures)], report, json_path)
 
 
 def testbed_prompts(testbed: Path, count: int) -> list[str]:
     """Prompts drawn from all of a testbed, or a few fixed ones, repeated, where there is none."""
-    lines = [
-        line
-        for file in sorted(testbed.glob("*.jsonl"))
-        for line in file.read_text("utf-8").splitlines()
-    ]
+    lines: list[str] = []
+    for file in sorted(testbed.glob("*.jsonl")):
+        lines += file.read_text("utf-8").splitlines()
     prompts = [json.loads(line)["prompt"] for line in lines] or list(_PROMPTS)
     prompts *= -(-count // len(prompts))
     return Random(0).sample(prompts, count)
 
 
 def greedy_generate(path: str, max_new_tokens: int) -> Callable[[str], float]:
-    """Milliseconds of Hugging Face's greedy `generate` in fp32 for a prompt.
+    """A function that measures Hugging Face's greedy `generate` in fp32 on a prompt, in ms.
 
     Tokenising and decoding do not count.
     """
@@ -181,9 +163,9 @@ def measure_latency(
     max_new_tokens: int,
     samples: Samples,
 ) -> None:
-    """Each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 over HTTP.
+    """For each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 over HTTP.
 
-    With a probe, light mode over HTTP follows.
+    Where the model has a probe, light mode over HTTP follows.
     """
     with connect(url) as client:
         has_probe = "predicted_dissimilarity" in client.get("/version").json()["probes"]
@@ -202,9 +184,8 @@ def measure_latency(
             time.sleep(_PAUSE_S)
             samples.add("greedy generate", generate(prompt))
             time.sleep(_PAUSE_S)
-            samples.add(
-                "request, M = 20", post(client, _body(prompt, max_new_tokens, 2 * M)).elapsed_ms
-            )
+            doubled = post(client, _body(prompt, max_new_tokens, 2 * M))
+            samples.add("request, M = 20", doubled.elapsed_ms)
             if has_probe:
                 time.sleep(_PAUSE_S)
                 light = post(client, _body(prompt, max_new_tokens, mode="light"))
@@ -214,10 +195,7 @@ def measure_latency(
 def measure_rates(
     url: str, unbatched: str, bodies: Sequence[dict[str, Any]], plan: Plan, samples: Samples
 ) -> None:
-    """Requests per second of one client and of 16, in rounds.
-
-    The 16 are also measured at the service without cross-request batching.
-    """
+    """Requests per second of one client, of 16, and of 16 without cross-request batching."""
     cases = {
         "1 client": (url, 1),
         "16 clients": (url, NUM_CLIENTS),
@@ -247,7 +225,7 @@ def measure_beside_long(
             time.sleep(0.05)
             while True:
                 reply = post(client, next(short))
-                if long.done():  # the last one may have run alone
+                if long.done():  # this short request may have run alone in part
                     break
                 samples.add("short request beside a long one", reply.elapsed_ms)
             usage = long.result().body["usage"]
@@ -257,10 +235,7 @@ def measure_beside_long(
 
 
 def save_endless_model(path: str, folder: str) -> None:
-    """Write a model of the shape of that at `path`, with random weights.
-
-    Nothing ends its sequences.
-    """
+    """Write a model shaped as that at `path`, with random weights; nothing ends its sequences."""
     config = AutoConfig.from_pretrained(path)
     config.eos_token_id = None
     torch.manual_seed(0)
@@ -276,47 +251,27 @@ def _figures(samples: Samples, spreads: dict[str, Spread]) -> list[Figure]:
     def ratio(name: str, other: str) -> float:
         return spreads[name].median / spreads[other].median
 
-    light = []
+    outside_ms = spreads["outside the pipeline"].median
+    light_ratio = None
     if "light request" in spreads:
-        light.append(
-            Figure(
-                "light, over HTTP / greedy generate",
-                ratio("light request", "greedy generate"),
-                "x",
-                0.95,
-            )
-        )
-    return [
-        *light,
-        Figure(
-            "request, M = 10, over HTTP / greedy generate",
-            ratio("request, M = 10", "greedy generate"),
-            "x",
-            3.0,
-        ),
-        Figure("M = 20 / M = 10", ratio("request, M = 20", "request, M = 10"), "x", 1.35),
-        Figure("outside the pipeline", spreads["outside the pipeline"].median, "ms", 3.0),
-        Figure(
-            "requests per second, 16 clients / 1",
-            ratio("16 clients", "1 client"),
-            "x",
-            1.7,
-            at_least=True,
-        ),
-        Figure(
-            "requests per second, 16 clients, batched / unbatched",
-            ratio("16 clients", "16 clients, unbatched"),
-            "x",
-            1.5,
-            at_least=True,
-        ),
-        Figure(
-            "short request beside a 256-token one / alone",
-            ratio("short request beside a long one", "short request alone"),
-            "x",
-            3.0,
-        ),
+        light_ratio = ratio("light request", "greedy generate")
+    full_ratio = ratio("request, M = 10", "greedy generate")
+    doubled_ratio = ratio("request, M = 20", "request, M = 10")
+    clients_ratio = ratio("16 clients", "1 client")
+    batched_ratio = ratio("16 clients", "16 clients, unbatched")
+    beside_ratio = ratio("short request beside a long one", "short request alone")
+    rates = "requests per second, 16 clients"
+    figures = [
+        Figure("request, M = 10, over HTTP / greedy generate", full_ratio, "x", 3.0),
+        Figure("M = 20 / M = 10", doubled_ratio, "x", 1.35),
+        Figure("outside the pipeline", outside_ms, "ms", 3.0),
+        Figure(f"{rates} / 1", clients_ratio, "x", 1.7, at_least=True),
+        Figure(f"{rates}, batched / unbatched", batched_ratio, "x", 1.5, at_least=True),
+        Figure("short request beside a 256-token one / alone", beside_ratio, "x", 3.0),
     ]
+    if light_ratio is None:
+        return figures
+    return [Figure("light, over HTTP / greedy generate", light_ratio, "x", 0.95), *figures]
 
 
 def _spread_table(spreads: dict[str, Spread]) -> Table:

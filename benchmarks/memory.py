@@ -1,15 +1,13 @@
-"""Peak memory of a generation, which does not grow with vocabulary times steps.
-
-It would if logits were kept.
+"""Peak memory of a generation: it does not grow with vocabulary times steps, as kept logits would.
 
 For each vocabulary and number of steps a fresh process makes a small Llama with random weights and
 no EOS, generates once briefly, and then measures how far memory rises above that while it generates
-a greedy answer and 10 samples with every statistic. Beside it stands Hugging Face's
-`generate(output_logits=True)` with as many rows, which does keep them.
+a greedy answer and 10 samples with every statistic. The same is measured of Hugging Face's
+`generate(output_logits=True)` with as many rows, which keeps all logits.
 
-On a GPU the peak is `torch.cuda.max_memory_allocated`; on a CPU it is the kernel's own peak of the
-resident set, reset just before: `ru_maxrss` cannot be reset, and starts from that of the parent
-process.
+On a GPU the peak is `torch.cuda.max_memory_allocated`; on a CPU it is the kernel's peak of the
+resident set (VmHWM), reset just before. `ru_maxrss` does not serve: it cannot be reset, and starts
+from the parent process's.
 """
 
 import asyncio
@@ -17,7 +15,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import product
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +39,7 @@ PROMPT = "w1 w2 w3 w4 w5 w6 w7 w8"
 STEPS = (32, 256)
 VOCABULARIES = (4096, 32_768, 131_072)
 MIB = 2**20
-# Of the bytes that logits of all steps add with vocabulary x steps. Not 0: allocators keep pages.
+# Of the bytes of the logits of all steps. Not 0, because allocators keep pages.
 MAX_SHARE = 0.02
 _RESULTS = Path(__file__).parent / "results" / "memory.json"
 _STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -66,15 +66,11 @@ def main(
     json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
     """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
-    growths = [
-        Growth(
-            vocabulary,
-            steps,
-            *(measured_apart(make, vocabulary, steps, threads) for make in (engine, keeps_logits)),
-        )
-        for vocabulary in (VOCABULARIES[:-1] if quick else VOCABULARIES)
-        for steps in STEPS
-    ]
+    growths: list[Growth] = []
+    for vocabulary, steps in product(VOCABULARIES[:-1] if quick else VOCABULARIES, STEPS):
+        service = measured_apart(engine, vocabulary, steps, threads)
+        keeping_logits = measured_apart(keeps_logits, vocabulary, steps, threads)
+        growths.append(Growth(vocabulary, steps, service, keeping_logits))
     figures = _figures(growths)
     report = {
         "machine": machine(threads),
@@ -87,16 +83,13 @@ def main(
 
 
 def measured_apart(make: Make, vocabulary: int, steps: int, threads: int) -> int:
-    """`growth` in a process of its own, so that nothing which another one freed is reused."""
+    """`growth` in a process of its own, which has no freed memory of earlier ones to reuse."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(growth, make, vocabulary, steps, threads).result()
 
 
 def growth(make: Make, vocabulary: int, steps: int, threads: int) -> int:
-    """Bytes by which memory rises while `steps` tokens are generated in every row.
-
-    They count from the level of a warmed-up process.
-    """
+    """Bytes by which memory rises while a warmed-up process generates `steps` tokens a row."""
     torch.set_num_threads(threads)
     with make(vocabulary) as generate:
         generate(4)  # warm up
@@ -124,9 +117,8 @@ def engine(vocabulary: int) -> Iterator[Generate]:
             sampling = SamplingParams(num_samples=ROWS - 1, max_new_tokens=steps, seed=0)
             request = GenerationRequest(PROMPT, sampling=sampling, statistics=served.statistics)
             generation = runner.run(served.generate(request))
-            if {len(row.token_ids) for row in (generation.answer, *generation.samples)} != {
-                steps
-            } or loop.done():
+            rows = (generation.answer, *generation.samples)
+            if loop.done() or any(len(row.token_ids) != steps for row in rows):
                 raise RuntimeError("a row ended early")
 
         yield generate
@@ -137,9 +129,8 @@ def engine(vocabulary: int) -> Iterator[Generate]:
 def keeps_logits(vocabulary: int) -> Iterator[Generate]:
     """Hugging Face's `generate` with as many rows, which returns the logits of every step."""
     model = _model(vocabulary)
-    inputs = _tokenizer(vocabulary)(PROMPT, return_tensors="pt", return_token_type_ids=False).to(
-        model.device
-    )
+    tokenizer = _tokenizer(vocabulary)
+    inputs = tokenizer(PROMPT, return_tensors="pt", return_token_type_ids=False).to(model.device)
 
     def generate(steps: int) -> None:
         output: Any = model.generate(
@@ -158,7 +149,7 @@ def keeps_logits(vocabulary: int) -> Iterator[Generate]:
 
 
 def _model(vocabulary: int) -> PreTrainedModel:
-    """Two narrow layers, so that the vocabulary is what costs."""
+    """Two narrow layers, so that the vocabulary dominates memory."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -181,10 +172,9 @@ def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def _status_bytes(name: str) -> int:
-    line = next(
-        line for line in _STATUS.read_text("utf-8").splitlines() if line.startswith(f"{name}:")
-    )
-    return int(line.split()[1]) * 1024
+    lines = _STATUS.read_text("utf-8").splitlines()
+    line = next(line for line in lines if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024  # "VmRSS:   1234 kB"
 
 
 def _logits_bytes(growth: Growth) -> int:
@@ -193,51 +183,35 @@ def _logits_bytes(growth: Growth) -> int:
 
 
 def _figures(growths: list[Growth]) -> list[Figure]:
-    """How much more each vocabulary grows from few to many steps than the smallest one does.
+    """Bytes added by a larger vocabulary and more steps together, as a share of the logits'.
 
-    The smallest one itself is left out.
+    Every vocabulary is compared with the smallest, so that what grows with steps alone cancels out.
     """
+    few, many = STEPS
+    served, kept = attrgetter("service"), attrgetter("keeping_logits")
     by_size = {(growth.vocabulary, growth.steps): growth for growth in growths}
     smallest, *others = dict.fromkeys(growth.vocabulary for growth in growths)
 
-    def mixed(vocabulary: int, size: Callable[[Growth], int]) -> int:
-        (few, many), (few_small, many_small) = (
-            (size(by_size[v, STEPS[0]]), size(by_size[v, STEPS[1]])) for v in (vocabulary, smallest)
-        )
-        return (many - few) - (many_small - few_small)
+    def rise(vocabulary: int, size: Callable[[Growth], int]) -> int:
+        return size(by_size[vocabulary, many]) - size(by_size[vocabulary, few])
 
     figures = []
     for vocabulary in others:
-        logits = mixed(vocabulary, _logits_bytes)
-        where = f"vocabulary {smallest} to {vocabulary}, {STEPS[0]} to {STEPS[1]} steps"
-        figures += [
-            Figure(
-                f"service, {where}",
-                mixed(vocabulary, lambda growth: growth.service) / logits,
-                "",
-                MAX_SHARE,
-            ),
-            Figure(
-                f"output_logits, {where}",
-                mixed(vocabulary, lambda growth: growth.keeping_logits) / logits,
-                "",
-            ),
-        ]
+        sizes = f"vocabulary {smallest} to {vocabulary}, {few} to {many} steps"
+        logits = rise(vocabulary, _logits_bytes) - rise(smallest, _logits_bytes)
+        service = rise(vocabulary, served) - rise(smallest, served)
+        keeping_logits = rise(vocabulary, kept) - rise(smallest, kept)
+        figures.append(Figure(f"service, {sizes}", service / logits, "", MAX_SHARE))
+        figures.append(Figure(f"output_logits, {sizes}", keeping_logits / logits, ""))
     return figures
 
 
 def _growth_table(growths: list[Growth]) -> Table:
-    table = Table(
-        title=f"Memory of one generation of {ROWS} rows, MiB above the loaded model",
-        title_justify="left",
-    )
-    for column in (
-        "vocabulary",
-        "steps",
-        "service",
-        "generate(output_logits)",
-        "logits of all steps",
-    ):
+    title = f"Memory of one generation of {ROWS} rows, MiB above the loaded model"
+    table = Table(title=title, title_justify="left")
+    for column in ("vocabulary", "steps"):
+        table.add_column(column, justify="right")
+    for column in ("service", "generate(output_logits)", "logits of all steps"):
         table.add_column(column, justify="right")
     for row in growths:
         sizes = (row.service, row.keeping_logits, _logits_bytes(row))

@@ -1,4 +1,4 @@
-"""What both benchmarks print and write: figures beside what is wanted of them."""
+"""What the benchmarks print and write: figures beside their limits."""
 
 import json
 import platform
@@ -17,7 +17,7 @@ from rich.table import Table
 class Figure:
     """One measured number.
 
-    `limit` is what is wanted of it, None where nothing is; `at_least` says from which side.
+    `limit` is its upper bound, its lower bound with `at_least`, None where there is none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the number is as wanted."""
+        """Whether the number keeps its limit; None where there is none."""
         if self.limit is None:
             return None
         return self.value >= self.limit if self.at_least else self.value <= self.limit
@@ -68,11 +68,9 @@ def figures_table(title: str, figures: Sequence[Figure]) -> Table:
     table.add_column("wanted", justify="right")
     table.add_column("met")
     for figure in figures:
-        wanted = (
-            ""
-            if figure.limit is None
-            else f"{'≥' if figure.at_least else '≤'} {figure.limit:g} {figure.unit}"
-        )
+        wanted = ""
+        if figure.limit is not None:
+            wanted = f"{'≥' if figure.at_least else '≤'} {figure.limit:g} {figure.unit}"
         met = {None: "", True: "yes", False: "[bold red]no"}[figure.met]
         table.add_row(figure.name, f"{figure.value:.3g} {figure.unit}", wanted, met)
     return table
@@ -98,7 +96,7 @@ def _cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.machine()
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

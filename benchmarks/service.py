@@ -1,4 +1,4 @@
-"""The service in a process of its own, as a client meets it."""
+"""The service in a process of its own, and clients that send it requests over HTTP."""
 
 import asyncio
 import os
@@ -43,9 +43,8 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
         "LOG_LEVEL": "warning",
         **settings,
     }
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("COCOA_")
-    }
+    variables = os.environ.items()
+    environment = {name: value for name, value in variables if not name.startswith("COCOA_")}
     environment |= {f"COCOA_{name}": str(value) for name, value in settings.items()}
     command = [str(Path(sysconfig.get_path("scripts")) / "cocoa"), "serve", "--port", str(port)]
     process = subprocess.Popen(command, env=environment)
@@ -63,10 +62,7 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
 
 
 def post(client: httpx.Client, body: dict[str, Any]) -> Reply:
-    """Send one request over the client's kept connection.
-
-    Making the request and reading the JSON do not count.
-    """
+    """Send one request and time it; making the request and reading the JSON do not count."""
     request = client.build_request("POST", PATH, json=body)
     started_at = time.perf_counter()
     response = client.send(request)
@@ -80,10 +76,7 @@ def connect(url: str) -> httpx.Client:
 
 
 def requests_per_second(url: str, bodies: Sequence[dict[str, Any]], num_clients: int) -> float:
-    """Rate at which `num_clients` get through `bodies`.
-
-    Each client has one request at a time on a kept connection.
-    """
+    """Rate at which `num_clients` clients send `bodies`, each one request at a time."""
     return asyncio.run(_requests_per_second(url, bodies, num_clients))
 
 
