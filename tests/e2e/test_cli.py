@@ -29,14 +29,10 @@ def cocoa(monkeypatch):
 
 
 def test_the_installed_command_prints_its_help():
-    command = Path(sys.executable).parent / "cocoa"
+    command = [Path(sys.executable).parent / "cocoa", "--help"]
+    environment = os.environ | COLUMNS
     result = subprocess.run(
-        [command, "--help"],
-        env=os.environ | COLUMNS,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+        command, env=environment, capture_output=True, text=True, timeout=60, check=True
     )
     assert "serve" in result.stdout
     assert "ask" in result.stdout
@@ -71,9 +67,8 @@ def test_invalid_settings_end_with_2_and_their_name(cocoa, command, variable, va
 
 
 def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa):
-    result = cocoa(
-        "ask", "What is the capital of France?", "--seed", "2", "--num-samples", "10", **FAKE
-    )
+    options = ["--seed", "2", "--num-samples", "10"]
+    result = cocoa("ask", "What is the capital of France?", *options, **FAKE)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[0] == "answer The capital is Paris."
@@ -86,16 +81,8 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
 
 
 def test_ask_prints_json_that_is_the_http_response(cocoa):
-    result = cocoa(
-        "ask",
-        "What is the capital of France?",
-        "--json",
-        "--seed",
-        "2",
-        "--num-samples",
-        "4",
-        **FAKE,
-    )
+    options = ["--json", "--seed", "2", "--num-samples", "4"]
+    result = cocoa("ask", "What is the capital of France?", *options, **FAKE)
     assert result.exit_code == 0, result.output
     response = GenerateResponse.model_validate(json.loads(result.stdout))
     assert (response.text, response.seed, response.num_samples) == (" The capital is Paris.", 2, 4)

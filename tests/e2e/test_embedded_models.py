@@ -1,7 +1,8 @@
-"""The shipped weights: small, readable, load without a warning, as good as their cards say."""
+"""The shipped weights are small, readable by every user, and as good as their cards say."""
 
 import json
 import stat
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def there(judge, pairs) -> np.ndarray:
 
 
 def test_everything_shipped_is_small_and_readable_by_every_user():
-    files = [f for folder in (*SHIPPED, TESTBED_DIR) for f in folder.iterdir()]
+    files = [*chain.from_iterable(folder.iterdir() for folder in (*SHIPPED, TESTBED_DIR))]
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     assert {oct(stat.S_IMODE(file.stat().st_mode)) for file in files} == {"0o644"}
     assert not [file for file in files if file.suffix in {".pt", ".bin", ".partial"}]
@@ -59,12 +60,10 @@ def test_tensors_are_float16_on_disk_and_few(folder):
 
 def test_the_language_model_loads_in_float32_with_its_limits():
     model = AutoModelForCausalLM.from_pretrained(LANGUAGE_MODEL_DIR)
+    tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert model.config.max_position_embeddings == 512
-    assert (
-        model.generation_config.eos_token_id
-        == AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR).eos_token_id
-    )
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
@@ -94,9 +93,8 @@ def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning():
 
 def test_a_prompt_of_500_unseen_tokens_is_answered():
     model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR)
-    ids = tokenizer("zq %% ÿ λόγος 漢字 \N{GRINNING FACE} " * 60, return_tensors="pt")["input_ids"][
-        :, :500
-    ]
+    text = "zq %% ÿ λόγος 漢字 \N{GRINNING FACE} " * 60
+    ids = tokenizer(text, return_tensors="pt")["input_ids"][:, :500]
     assert ids.shape[1] == 500
     out = model.generate(
         input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False

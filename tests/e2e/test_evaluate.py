@@ -15,19 +15,18 @@ from models.records import PROBE_STATISTICS
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 
-# Probes have their own evaluation, `cocoa probe evaluate`.
+# Estimators that need a probe are evaluated by `cocoa probe evaluate`.
 WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
 
 
 @pytest.fixture(scope="module")
 def cocoa():
     """Run `cocoa` without COCOA_ variables of the machine."""
-    kept = {name: None for name in os.environ if name.upper().startswith("COCOA_")}
+    unset = {name: None for name in os.environ if name.upper().startswith("COCOA_")}
 
     def run(*arguments, **environment):
-        return CliRunner().invoke(
-            app, [str(argument) for argument in arguments], env=COLUMNS | kept | environment
-        )
+        variables = COLUMNS | unset | environment
+        return CliRunner().invoke(app, [*map(str, arguments)], env=variables)
 
     return run
 
@@ -53,11 +52,8 @@ def test_the_results_hold_every_metric_and_claim(out):
     results = json.loads((out / "results.json").read_text())
     assert set(results["prr"]) == set(results["auroc"]) == {"greedy", "most_probable", "mbr"}
     assert sum(task["num_prompts"] for task in results["tasks"]) == 12
-    assert {claim["verdict"] for claim in results["claims"]} <= {
-        "supported",
-        "refuted",
-        "undecided",
-    }
+    verdicts = {claim["verdict"] for claim in results["claims"]}
+    assert verdicts <= {"supported", "refuted", "undecided"}
     assert results["speed"]["prompts_per_s"] > 0
 
 
@@ -70,19 +66,18 @@ def test_the_page_and_the_tables_show_them(out):
 
 
 def test_scoring_again_gives_equal_numbers(out, cocoa):
-    before = (out / "scores.jsonl").read_text()
+    before = (out / "scores.jsonl").read_text().splitlines()
     generations = (out / "generations.jsonl").read_bytes()
     result = cocoa(
         "evaluate", "testbed", "--out", out, "--limit", 12, "--num-resamples", 50, "--rescore"
     )
     assert result.exit_code == 0, result.output
     assert (out / "generations.jsonl").read_bytes() == generations
-    for old, new in zip(
-        before.splitlines(), (out / "scores.jsonl").read_text().splitlines(), strict=True
-    ):
-        old, new = json.loads(old), json.loads(new)
+    after = (out / "scores.jsonl").read_text().splitlines()
+    for old_line, new_line in zip(before, after, strict=True):
+        old, new = json.loads(old_line), json.loads(new_line)
         assert (old["id"], old["text"], old["sample"]) == (new["id"], new["text"], new["sample"])
-        # A pair's score depends on the batch's padding in the last digits.
+        # The padding of a batch changes the last digits of a pair's score.
         assert new["scores"] == pytest.approx(old["scores"], abs=1e-4)
 
 
@@ -119,9 +114,8 @@ class Judge(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         answer = body["messages"][1]["content"].split("Generated: ")[1].split("\n")[0]
         content = "1" if set("aeiou") & set(answer) else "0"
-        reply = json.dumps(
-            {"choices": [{"message": {"role": "assistant", "content": content}}]}
-        ).encode()
+        message = {"role": "assistant", "content": content}
+        reply = json.dumps({"choices": [{"message": message}]}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
@@ -136,19 +130,8 @@ def test_a_judge_behind_a_server_is_the_quality(out, cocoa):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         options = ["--limit", 12, "--num-resamples", 50, "--rescore", "--quality", "judge"]
-        key = ["--judge-key", "top-secret"]
-        result = cocoa(
-            "evaluate",
-            "testbed",
-            "--out",
-            out,
-            *options,
-            "--judge-url",
-            url,
-            "--judge-model",
-            "m",
-            *key,
-        )
+        judge = ["--judge-url", url, "--judge-model", "m", "--judge-key", "top-secret"]
+        result = cocoa("evaluate", "testbed", "--out", out, *options, *judge)
         server.shutdown()
 
     assert result.exit_code == 0, result.output

@@ -1,7 +1,4 @@
-"""Light mode with the embedded model and its shipped probes.
-
-Also `cocoa probe` as a program that is killed.
-"""
+"""Light mode with the embedded model and its probes; `cocoa probe`, killed and started again."""
 
 import asyncio
 import json
@@ -65,14 +62,14 @@ async def light(client, prompt, **body):
 async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what_it_does_not(
     client,
 ):
-    known = await light(client, "What is the capital of France?")
-    unknown = await light(client, "Which country is Pirot in?")
+    easy = await light(client, "What is the capital of France?")
+    hard = await light(client, "Which country is Pirot in?")
 
-    assert known["scores"]["consistency_light"] < 0.2 < 0.6 < unknown["scores"]["consistency_light"]
-    assert known["uncertainty"] < unknown["uncertainty"]
+    assert easy["scores"]["consistency_light"] < 0.2 < 0.6 < hard["scores"]["consistency_light"]
+    assert easy["uncertainty"] < hard["uncertainty"]
     card = read_card(PROBES_DIR / "consistency" / "card.json")
-    assert known["probe"]["id"] == card.sha256[:12]
-    assert known["probe"]["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
+    assert easy["probe"]["id"] == card.sha256[:12]
+    assert easy["probe"]["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
 
 
 async def test_features_in_serving_are_those_that_a_collection_stored(client, tmp_path):
@@ -80,12 +77,11 @@ async def test_features_in_serving_are_those_that_a_collection_stored(client, tm
     await collect(Collecting("testbed", examples, tmp_path, 4, 0, (2, 4)), SETTINGS, lambda: None)
     stored = read(tmp_path)
     engine = client.app.state.pipeline.workers.generation.engine
-    requests = [
-        GenerationRequest(
-            prompt=e.prompt, sampling=SamplingParams(max_new_tokens=64), hidden_layers=(2, 4)
-        )
-        for e in examples
-    ]
+    sampling = SamplingParams(max_new_tokens=64)
+    requests = []
+    for example in examples:
+        request = GenerationRequest(example.prompt, sampling=sampling, hidden_layers=(2, 4))
+        requests.append(request)
     alone = [await engine.generate(request) for request in requests[:6]]
     together = await asyncio.gather(*map(engine.generate, requests))
 
@@ -105,19 +101,21 @@ async def test_the_shipped_probe_ranks_answers_as_samples_do_and_knows_its_domai
     sampled = np.array([row.scores["consistency"] for row in stored.rows])
 
     readings = probe.read(stored.features[:, 0])
-    assert (
-        spearman(np.array([reading.value for reading in readings]), sampled) > 0.55
-    )  # .757 on the whole testbed
+    predicted = np.array([reading.value for reading in readings])
+    assert spearman(predicted, sampled) > 0.55  # .757 on the whole testbed
     assert np.mean([reading.out_of_domain for reading in readings]) < 0.1  # .024
 
 
+def write_jsonl(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
 def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
-    prompts = tmp_path / "prompts.jsonl"
-    lines = [
-        {"id": e.id, "task": e.task, "prompt": e.prompt} for e in load("testbed", limit=90, seed=1)
-    ]
-    prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    # The fake models keep it short; what is killed and goes on is the same.
+    prompts, dataset = tmp_path / "prompts.jsonl", tmp_path / "labelled.jsonl"
+    examples = load("testbed", limit=90, seed=1)
+    lines = [{"id": e.id, "task": e.task, "prompt": e.prompt} for e in examples]
+    write_jsonl(prompts, lines)
+    # Fake models make it short; the program that is killed and resumed is the same.
     environment = os.environ | {
         "COCOA_GENERATION__ENGINE": "fake",
         "COCOA_SIMILARITY__NAME": "fake",
@@ -146,28 +144,17 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     assert "probe" in trained.stdout
     assert TrainedProbe.open(tmp_path / "probe").card.layer == 2
     assert not (tmp_path / "probe" / "training.checkpoint.pt").exists()
-    dataset = tmp_path / "labelled.jsonl"
-    dataset.write_text(
-        "".join(
-            json.dumps(line | {"id": f"new-{i}", "reference": "Paris"}) + "\n"
-            for i, line in enumerate(lines)
-        )
-    )
-    told = cocoa(
-        "evaluate", tmp_path / "probe", "--out", tmp_path / "results", "--dataset", dataset
-    )
-    assert "Light against full: consistency" in told.stdout
-    assert (tmp_path / "results" / "results.json").exists()
+    labelled = [line | {"id": f"new-{i}", "reference": "Paris"} for i, line in enumerate(lines)]
+    write_jsonl(dataset, labelled)
+    probe, results = tmp_path / "probe", tmp_path / "results"
+    evaluated = cocoa("evaluate", probe, "--out", results, "--dataset", dataset)
+    assert "Light against full: consistency" in evaluated.stdout
+    assert (results / "results.json").exists()
 
 
 def test_a_foreign_probe_is_an_error_of_one_line(tmp_path):
-    result = subprocess.run(
-        [COCOA, "probe", "evaluate", str(tmp_path), "--out", str(tmp_path / "results")],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    command = [COCOA, "probe", "evaluate", str(tmp_path), "--out", str(tmp_path / "results")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert result.returncode == 1
     assert "ProbeMismatch" in result.stderr
     assert "Traceback" not in result.stderr

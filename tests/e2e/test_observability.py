@@ -1,14 +1,13 @@
-"""What Prometheus and Grafana read.
-
-Rules and dashboard name only what `/metrics` has, and a real Prometheus scrapes it.
-"""
+"""Rules and dashboard name only what `/metrics` exposes, and a real Prometheus scrapes it."""
 
 import asyncio
 import json
 import re
 import socket
 import subprocess
+from collections import defaultdict
 from contextlib import asynccontextmanager, suppress
+from itertools import chain, product
 from pathlib import Path
 
 import httpx
@@ -25,7 +24,7 @@ from tests.conftest import GENERATE
 OBSERVABILITY = Path(__file__).parents[2] / "docker" / "observability"
 RULES = OBSERVABILITY / "alerts.yml"
 DASHBOARD = json.loads((OBSERVABILITY / "dashboard.json").read_text())
-# What Prometheus adds itself, to series and as a series.
+# Labels and series that Prometheus adds itself.
 TARGET_LABELS = {"job", "instance"}
 FROM_PROMETHEUS = {"up"}
 VARIABLES = {
@@ -39,26 +38,25 @@ KEYWORDS = {"and", "or", "unless", "offset", "by", "without", "on", "ignoring", 
 
 
 def dashboard_expressions():
-    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+    expressions = []
+    for panel in DASHBOARD["panels"]:
+        expressions += [target["expr"] for target in panel.get("targets", ())]
+    return expressions
 
 
 def rule_expressions():
-    """Of each rule by its name; the file is flat enough to be read without a YAML library."""
+    """Expressions by name of their rule; the file is flat enough to need no YAML library."""
     text = re.sub(r"^ *#.*\n", "", RULES.read_text(), flags=re.MULTILINE)
-    rules = re.split(r"^ {6}- (?=alert|record)", text, flags=re.MULTILINE)[1:]
-    return {
-        re.match(r"\w+: (\S+)", rule)[1]: re.search(
-            r"expr:(.*?)(?=^ {8}\w|\Z)", rule, re.DOTALL | re.MULTILINE
-        )[1]
-        for rule in rules
-    }
+    expressions = {}
+    for rule in re.split(r"^ {6}- (?=alert|record)", text, flags=re.MULTILINE)[1:]:
+        name = re.match(r"\w+: (\S+)", rule)[1]
+        expression = re.search(r"expr:(.*?)(?=^ {8}\w|\Z)", rule, re.DOTALL | re.MULTILINE)
+        expressions[name] = expression[1]
+    return expressions
 
 
 def metric_names(expression):
-    """Names of the series that an expression reads.
-
-    They are what is left of it without labels, durations and functions.
-    """
+    """Names of the series that an expression reads: what is left without labels and functions."""
     bare = re.sub(r'"[^"]*"|\{[^{}]*\}|\[[^\]]*\]', " ", re.sub(r'"[^"]*"', '""', expression))
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", " ", bare)
     names = re.findall(r"(?<![\w.:$])([a-zA-Z_][\w:]*)\b(?!\s*\()", bare)
@@ -67,36 +65,40 @@ def metric_names(expression):
 
 def matchers(expression):
     """(metric, label, operator, value) of every condition in braces."""
-    return {
-        (name, *matcher)
-        for name, inside in re.findall(r"([\w:]+)\{([^{}]*)\}", expression)
-        for matcher in re.findall(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"', inside)
-    }
+    conditions = set()
+    for name, inside in re.findall(r"([\w:]+)\{([^{}]*)\}", expression):
+        for condition in re.findall(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"', inside):
+            conditions.add((name, *condition))
+    return conditions
 
 
 def unknown_names(expressions, samples, recorded=()):
-    known = {sample.name for sample in samples} | FROM_PROMETHEUS | set(recorded)
-    return set().union(*map(metric_names, expressions)) - known
+    exposed = {sample.name for sample in samples} | FROM_PROMETHEUS | set(recorded)
+    return set().union(*map(metric_names, expressions)) - exposed
+
+
+def is_met(label, operator, wanted, values):
+    """Whether one of a label's values meets a condition; patterns of a status are not checked."""
+    if operator == "=":
+        return VARIABLES.get(wanted, wanted) in values
+    if operator == "=~" and label != "status":
+        return any(re.fullmatch(wanted, value) for value in values)
+    return bool(values)
 
 
 def unmatched(expressions, samples):
-    """Conditions that no sample of their metric meets, by equality or as a pattern."""
-    values = {}
+    """Conditions that no sample of their metric meets."""
+    values = defaultdict(set)
     for sample in samples:
         for label, value in sample.labels.items():
-            values.setdefault((sample.name, label), set()).add(value)
-    return {
-        (name, label, wanted)
-        for name, label, operator, wanted in set().union(*map(matchers, expressions))
-        if label not in TARGET_LABELS and ":" not in name
-        if (name, label) not in values
-        or (operator == "=" and VARIABLES.get(wanted, wanted) not in values[name, label])
-        or (
-            operator == "=~"
-            and label != "status"
-            and not any(re.fullmatch(wanted, v) for v in values[name, label])
-        )
-    }
+            values[sample.name, label].add(value)
+    conditions = set()
+    for name, label, operator, wanted in set().union(*map(matchers, expressions)):
+        if label in TARGET_LABELS or ":" in name:
+            continue
+        if not is_met(label, operator, wanted, values[name, label]):
+            conditions.add((name, label, wanted))
+    return conditions
 
 
 @pytest.fixture
@@ -104,9 +106,8 @@ async def samples(service):
     """What a running service exposes after its first request."""
     assert (await service.generate(seed=1)).status_code == 200
     exposition = (await service.client.get("/metrics")).text
-    return [
-        sample for family in text_string_to_metric_families(exposition) for sample in family.samples
-    ]
+    families = text_string_to_metric_families(exposition)
+    return [*chain.from_iterable(family.samples for family in families)]
 
 
 @pytest.mark.anyio
@@ -164,21 +165,17 @@ async def test_a_misspelt_label_is_found(samples, expression):
 
 @pytest.mark.anyio
 async def test_one_request_is_one_value_of_each_score(samples):
-    counts = {
-        sample.labels["estimator"]: sample.value
-        for sample in samples
-        if sample.name in ("cocoa_score_nats_count", "cocoa_consistency_count")
-    }
-    assert counts == {
-        name: float(name in DEFAULT_ESTIMATORS) for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
-    }
+    counts = {}
+    for sample in samples:
+        if sample.name in ("cocoa_score_nats_count", "cocoa_consistency_count"):
+            counts[sample.labels["estimator"]] = sample.value
+    names = (*SCORE_NAMES, *CONSISTENCY_NAMES)
+    assert counts == {name: float(name in DEFAULT_ESTIMATORS) for name in names}
 
 
 @pytest.mark.anyio
 async def test_the_limit_of_the_queue_is_that_of_the_settings(service, samples):
-    (limit,) = [
-        sample.value for sample in samples if sample.name == "cocoa_admission_limit_requests"
-    ]
+    (limit,) = [s.value for s in samples if s.name == "cocoa_admission_limit_requests"]
     assert limit == service.pipeline.admission.limit > 0
 
 
@@ -198,29 +195,25 @@ def test_the_dashboard_asks_its_data_source_and_has_no_panel_on_top_of_another()
     assert DASHBOARD["templating"]["list"][0]["type"] == "datasource"
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-    cells = [
-        (x, y)
-        for panel in panels
-        for at in (panel["gridPos"],)
-        for x in range(at["x"], at["x"] + at["w"])
-        for y in range(at["y"], at["y"] + at["h"])
-    ]
+    cells = []
+    for panel in panels:
+        at = panel["gridPos"]
+        columns = range(at["x"], at["x"] + at["w"])
+        rows = range(at["y"], at["y"] + at["h"])
+        cells += product(columns, rows)
     assert len(set(cells)) == len(cells)
     assert max(x for x, _ in cells) < 24
     for panel in panels:
         if panel["type"] != "row":
-            assert panel["datasource"]["uid"] == "${datasource}"
-            assert all(
-                target["datasource"]["uid"] == "${datasource}" for target in panel["targets"]
-            )
+            uids = {target["datasource"]["uid"] for target in panel["targets"]}
+            assert uids == {panel["datasource"]["uid"]} == {"${datasource}"}
 
 
 def promtool(*arguments, text=None):
-    done = subprocess.run(
-        [binary("promtool"), *map(str, arguments)], input=text, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    command = [binary("promtool"), *map(str, arguments)]
+    result = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
 
 
 def test_promtool_finds_no_fault_in_rules_and_configuration():
@@ -234,16 +227,12 @@ def test_the_alerts_fire_when_they_should_and_only_then(tests):
 
 
 def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not():
-    tests = "".join(
-        (OBSERVABILITY / name).read_text() for name in ("alerts_test.yml", "drift_test.yml")
-    )
+    names = ("alerts_test.yml", "drift_test.yml")
+    tests = "".join((OBSERVABILITY / name).read_text() for name in names)
     cases = re.findall(r"alertname: (\w+)\n +exp_alerts:( \[\])?", tests)
-    alerts = {name for name in rule_expressions() if ":" not in name}
-    assert (
-        {name for name, empty in cases if empty}
-        == {name for name, empty in cases if not empty}
-        == alerts
-    )
+    quiet = {name for name, empty in cases if empty}
+    firing = {name for name, empty in cases if not empty}
+    assert quiet == firing == {name for name in rule_expressions() if ":" not in name}
 
 
 @pytest.mark.anyio
@@ -273,10 +262,9 @@ async def prometheus(folder, target_port):
         f"--web.listen-address=127.0.0.1:{port}",
         "--log.level=error",
     )
+    url = f"http://127.0.0.1:{port}/api/v1"
     try:
-        async with httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}/api/v1", timeout=30
-        ) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=30) as client:
             yield client
     finally:
         process.kill()
@@ -308,15 +296,12 @@ async def test_a_real_prometheus_scrapes_the_service_and_understands_rules_and_d
         for seed in range(3):
             assert (await service.generate(seed=seed)).status_code == 200
 
-        (answered,) = await until_queried(
-            client, f'cocoa_requests_total{{route="{GENERATE}",status="200"}} == 3'
-        )
-        assert answered["metric"]["job"] == "cocoa-serve"
+        requests = f'cocoa_requests_total{{route="{GENERATE}",status="200"}}'
+        (series,) = await until_queried(client, f"{requests} == 3")
+        assert series["metric"]["job"] == "cocoa-serve"
         assert await until_queried(client, 'cocoa_score_nats_count{estimator="cocoa_ppl"} == 3')
         assert (await service.generate(seed=3)).status_code == 200
-        assert await until_queried(
-            client, f'rate(cocoa_requests_total{{route="{GENERATE}"}}[1m]) > 0'
-        )
+        assert await until_queried(client, f"rate({requests}[1m]) > 0")
 
         (target,) = (await client.get("/targets")).json()["data"]["activeTargets"]
         assert (target["health"], target["lastError"]) == ("up", "")
@@ -325,12 +310,11 @@ async def test_a_real_prometheus_scrapes_the_service_and_understands_rules_and_d
                 expression = expression.replace(variable, value)
             await query(client, expression)
         groups = (await client.get("/rules")).json()["data"]["groups"]
-        rules = [rule for group in groups for rule in group["rules"]]
+        rules = [*chain.from_iterable(group["rules"] for group in groups)]
         assert len(rules) == 9
         assert {rule.get("lastError", "") for rule in rules} == {""}
-        assert {
-            rule["name"] for rule in rules if rule.get("state", "inactive") != "inactive"
-        } == set()
+        active = {rule["name"] for rule in rules if rule.get("state", "inactive") != "inactive"}
+        assert active == set()
 
 
 def test_every_line_that_cocoa_serve_writes_is_json_and_tells_no_path_of_a_request():
@@ -340,7 +324,7 @@ def test_every_line_that_cocoa_serve_writes_is_json_and_tells_no_path_of_a_reque
         assert process.generate("sesame-4711").status_code == 200
         process.popen.terminate()
         assert process.exit_code() == 0
-    told = [json.loads(line) for line in process.log]
-    assert {"time", "level", "logger", "message"} == set.intersection(*(set(line) for line in told))
-    assert [line["status"] for line in told if line["message"] == "request"] == [404, 200]
-    assert "sesame" not in str(told)
+    lines = [json.loads(line) for line in process.log]
+    assert {"time", "level", "logger", "message"} == set.intersection(*map(set, lines))
+    assert [line["status"] for line in lines if line["message"] == "request"] == [404, 200]
+    assert "sesame" not in str(lines)

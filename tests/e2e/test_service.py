@@ -38,24 +38,21 @@ async def client(anyio_backend):
 
 
 async def ask(client, prompt=None, **body):
-    body = (
-        {"max_new_tokens": 48, "seed": 7}
-        | ({"prompt": prompt} if prompt is not None else {})
-        | body
-    )
-    response = await client.post(GENERATE, json=body)
+    if prompt is not None:
+        body["prompt"] = prompt
+    response = await client.post(GENERATE, json={"max_new_tokens": 48, "seed": 7} | body)
     assert response.status_code == 200, response.text
     return response.json()
 
 
 async def test_what_the_model_knows_scores_lower_than_what_it_makes_up(client):
-    known = await ask(client, "What is the capital of France?")
+    right = await ask(client, "What is the capital of France?")
     made_up = await ask(client, "Which country is Pirot in?")
 
-    assert "Paris" in known["text"]
+    assert "Paris" in right["text"]
     assert "Serbia" not in made_up["text"]
     for name in ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "consistency"):
-        assert known["scores"][name] < made_up["scores"][name]
+        assert right["scores"][name] < made_up["scores"][name]
 
 
 async def test_one_meaning_in_several_wordings_is_consistent(client):
@@ -71,8 +68,7 @@ async def test_one_meaning_in_several_wordings_is_consistent(client):
 async def test_every_estimator_has_a_value(client):
     result = await ask(client, "Which country is Douala in?", estimators=list(ESTIMATORS))
 
-    # With this tokenizer " True" and " False" begin with different tokens, so that P(True) is
-    # defined.
+    # P(True) is defined, because " True" and " False" begin with different tokens here.
     assert result["reasons"] == {}
     assert result["nli_model"]["id"] == "embedded"
 
@@ -91,12 +87,9 @@ async def test_a_request_is_repeated_by_its_seed_whatever_runs_beside_it(client)
         ask(client, "Which country is Pirot in?", return_samples=True), *others
     )
 
-    assert [sample["text"] for sample in joined["samples"]] == [
-        sample["text"] for sample in alone["samples"]
-    ]
-    assert joined["scores"] == {
-        name: pytest.approx(value, abs=1e-4) for name, value in alone["scores"].items()
-    }
+    joined_texts = [sample["text"] for sample in joined["samples"]]
+    assert joined_texts == [sample["text"] for sample in alone["samples"]]
+    assert joined["scores"] == pytest.approx(alone["scores"], abs=1e-4)
 
 
 async def test_a_chat_message_is_answered_like_the_raw_prompt(client):
@@ -118,19 +111,13 @@ async def test_an_answer_scored_equals_the_same_answer_generated(client):
     scored = (await client.post("/score", json=body)).json()
 
     assert scored["retokenized"]
-    assert scored["scores"] == {
-        name: pytest.approx(value, abs=1e-3) for name, value in generated["scores"].items()
-    }
+    assert scored["scores"] == pytest.approx(generated["scores"], abs=1e-3)
 
 
 async def test_a_right_answer_scores_better_than_a_wrong_one(client):
     async def score(answer):
-        body = {
-            "prompt": "What is the capital of France?",
-            "answer": answer,
-            "seed": 7,
-            "max_new_tokens": 48,
-        }
+        body = {"prompt": "What is the capital of France?", "answer": answer}
+        body |= {"seed": 7, "max_new_tokens": 48}
         return (await client.post("/score", json=body)).json()["scores"]
 
     right, wrong = await score(" It is Paris."), await score(" It is Rome.")
@@ -142,18 +129,14 @@ async def test_a_prompt_over_the_context_is_told_both_lengths(client):
     response = await client.post(GENERATE, json={"prompt": "word " * 2000, "max_new_tokens": 8})
 
     error = response.json()["error"]
-    assert (response.status_code, error["code"], error["field"]) == (
-        422,
-        "prompt_too_long",
-        "prompt",
-    )
+    assert response.status_code == 422
+    assert (error["code"], error["field"]) == ("prompt_too_long", "prompt")
     assert "holds 512" in error["message"]
 
 
 async def test_a_deadline_in_mid_generation_is_504_and_the_service_goes_on(client):
-    late = await client.post(
-        GENERATE, json={"prompt": "word " * 200, "num_samples": 64, "timeout_s": 0.01}
-    )
+    body = {"prompt": "word " * 200, "num_samples": 64, "timeout_s": 0.01}
+    late = await client.post(GENERATE, json=body)
 
     assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline_exceeded")
     assert "Paris" in (await ask(client, "What is the capital of France?"))["text"]

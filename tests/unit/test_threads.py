@@ -1,4 +1,4 @@
-"""ModelThread says since when its running call runs; one that waits for its turn does not run."""
+"""ModelThread tells since when its running call has run; a waiting call does not count."""
 
 import threading
 import time
@@ -53,9 +53,11 @@ def test_a_call_that_raises_leaves_the_thread_free(thread):
 
 
 def test_the_initializer_runs_on_the_thread_first():
-    names = []
-    with ModelThread(
-        "named", lambda name: names.append((name, threading.current_thread().name)), ("x",)
-    ) as thread:
-        thread.submit(names.append, "call").result(30)
-    assert names == [("x", "named_0"), "call"]
+    calls = []
+
+    def initialize(argument):
+        calls.append((argument, threading.current_thread().name))
+
+    with ModelThread("named", initialize, ("x",)) as thread:
+        thread.submit(calls.append, "call").result(30)
+    assert calls == [("x", "named_0"), "call"]

@@ -1,7 +1,4 @@
-"""What the testbed asks, training never showed.
-
-Every fact it asks about was trained in another wording.
-"""
+"""No prompt of the testbed is trained on; every fact of it is trained in another wording."""
 
 import dataclasses
 from collections import Counter
@@ -42,20 +39,18 @@ def test_the_probe_pool_is_large_and_overlaps_neither_training_nor_testbed(testb
 
 
 def test_every_fact_of_the_testbed_is_trained_in_another_wording(testbed):
-    in_other_wording = {
-        prompt
-        for topic in all_topics()["facts"]
-        if any(prompts_in(topic, "train"))
-        for prompt in prompts(topic)
-    }
-    assert {line.prompt for line in testbed["facts"]} <= in_other_wording
+    prompts_of_trained_facts = set()
+    for topic in all_topics()["facts"]:
+        if any(prompts_in(topic, "train")):
+            prompts_of_trained_facts.update(prompts(topic))
+    assert {line.prompt for line in testbed["facts"]} <= prompts_of_trained_facts
 
 
 @pytest.mark.parametrize("task", ["arithmetic", "translation"])
 def test_operands_and_words_of_the_testbed_are_trained_in_no_wording(task, testbed, trained):
-    asked = {line.prompt for line in testbed[task]}
+    prompts_of_testbed = {line.prompt for line in testbed[task]}
     for topic in all_topics()[task]:
-        if asked & set(prompts_in(topic, "testbed")):
+        if prompts_of_testbed & set(prompts_in(topic, "testbed")):
             assert not trained & set(prompts(topic)), topic.subject
 
 
@@ -90,8 +85,8 @@ def test_the_weights_of_a_task_sum_to_one(task):
 
 
 def test_the_split_is_the_same_on_every_machine():
-    found = [split(f"key {n}") for n in range(8)]
-    assert found == ["train", "train", "probe", "testbed", "train", "probe", "train", "testbed"]
+    parts = [split(f"key {n}") for n in range(8)]
+    assert parts == ["train", "train", "probe", "testbed", "train", "probe", "train", "testbed"]
 
 
 def test_the_split_keeps_a_tenth_for_the_testbed_and_more_for_probes():

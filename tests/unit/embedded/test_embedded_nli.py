@@ -1,13 +1,11 @@
-"""The NLI model: one convention labels its pairs.
-
-A few steps train it, and the shipped weights know the convention.
-"""
+"""The NLI model: its pairs are labelled by one convention, which the shipped weights follow."""
 
 import json
 import random
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -148,9 +146,8 @@ def test_the_loss_does_not_depend_on_which_text_stands_first(tiny, tokenizer):
 
 
 def test_two_different_samples_of_one_meaning_are_a_pair_of_the_same():
-    line = HeldOut(
-        "facts-testbed-0000", "facts", "capital", "?", "Paris", ["Paris", "It is Paris."], 6.0
-    )
+    references = ["Paris", "It is Paris."]
+    line = HeldOut("facts-testbed-0000", "facts", "capital", "?", "Paris", references, 6.0)
     answered = Answered("Paris", -0.1, [" Paris", "Paris", " It is Paris.", " Rome"])
     assert sampled_pairs([line], [answered]) == [
         Pair("It is Paris.", "Paris", True, "facts"),
@@ -161,7 +158,7 @@ def test_two_different_samples_of_one_meaning_are_a_pair_of_the_same():
 
 def test_all_that_ships_is_small_and_readable_by_every_user():
     folders = (LANGUAGE_MODEL_DIR, CROSS_ENCODER_DIR, NLI_DIR, TESTBED_DIR)
-    files = [file for folder in folders for file in folder.iterdir()]
+    files = chain.from_iterable(folder.iterdir() for folder in folders)
     assert sum(file.stat().st_size for file in files) <= MAX_BYTES
     assert {oct(stat.S_IMODE(file.stat().st_mode)) for file in NLI_DIR.iterdir()} == {"0o644"}
 
@@ -200,9 +197,10 @@ def test_held_out_pairs_are_told_apart(shipped, tokenizer, pairs):
 
 
 def test_probabilities_sum_to_one(shipped, tokenizer):
-    found = probabilities(shipped, tokenizer, [("Paris", "Rome"), ("a long text " * 300, "Paris")])
-    assert found.shape == (2, 3)
-    np.testing.assert_allclose(found.sum(1), 1.0, rtol=1e-5)
+    texts = [("Paris", "Rome"), ("a long text " * 300, "Paris")]
+    rows = probabilities(shipped, tokenizer, texts)
+    assert rows.shape == (2, 3)
+    np.testing.assert_allclose(rows.sum(1), 1.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -230,5 +228,5 @@ def test_probabilities_sum_to_one(shipped, tokenizer):
 def test_both_orders_of_a_pair_get_the_label_of_the_convention(
     shipped, tokenizer, first, second, label
 ):
-    found = probabilities(shipped, tokenizer, [(first, second), (second, first)]).argmax(1)
-    assert [LABELS[i] for i in found] == [label, label]
+    rows = probabilities(shipped, tokenizer, [(first, second), (second, first)])
+    assert [LABELS[i] for i in rows.argmax(1)] == [label, label]

@@ -1,4 +1,6 @@
-"""The shipped tokenizers: single digits, nothing lost, one BOS, and a chat that is its prompt."""
+"""The shipped tokenizers: single digits, nothing lost, one BOS, a chat tokenized as its prompt."""
+
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -30,14 +32,14 @@ def judge_tokenizer():
 )
 def test_digits_stand_one_by_one(tokenizer, text, digits):
     pieces = tokenizer.tokenize(text)
-    assert [piece for piece in pieces if any(c.isdigit() for c in piece)] == digits
+    assert [piece for piece in pieces if re.search(r"\d", piece)] == digits
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
 @settings(deadline=None, max_examples=60)
 def test_any_text_survives_the_round_trip(text):
     tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
-    # The names of the special tokens are the only texts that do not stand for themselves.
+    # Only the names of special tokens are not read as ordinary text; all of them contain "<".
     text = text.replace("<", "")
     assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
 
@@ -67,19 +69,16 @@ def test_the_chat_template_takes_the_last_user_message_and_fits_one_line(tokeniz
         {"role": "assistant", "content": "2"},
         {"role": "user", "content": "What is 2 + 2?"},
     ]
-    assert (
-        tokenizer.apply_chat_template(messages, tokenize=False)
-        == f"{tokenizer.bos_token}What is 2 + 2?"
-    )
+    text = tokenizer.apply_chat_template(messages, tokenize=False)
+    assert text == f"{tokenizer.bos_token}What is 2 + 2?"
     assert "\n" not in tokenizer.chat_template
 
 
 def test_prompt_and_answer_encoded_apart_are_the_whole_encoded_at_once(tokenizer):
     prompt, answer = "Translate to German: forty-two", " zweiundvierzig"
-    apart = (
-        tokenizer(prompt)["input_ids"] + tokenizer(answer, add_special_tokens=False)["input_ids"]
-    )
-    assert apart == tokenizer(prompt + answer)["input_ids"]
+    prompt_ids = tokenizer(prompt)["input_ids"]
+    answer_ids = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    assert prompt_ids + answer_ids == tokenizer(prompt + answer)["input_ids"]
 
 
 def test_both_vocabularies_and_contexts_have_the_stated_size(tokenizer, judge_tokenizer):

@@ -89,9 +89,8 @@ def test_a_training_cut_off_goes_on_to_the_weights_of_an_unbroken_one(tmp_path):
 
 def test_the_loss_counts_the_answer_and_eos_alone(tokenizer):
     model, _, _ = train_language_model(tokenizer, Schedule(steps=1), batch_size=2, shape=TINY_MODEL)
-    short, long = encode(
-        tokenizer, ["What is 1 + 1?", "Calculate 1 + 1."], ["2", "The answer is 2."]
-    )
+    prompts, answers = ["What is 1 + 1?", "Calculate 1 + 1."], ["2", "The answer is 2."]
+    short, long = encode(tokenizer, prompts, answers)
     apart = answer_loss(model, [short], 0) + answer_loss(model, [long], 0)
     together = answer_loss(model, [short, long], 0)
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-4)
