@@ -13,18 +13,18 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from app.cli.progress import progress_of
-from app.evaluation.storage import AnotherRun
+from app.lab import judge
+from app.lab.datasets import load
+from app.lab.quality import QUALITY
+from app.lab.recordings import AnotherRun
 from app.settings import Settings
 from models.errors import CocoaError
 from models.estimators import ESTIMATORS
-from models.evaluation import judge
-from models.evaluation.datasets import load
-from models.evaluation.quality import QUALITY
 from models.selection import Strategy
 
 if TYPE_CHECKING:
-    from app.evaluation.outputs import Run
-    from app.evaluation.session import Asked
+    from app.lab.evaluation import Asked
+    from app.lab.outputs import Run
 
 _MEASURES = [*QUALITY, "judge"]
 _STRATEGIES: tuple[Strategy, ...] = tuple(name for name in get_args(Strategy) if name != "given")
@@ -88,8 +88,8 @@ def evaluate(
     """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
     try:
         # Plots and page come from an extra, without which the other commands work.
-        from app.evaluation import outputs
-        from app.evaluation.session import Asked
+        from app.lab import outputs
+        from app.lab.evaluation import Asked
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-serve[models,evaluation]", err=True)
         raise typer.Exit(1) from None
@@ -140,7 +140,7 @@ def _command() -> str:
 
 
 def _with_progress(asked: "Asked", settings: Settings) -> "Run":
-    from app.evaluation.session import evaluate as run_evaluation
+    from app.lab.evaluation import evaluate as run_evaluation
 
     with progress_of("prompts") as progress:
         task = progress.add_task(

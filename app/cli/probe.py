@@ -12,15 +12,15 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from app.cli.progress import progress_of
-from app.probes.collect import Collecting
-from app.probes.collect import collect as run_collection
-from app.probes.collection import read
+from app.lab.datasets import Example, drawn, load, read_jsonl
+from app.lab.probes.collecting import Collecting
+from app.lab.probes.collecting import collect as run_collection
+from app.lab.probes.collection import read
+from app.lab.quality import QUALITY
 from models.errors import CocoaError
-from models.evaluation.datasets import Example, drawn, load, read_jsonl
-from models.evaluation.quality import QUALITY
 
 if TYPE_CHECKING:
-    from models.probes.progress import Epoch
+    from app.lab.probes.checkpoint import Epoch
 
 probe = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -86,8 +86,8 @@ def train(
     """
     with _errors_told():
         # Networks and plots come from extras, without which the other commands work.
-        from app.probes.outputs import show_training, write_training_plots
-        from app.probes.train import Training, train_probe
+        from app.lab.probes.from_collection import Training, train_probe
+        from app.lab.probes.outputs import show_training, write_training_plots
 
         out.mkdir(parents=True, exist_ok=True)
         training = Training(target, architecture, None if layer == "auto" else _layers(layer), seed)
@@ -136,7 +136,7 @@ def evaluate(
             f"{quality!r} is none of {', '.join(QUALITY)}", param_hint="--quality"
         )
     with _errors_told():
-        from app.probes.outputs import Evaluation, evaluate_probe, write_evaluation
+        from app.lab.probes.outputs import Evaluation, evaluate_probe, write_evaluation
         from models.probes.probe import TrainedProbe
 
         trained = TrainedProbe.open(folder)

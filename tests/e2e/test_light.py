@@ -13,14 +13,14 @@ import httpx
 import numpy as np
 import pytest
 
+from app.lab.datasets import load
+from app.lab.probes.agreement import spearman
+from app.lab.probes.collecting import Collecting, collect
+from app.lab.probes.collection import read
 from app.main import create_app
-from app.probes.collect import Collecting, collect
-from app.probes.collection import read
 from app.settings import Settings
 from models.embedded import PROBES_DIR
 from models.engines.protocol import EngineConfig
-from models.evaluation.datasets import load
-from models.probes.agreement import spearman
 from models.probes.card import read_card
 from models.probes.probe import TrainedProbe
 from models.records import GenerationRequest, SamplingParams

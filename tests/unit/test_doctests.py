@@ -7,10 +7,10 @@ import pytest
 
 MODULES = [
     "models.metrics",
-    "models.evaluation.comparison",
-    "models.evaluation.quality",
-    "models.evaluation.report",
-    "models.evaluation.judge",
+    "app.lab.comparison",
+    "app.lab.quality",
+    "app.lab.report",
+    "app.lab.judge",
     "models.estimators",
     "models.engines.jobs",
     "models.engines.texts",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models.evaluation.comparison import Column
-from models.evaluation.plots import (
+from app.lab.comparison import Column
+from app.lab.plots import (
     held_out_confidence,
     ranking_figure,
     rejection_figure,

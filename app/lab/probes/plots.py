@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from models.evaluation.plots import FAINT, INK, MUTED, STYLE
+from app.lab.plots import FAINT, INK, MUTED, STYLE
+from app.lab.probes.checkpoint import Epoch
 from models.metrics import Interval
-from models.probes.progress import Epoch
 from models.records import Array
 
 _COLOURS = ("#0f6f8f", "#b8500f", "#6a4c93", "#3f7d3a", "#a3476b", "#8a7a00", "#4a5a6a", "#1f2933")

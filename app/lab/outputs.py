@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from app.evaluation.runner import Scored
-from app.evaluation.scoring import AnswerScores
-from app.evaluation.storage import Header
-from models.evaluation import comparison, report
-from models.evaluation.comparison import MEAN, Column
-from models.evaluation.datasets import Example
-from models.evaluation.plots import ranking_figure, rejection_figure, reliability_figure, save
-from models.evaluation.quality import QUALITY, Measure, default_quality
-from models.evaluation.report import Gallery, Report, Shown
+from app.lab import comparison, report
+from app.lab.comparison import MEAN, Column
+from app.lab.datasets import Example
+from app.lab.plots import ranking_figure, rejection_figure, reliability_figure, save
+from app.lab.quality import QUALITY, Measure, default_quality
+from app.lab.recordings import Header
+from app.lab.report import Gallery, Report, Shown
+from app.lab.running import Scored
+from app.lab.scoring import AnswerScores
 from models.metrics import prr
 from models.records import Array
 from models.similarity.protocol import PairModel

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.evaluation import comparison
-from models.evaluation.comparison import MEAN, Column, Measured, base_of
+from app.lab import comparison
+from app.lab.comparison import MEAN, Column, Measured, base_of
 from models.metrics import Interval, auroc, paired_difference, prr
 
 RNG = np.random.default_rng(0)

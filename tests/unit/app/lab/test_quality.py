@@ -7,8 +7,8 @@ import pytest
 import sacrebleu
 from sacrebleu.metrics import BLEU
 
-from models.evaluation.datasets import Example
-from models.evaluation.quality import QUALITY, choice, default_quality, final_number
+from app.lab.datasets import Example
+from app.lab.quality import QUALITY, choice, default_quality, final_number
 from models.similarity.fake import FakeNliModel, FakePairModel
 
 
@@ -214,9 +214,7 @@ def test_the_default_quality_of_a_task(task, quality):
 
 @pytest.mark.parametrize(("installed", "quality"), [(True, "comet"), (False, "chrf")])
 def test_translations_are_judged_by_comet_where_it_is_installed(monkeypatch, installed, quality):
-    monkeypatch.setattr(
-        "models.evaluation.quality.find_spec", lambda name: object() if installed else None
-    )
+    monkeypatch.setattr("app.lab.quality.find_spec", lambda name: object() if installed else None)
 
     assert default_quality("wmt14_fren") == default_quality("wmt19_deen") == quality
 

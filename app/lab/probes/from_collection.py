@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from app.probes.collection import Collection
+from app.lab.probes.checkpoint import Epoch
+from app.lab.probes.collection import Collection
+from app.lab.probes.training import HYPERPARAMETERS, Examples, Trained, train
 from models.probes.card import Architecture, Card, Target
 from models.probes.probe import TrainedProbe
-from models.probes.progress import Epoch
-from models.probes.training import HYPERPARAMETERS, Examples, Trained, train
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def train_probe(
     """The probe, not yet saved, and how it came about.
 
     Raises:
-        ValueError: see `examples_of` and `models.probes.training.train`.
+        ValueError: see `examples_of` and `app.lab.probes.training.train`.
     """
     examples = examples_of(collection, training.target, training.layers)
     trained = train(

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.evaluation.runner import each, seed_of
 from app.evidence import gather_evidence
+from app.lab.datasets import Example
+from app.lab.probes.collection import CollectionLog, Header, Row
+from app.lab.running import each, seed_of
 from app.planning import Plan, derivable
-from app.probes.collection import CollectionLog, Header, Row
 from app.settings import Settings
 from models.errors import InvalidLogits, InvalidRequest
 from models.estimators import needs, score
-from models.evaluation.datasets import Example
 from models.probes.protocol import ProbeConfig
 from models.records import Array, GenerationRequest, SamplingParams
 from workers.build import Workers, load_workers

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.evaluation import report
-from models.evaluation.comparison import Claim, Measured
-from models.evaluation.report import Gallery, Report, Shown
+from app.lab import report
+from app.lab.comparison import Claim, Measured
+from app.lab.report import Gallery, Report, Shown
 from models.metrics import Interval
 
 

@@ -15,15 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from app.evaluation import outputs, session
-from app.evaluation.session import Asked
-from app.evaluation.storage import AnotherRun
+from app.lab import evaluation as session
+from app.lab import outputs
+from app.lab.datasets import Example
+from app.lab.evaluation import Asked
+from app.lab.recordings import AnotherRun
 from app.settings import Settings
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.evaluation.datasets import Example
 from models.records import PROBE_STATISTICS
 from models.similarity.fake import FakePairModel
 from models.similarity.protocol import NliConfig, SimilarityConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from models.evaluation.comparison import ALTERNATIVES, MEAN, Claim, Table, base_of, is_cocoa
+from app.lab.comparison import ALTERNATIVES, MEAN, Claim, Table, base_of, is_cocoa
 from models.metrics import Interval
 
 _DIGITS = 3
@@ -219,7 +219,7 @@ def markdown(report: Report) -> str:
 def html(report: Report) -> str:
     """One page without anything from elsewhere; every text is escaped."""
     environment = Environment(
-        loader=PackageLoader("models.evaluation"),
+        loader=PackageLoader("app.lab"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

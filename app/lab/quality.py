@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from app.lab.datasets import Example
 from models.estimators.overlap import rouge_l_f, word_stems
-from models.evaluation.datasets import Example
 from models.records import Array, Pair
 from models.similarity.align import AlignModel
 from models.similarity.protocol import PairModel

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.probes.agreement import classification_metrics, regression_metrics
+from app.lab.probes.agreement import classification_metrics, regression_metrics
+from app.lab.probes.checkpoint import Epoch, TrainingProgress, restore_checkpoint, save_checkpoint
+from app.lab.probes.splits import Split, best_split, rows_by_split
 from models.probes.card import Architecture, Target
 from models.probes.distance import Distance
 from models.probes.network import ProbeNetwork
-from models.probes.progress import Epoch, TrainingProgress, restore_checkpoint, save_checkpoint
-from models.probes.splits import Split, best_split, rows_by_split
 from models.records import Array
 
 

@@ -6,8 +6,8 @@ Evidence and estimators are the same as those of a served request.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.evaluation.storage import Header, Record
 from app.evidence import gather_evidence, question_about
+from app.lab.recordings import Header, Record
 from app.planning import STRATEGY_NEEDS, Plan, derivable
 from models.errors import InvalidRequest, PromptTooLong
 from models.estimators import needs, score

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from app.probes.collection import Collection
-from app.probes.train import Training, train_probe
-from models.evaluation.comparison import MEAN, Column, Table, difference, table
+from app.lab.comparison import MEAN, Column, Table, difference, table
+from app.lab.probes.agreement import classification_metrics, regression_metrics
+from app.lab.probes.checkpoint import Epoch
+from app.lab.probes.collection import Collection
+from app.lab.probes.from_collection import Training, train_probe
 from models.metrics import Interval, prr
-from models.probes.agreement import classification_metrics, regression_metrics
 from models.probes.card import Card, Target
 from models.probes.probe import CARD, TrainedProbe
-from models.probes.progress import Epoch
 from models.records import Array
 
 Rows = NDArray[np.intp]

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.probes.agreement import classification_metrics, regression_metrics, spearman
+from app.lab.probes.agreement import classification_metrics, regression_metrics, spearman
+from app.lab.probes.splits import best_split, split_of
+from app.lab.probes.training import HYPERPARAMETERS, Examples, Hyperparameters, train
 from models.probes.network import ProbeNetwork
-from models.probes.splits import best_split, split_of
-from models.probes.training import HYPERPARAMETERS, Examples, Hyperparameters, train
 
 FAST = Hyperparameters(learning_rate=3e-4, weight_decay=0.01, batch_size=64, epochs=4, patience=5)
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from models.evaluation.datasets import Example
-from models.evaluation.quality import Measure
+from app.lab.datasets import Example
+from app.lab.quality import Measure
 from models.records import Array
 from models.similarity.protocol import PairModel
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.evaluation import runner
-from app.evaluation.outputs import Run
-from app.evaluation.scoring import available_statistics, make_plans
-from app.evaluation.storage import AnotherRun, GenerationLog, Header, Record, read
+from app.lab import running as runner
+from app.lab.datasets import Example
+from app.lab.outputs import Run
+from app.lab.recordings import AnotherRun, GenerationLog, Header, Record, read
+from app.lab.scoring import available_statistics, make_plans
 from app.planning import NLI_STATISTICS, Plan
 from app.settings import Settings
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.evaluation.datasets import Example
 from models.probes.protocol import ProbeConfig
 from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, SamplingParams
 from models.selection import Strategy

@@ -9,8 +9,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.probes.collection import Collection
-from app.probes.compare import (
+from app.lab.comparison import MEAN
+from app.lab.datasets import Example
+from app.lab.plots import save
+from app.lab.probes.checkpoint import Epoch
+from app.lab.probes.collection import Collection
+from app.lab.probes.comparing import (
     MAX_LOSS_ON_AVERAGE,
     MAX_LOSS_PER_TASK,
     SEEN,
@@ -24,18 +28,14 @@ from app.probes.compare import (
     predictions,
     within_bounds,
 )
-from app.probes.train import Training
-from models.evaluation.comparison import MEAN
-from models.evaluation.datasets import Example
-from models.evaluation.plots import save
-from models.evaluation.quality import QUALITY, default_quality
-from models.evaluation.report import markdown_table, number, signed
+from app.lab.probes.from_collection import Training
+from app.lab.probes.plots import difference_figure, loss_figure, prediction_figure
+from app.lab.probes.training import Trained
+from app.lab.quality import QUALITY, default_quality
+from app.lab.report import markdown_table, number, signed
 from models.metrics import Interval
 from models.probes.card import Card, Target, check_model
-from models.probes.plots import difference_figure, loss_figure, prediction_figure
 from models.probes.probe import TrainedProbe
-from models.probes.progress import Epoch
-from models.probes.training import Trained
 from models.records import Array
 
 

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from app.evaluation.scoring import AnswerScores, score_record
-from app.evaluation.storage import Header, Record
 from app.evidence import FALSE, TRUE, question_about
+from app.lab.datasets import Example
+from app.lab.recordings import Header, Record
+from app.lab.scoring import AnswerScores, score_record
 from app.planning import Plan
 from models.engines.protocol import Engine
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
-from models.evaluation.datasets import Example
 from models.records import Generation, GenerationRequest, SamplingParams
 from workers.build import Workers
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.probes.collect import Collecting, candidate_layers, collect
-from app.probes.collection import AnotherCollection, CollectionLog, Header, Row, read
-from app.probes.compare import COUNTERPARTS, SEEN, UNSEEN, within_bounds
-from app.probes.outputs import Evaluation, evaluate_probe, write_evaluation
-from app.probes.train import Training, examples_of, train_probe
+from app.lab.datasets import Example
+from app.lab.probes.collecting import Collecting, candidate_layers, collect
+from app.lab.probes.collection import AnotherCollection, CollectionLog, Header, Row, read
+from app.lab.probes.comparing import COUNTERPARTS, SEEN, UNSEEN, within_bounds
+from app.lab.probes.from_collection import Training, examples_of, train_probe
+from app.lab.probes.outputs import Evaluation, evaluate_probe, write_evaluation
 from app.settings import Settings
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
-from models.evaluation.datasets import Example
 from models.probes.card import ProbeMismatch
 from models.similarity.protocol import NliConfig, SimilarityConfig
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.isotonic import IsotonicRegression
 
-from models.evaluation.comparison import Column, base_of, is_cocoa
+from app.lab.comparison import Column, base_of, is_cocoa
 from models.metrics import Interval, ece, expected_ece, rejection_curve, reliability
 from models.records import Array
 

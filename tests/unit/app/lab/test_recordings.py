@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.evaluation.storage import AnotherRun, GenerationLog, Header, Record, read
+from app.lab.recordings import AnotherRun, GenerationLog, Header, Record, read
 from models.records import Generation, Sequence
 
 HEADER = Header(

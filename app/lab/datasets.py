@@ -40,7 +40,7 @@ class Example:
     """One prompt with what its answer is measured against.
 
     Attributes:
-        task: what `models.evaluation.quality.default_quality` goes by.
+        task: what `app.lab.quality.default_quality` goes by.
         references: accepted texts, at least one; none of an unlabelled prompt.
         context: the text that the answer is about: article, story, or the sentence to translate.
         fame: how often the testbed's fact was trained; see docs/embedded-models.md.

@@ -5,8 +5,8 @@ import httpx
 import numpy as np
 import pytest
 
-from models.evaluation.datasets import Example
-from models.evaluation.judge import judge, judge_prompt, measure, question, verdict
+from app.lab.datasets import Example
+from app.lab.judge import judge, judge_prompt, measure, question, verdict
 
 pytestmark = pytest.mark.anyio
 

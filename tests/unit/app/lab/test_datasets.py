@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.evaluation.datasets import NAMED, Example, load, read_jsonl
+from app.lab.datasets import NAMED, Example, load, read_jsonl
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 
 
 def named(name, **options):

@@ -1,1 +1,0 @@
-"""Offline evaluation: datasets, the quality of answers, and how well scores rank it."""
