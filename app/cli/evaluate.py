@@ -15,16 +15,15 @@ from app.cli.environment import settings_or_exit
 from app.cli.progress import progress_of
 from app.lab import judge
 from app.lab.datasets import load
-from app.lab.quality import QUALITY
-from app.lab.recordings import AnotherRun
+from app.lab.quality import QUALITY, quality_names
 from app.settings import Settings
 from models.errors import CocoaError
 from models.estimators import ESTIMATORS
 from models.selection import Strategy
 
 if TYPE_CHECKING:
-    from app.lab.evaluation import Asked
-    from app.lab.outputs import Run
+    from app.lab.evaluation import EvaluationSpec
+    from app.lab.run import Run
 
 _MEASURES = [*QUALITY, "judge"]
 _STRATEGIES: tuple[Strategy, ...] = tuple(name for name in get_args(Strategy) if name != "given")
@@ -89,7 +88,7 @@ def evaluate(
     try:
         # Plots and page come from an extra, without which the other commands work.
         from app.lab import outputs
-        from app.lab.evaluation import Asked
+        from app.lab.evaluation import EvaluationSpec
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-serve[models,evaluation]", err=True)
         raise typer.Exit(1) from None
@@ -104,50 +103,51 @@ def evaluate(
         measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
     try:
         examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
-        asked = Asked(
+        chosen = None
+        if estimators is not None:
+            chosen = _known(estimators, list(ESTIMATORS), "--estimators")
+        spec = EvaluationSpec(
             dataset=dataset,
             examples=examples,
             generations=out / "generations.jsonl",
             num_samples=num_samples,
             seed=seed,
-            estimators=None
-            if estimators is None
-            else _known(estimators, list(ESTIMATORS), "--estimators"),
+            estimators=chosen,
             strategies=_known(answers, _STRATEGIES, "--answers"),
             similarities=None if similarity is None else list(dict.fromkeys(similarity.split(","))),
-            qualities=outputs.quality_names(examples, measure),
+            measure_names=quality_names(examples, measure),
+            measures=measures,
             rescore=rescore,
         )
         out.mkdir(parents=True, exist_ok=True)
-        run = _with_progress(asked, settings)
-        outputs.write(run, out, _command(), num_resamples, measures)
-    except (AnotherRun, CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
+        run = _with_progress(spec, settings)
+        outputs.write(run, out, _command(), num_resamples)
+    except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(
-        f"{len(run.scored)} prompts: {out / 'report.html'}, report.md, "
+        f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
         "results.json, scores.jsonl, plots/"
     )
 
 
 def _command() -> str:
     """The command line for the report, without the judge's key."""
-    words = [
-        word if previous != "--judge-key" else "…"
-        for previous, word in pairwise(["", *sys.argv[1:]])
-    ]
-    return shlex.join(["cocoa", *words])
+    words = ["cocoa"]
+    for previous, word in pairwise(["", *sys.argv[1:]]):
+        words.append("…" if previous == "--judge-key" else word)
+    return shlex.join(words)
 
 
-def _with_progress(asked: "Asked", settings: Settings) -> "Run":
+def _with_progress(spec: "EvaluationSpec", settings: Settings) -> "Run":
     from app.lab.evaluation import evaluate as run_evaluation
 
     with progress_of("prompts") as progress:
         task = progress.add_task(
-            "scoring" if asked.rescore else "evaluating", total=len(asked.examples)
+            "scoring" if spec.rescore else "evaluating", total=len(spec.examples)
         )
-        run = asyncio.run(run_evaluation(asked, settings, lambda: progress.advance(task)))
-        progress.update(task, total=len(run.scored) + run.num_failed)
+        run = asyncio.run(run_evaluation(spec, settings, lambda: progress.advance(task)))
+        progress.update(task, total=len(run.prompts) + run.num_failed)
         return run
 
 

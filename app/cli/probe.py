@@ -12,11 +12,12 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from app.cli.progress import progress_of
-from app.lab.datasets import Example, drawn, load, read_jsonl
-from app.lab.probes.collecting import Collecting
-from app.lab.probes.collecting import collect as run_collection
+from app.lab.datasets import drawn, load
+from app.lab.examples import Example, read_jsonl
+from app.lab.probes import collecting
+from app.lab.probes.collecting import CollectionSpec
 from app.lab.probes.collection import read
-from app.lab.quality import QUALITY
+from app.lab.quality import QUALITY, quality_names
 from models.errors import CocoaError
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def collect(
     """
     with _errors_told():
         examples = _prompts(prompts, limit, seed)
-        _collect(Collecting(_name_of(prompts), examples, out, num_samples, seed, _layers(layers)))
+        spec = CollectionSpec(_name_of(prompts), examples, out, num_samples, seed, _layers(layers))
+        settings = settings_or_exit()
+        with _prompts_shown(len(examples)) as on_done:
+            asyncio.run(collecting.collect(spec, settings, on_done))
     typer.echo(f"{len(examples)} prompts: {out}")
 
 
@@ -86,14 +90,15 @@ def train(
     """
     with _errors_told():
         # Networks and plots come from extras, without which the other commands work.
-        from app.lab.probes.from_collection import Training, train_probe
+        from app.lab.probes.from_collection import TrainingSpec, train_probe
         from app.lab.probes.outputs import show_training, write_training_plots
 
         out.mkdir(parents=True, exist_ok=True)
-        training = Training(target, architecture, None if layer == "auto" else _layers(layer), seed)
+        layers = None if layer == "auto" else _layers(layer)
+        spec = TrainingSpec(target, architecture, layers, seed)
         with _epochs_shown(f"training on {collection}") as on_epoch:
             trained, how = train_probe(
-                read(collection), training, out / "training.checkpoint.pt", on_epoch
+                read(collection), spec, out / "training.checkpoint.pt", on_epoch
             )
         trained.save(out)
         write_training_plots(how, target, out)
@@ -136,7 +141,8 @@ def evaluate(
             f"{quality!r} is none of {', '.join(QUALITY)}", param_hint="--quality"
         )
     with _errors_told():
-        from app.lab.probes.outputs import Evaluation, evaluate_probe, write_evaluation
+        from app.lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
+        from app.lab.probes.outputs import write_evaluation
         from models.probes.probe import TrainedProbe
 
         trained = TrainedProbe.open(folder)
@@ -144,21 +150,28 @@ def evaluate(
         examples = load(dataset, limit=limit, seed=seed)
         layers = (trained.layer,) if training is None else training.header.layers
         num_samples = trained.card.sampling["num_samples"]
-        _collect(Collecting(dataset, examples, out / "collection", num_samples, seed, layers))
-        asked = Evaluation(
-            trained, read(out / "collection"), examples, training, quality, num_resamples, seed
+        spec = CollectionSpec(dataset, examples, out / "collection", num_samples, seed, layers)
+        names = quality_names(examples, quality)
+        measures = {task: QUALITY[name] for task, name in names.items()}
+        settings = settings_or_exit()
+        with _prompts_shown(len(examples)) as on_done:
+            measured = asyncio.run(
+                collecting.collect_and_measure(spec, measures, settings, on_done)
+            )
+        evaluation = ProbeEvaluationSpec(
+            trained, read(spec.folder), measured, training, num_resamples, seed
         )
         with _epochs_shown("leaving tasks out") as on_epoch:
-            outcome = evaluate_probe(asked, out, on_epoch)
+            outcome = evaluate_probe(evaluation, out, on_epoch)
         write_evaluation(outcome, out, shlex.join(["cocoa", *sys.argv[1:]]))
     typer.echo((out / "report.md").read_text(encoding="utf-8"))
 
 
-def _collect(asked: Collecting) -> None:
-    settings = settings_or_exit()
+@contextmanager
+def _prompts_shown(num_prompts: int) -> Iterator[Callable[[], None]]:
     with progress_of("prompts") as progress:
-        task = progress.add_task("collecting", total=len(asked.examples))
-        asyncio.run(run_collection(asked, settings, lambda: progress.advance(task)))
+        task = progress.add_task("collecting", total=num_prompts)
+        yield lambda: progress.advance(task)
 
 
 @contextmanager

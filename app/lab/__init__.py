@@ -1,4 +1,1 @@
-"""`cocoa evaluate`: a dataset through generation and scoring.
-
-It writes results, tables, plots and a report of them.
-"""
+"""All that is done offline: measuring scores on datasets, and training and measuring probes."""

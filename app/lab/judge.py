@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.lab.datasets import Example
-from app.lab.quality import Measure
+from app.lab.examples import Example
+from app.lab.quality import Measure, Support
 from models.records import Array
-from models.similarity.protocol import PairModel
 
 _TIMEOUT_S = 60
 _SYSTEM = "You are a strict evaluator of correctness of the model's response."
@@ -47,11 +46,11 @@ async def judge(
             )
         return verdict(response.raise_for_status().json())
 
-    asked = [asyncio.ensure_future(ask(o, e)) for o, e in zip(outputs, examples, strict=True)]
+    tasks = [asyncio.ensure_future(ask(o, e)) for o, e in zip(outputs, examples, strict=True)]
     try:
-        return np.array(await asyncio.gather(*asked), dtype=np.float64)
+        return np.array(await asyncio.gather(*tasks), dtype=np.float64)
     finally:
-        for task in asked:
+        for task in tasks:
             task.cancel()
 
 
@@ -70,24 +69,26 @@ def measure(
         transport: in place of the network, for tests.
     """
     verdicts: dict[tuple[str, str], float] = {}
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    async def ask(asked: Sequence[tuple[str, Example]]) -> Array:
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    async def verdicts_of(answers: Sequence[tuple[str, Example]]) -> Array:
         async with httpx.AsyncClient(
             base_url=url, headers=headers, timeout=_TIMEOUT_S, transport=transport
         ) as client:
-            return await judge(
-                client, model, [output for output, _ in asked], [example for _, example in asked]
-            )
+            outputs, examples = [output for output, _ in answers], [e for _, e in answers]
+            return await judge(client, model, outputs, examples)
 
-    def score(
-        outputs: Sequence[str], examples: Sequence[Example], pair_model: PairModel | None
+    async def score(
+        outputs: Sequence[str], examples: Sequence[Example], _: Support | None
     ) -> Array:
-        answers = list(zip(outputs, examples, strict=True))
-        new = {(e.id, o): (o, e) for o, e in answers if (e.id, o) not in verdicts}
+        new: dict[tuple[str, str], tuple[str, Example]] = {}
+        for output, example in zip(outputs, examples, strict=True):
+            if (example.id, output) not in verdicts:
+                new[example.id, output] = output, example
         if new:
-            verdicts.update(zip(new, asyncio.run(ask(list(new.values()))).tolist(), strict=True))
-        return np.array([verdicts[example.id, output] for output, example in answers])
+            judged = await verdicts_of(list(new.values()))
+            verdicts.update(zip(new, judged.tolist(), strict=True))
+        return np.array([verdicts[e.id, o] for o, e in zip(outputs, examples, strict=True)])
 
     return Measure(score, is_binary=True)
 

@@ -1,14 +1,13 @@
-"""How good an answer is, against its references or its context.
-
-These are the measures by which scores are judged.
+"""How good an answer is, against its references or its context; scores are judged by this.
 
 A measure gives one value per answer, higher = better, NaN where it is undefined. The judge is in
-`judge.py`: it asks a server, and so it is asynchronous and in no table.
+`judge.py` and in no table, since it takes a server's address.
 """
 
+import asyncio
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.util import find_spec
@@ -16,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from app.lab.datasets import Example
+from app.lab.examples import Example
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
-from models.similarity.align import AlignModel
-from models.similarity.protocol import PairModel
 
-_Score = Callable[[Sequence[str], Sequence[Example], PairModel | None], Array]
+# How far each pair's first text, the context, supports its second, the claim: values in [0, 1].
+Support = Callable[[Sequence[Pair]], Awaitable[Sequence[float]]]
+MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], Awaitable[Array]]
 
 _LETTER = re.compile(r"\W*([A-D])\b")
 # A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
@@ -36,27 +35,57 @@ class Measure:
     """A quality measure.
 
     Attributes:
+        function: values (n,) of n answers; `score` checks what it is given.
         is_binary: whether its values are 0 and 1, so that ROC-AUC, ECE and Brier are defined.
-        needs_model: whether it reads a pair model.
+        needs_support: whether it asks how far texts support each other.
     """
 
-    score: _Score
+    function: MeasureFunction
     is_binary: bool = False
-    needs_model: bool = False
+    needs_support: bool = False
 
-    def __call__(
-        self, outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None = None
+    async def score(
+        self, outputs: Sequence[str], examples: Sequence[Example], support: Support | None = None
     ) -> Array:
         """Values (n,) of n answers.
 
         Raises:
-            ValueError: the lengths differ, or the pair model that the measure needs is not given.
+            ValueError: the lengths differ, or `support` is needed and None.
         """
         if len(outputs) != len(examples):
             raise ValueError(f"{len(outputs)} outputs for {len(examples)} examples")
-        if self.needs_model and model is None:
+        self.check(support)
+        return await self.function(outputs, examples, support)
+
+    def check(self, support: Support | None) -> None:
+        """Refuse to measure without the support that the measure needs.
+
+        Raises:
+            ValueError: it is needed and None.
+        """
+        if self.needs_support and support is None:
             raise ValueError("this quality measure needs a pair model")
-        return self.score(outputs, examples, model)
+
+
+async def score_by_task(
+    outputs: Sequence[str],
+    examples: Sequence[Example],
+    measures: Mapping[str, Measure],
+    support: Support | None,
+) -> Array:
+    """Quality (n,) of n answers, each by the measure of its task; NaN where its task has none."""
+    values = np.full(len(outputs), np.nan)
+    for task, measure in measures.items():
+        rows = [i for i, example in enumerate(examples) if example.task == task]
+        task_outputs, task_examples = [outputs[i] for i in rows], [examples[i] for i in rows]
+        values[rows] = await measure.score(task_outputs, task_examples, support)
+    return values
+
+
+def quality_names(examples: Iterable[Example], name: str | None) -> dict[str, str]:
+    """Name of the measure of each task: the given one, or the task's own."""
+    tasks = dict.fromkeys(example.task for example in examples)
+    return {task: name or default_quality(task) for task in tasks}
 
 
 def default_quality(task: str) -> str:
@@ -98,10 +127,7 @@ def chrf(output: str, example: Example) -> float:
     """Sentence chrF of sacrebleu with the best reference, in [0, 1]. Popović 2015."""
     from sacrebleu import sentence_chrf
 
-    return (
-        max(float(sentence_chrf(output, [reference]).score) for reference in example.references)
-        / 100
-    )
+    return max(float(sentence_chrf(output, [text]).score) for text in example.references) / 100
 
 
 def bleu(output: str, example: Example) -> float:
@@ -111,30 +137,27 @@ def bleu(output: str, example: Example) -> float:
     """
     from sacrebleu import sentence_bleu
 
-    return (
-        max(float(sentence_bleu(output, [reference]).score) for reference in example.references)
-        / 100
-    )
+    return max(float(sentence_bleu(output, [text]).score) for text in example.references) / 100
 
 
-def align(outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None) -> Array:
-    """Support of the output, the claim, by its best reference, the context. Zha et al. 2023.
+async def align(
+    outputs: Sequence[str], examples: Sequence[Example], support: Support | None
+) -> Array:
+    """Support of the output, the claim, by its best reference, the context. Zha et al. 2023."""
+    assert support is not None  # noqa: S101, `Measure.score` checks it
+    return await _best_support(outputs, [example.references for example in examples], support)
 
-    model: any pair classifier; AlignScore's chunks and sentences are laid over it here.
-    """
-    return _best_support(outputs, [example.references for example in examples], model)
 
-
-def align_context(
-    outputs: Sequence[str], examples: Sequence[Example], model: PairModel | None
+async def align_context(
+    outputs: Sequence[str], examples: Sequence[Example], support: Support | None
 ) -> Array:
     """Support of the output by the example's own context, such as an article; NaN without one."""
-    return _best_support(
-        outputs, [() if e.context is None else (e.context,) for e in examples], model
-    )
+    assert support is not None  # noqa: S101, `Measure.score` checks it
+    contexts = [() if e.context is None else (e.context,) for e in examples]
+    return await _best_support(outputs, contexts, support)
 
 
-def comet(outputs: Sequence[str], examples: Sequence[Example], _: PairModel | None) -> Array:
+async def comet(outputs: Sequence[str], examples: Sequence[Example], _: Support | None) -> Array:
     """COMET (wmt22-comet-da) with the best reference; the context is the source, NaN without one.
 
     Rei et al. 2020.
@@ -146,17 +169,21 @@ def comet(outputs: Sequence[str], examples: Sequence[Example], _: PairModel | No
         package: Any = importlib.import_module("comet")
     except ImportError as error:
         raise ImportError("the quality measure 'comet' needs the package unbabel-comet") from error
-    asked = [
-        (row, {"src": example.context, "mt": output, "ref": reference})
-        for row, (output, example) in enumerate(zip(outputs, examples, strict=True))
-        for reference in example.references
-        if example.context is not None
-    ]
-    if not asked:
-        return np.full(len(outputs), np.nan)
+    rows, triples = [], []
+    for row, (output, example) in enumerate(zip(outputs, examples, strict=True)):
+        if example.context is None:
+            continue
+        for reference in example.references:
+            rows.append(row)
+            triples.append({"src": example.context, "mt": output, "ref": reference})
+    scores = await asyncio.to_thread(_comet_scores, package, triples) if triples else []
+    return _best(rows, scores, len(outputs))
+
+
+def _comet_scores(package: Any, triples: list[dict[str, str]]) -> Sequence[float]:
     model = package.load_from_checkpoint(package.download_model(_COMET_MODEL))
-    scores = model.predict([data for _, data in asked], batch_size=8, gpus=0).scores
-    return _best([row for row, _ in asked], scores, len(outputs))
+    scores: Sequence[float] = model.predict(triples, batch_size=8, gpus=0).scores
+    return scores
 
 
 def choice(text: str) -> str | None:
@@ -176,39 +203,34 @@ def final_number(text: str) -> Decimal | None:
     Decimal('1234.50')
     """
     numbers = _NUMBER.findall(text)
-    return (
-        Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", ""))
-        if numbers
-        else None
-    )
+    if not numbers:
+        return None
+    return Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", ""))
 
 
-def _each(score: Callable[[str, Example], float]) -> _Score:
-    def scores(outputs: Sequence[str], examples: Sequence[Example], _: PairModel | None) -> Array:
-        return np.array(
-            [score(output, example) for output, example in zip(outputs, examples, strict=True)]
-        )
+def _each(score: Callable[[str, Example], float]) -> MeasureFunction:
+    """The measure that scores each answer for itself."""
+
+    async def scores(
+        outputs: Sequence[str], examples: Sequence[Example], _: Support | None
+    ) -> Array:
+        return np.array([score(o, e) for o, e in zip(outputs, examples, strict=True)])
 
     return scores
 
 
-def _best_support(
-    outputs: Sequence[str], contexts: Sequence[tuple[str, ...]], model: PairModel | None
+async def _best_support(
+    outputs: Sequence[str], contexts: Sequence[tuple[str, ...]], support: Support
 ) -> Array:
-    assert model is not None  # noqa: S101, `Measure` checks it
     rows: list[int] = []
     pairs: list[Pair] = []
     for row, (output, given) in enumerate(zip(outputs, contexts, strict=True)):
         rows += [row] * len(given)
         pairs += [(context.strip(), output.strip()) for context in given]
-    is_empty = [not (context and claim) for context, claim in pairs]
-    asked = [pair for pair, empty in zip(pairs, is_empty, strict=True) if not empty]
-    scores = iter(AlignModel(model).score(asked).values[:, 0].tolist() if asked else [])
+    without_empty = [pair for pair in pairs if all(pair)]
+    supports = iter(await support(without_empty) if without_empty else [])
     # As everywhere: two empty texts are equal, an empty one and another have nothing in common.
-    values = [
-        float(a == b) if empty else next(scores)
-        for (a, b), empty in zip(pairs, is_empty, strict=True)
-    ]
+    values = [next(supports) if all(pair) else float(pair[0] == pair[1]) for pair in pairs]
     return _best(rows, values, len(outputs))
 
 
@@ -226,8 +248,8 @@ QUALITY: dict[str, Measure] = {
     "rouge_l": Measure(_each(rouge_l)),
     "chrf": Measure(_each(chrf)),
     "bleu": Measure(_each(bleu)),
-    "align": Measure(align, needs_model=True),
-    "align_context": Measure(align_context, needs_model=True),
+    "align": Measure(align, needs_support=True),
+    "align_context": Measure(align_context, needs_support=True),
     "comet": Measure(comet),
 }
 

@@ -1,22 +1,16 @@
-"""Pure: results as JSON, as Markdown in the paper's shape, and as one self-contained HTML page."""
+"""What a report shows: tables with their marks, claims, answers. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from app.lab.comparison import ALTERNATIVES, MEAN, Claim, Table, base_of, is_cocoa
+from app.lab.claims import ALTERNATIVES, Claim
+from app.lab.comparison import Table, base_of, intervals, is_cocoa
 from models.metrics import Interval
 
 _DIGITS = 3
-_VERDICTS = (
-    "Differences of PRR with their 95 % intervals, both methods on the same resampled prompts. "
-    "**Supported**: the interval lies above zero; _refuted_: below; undecided: it holds zero. "
-    "Against every baseline: the strongest one, "
-    "and how many the method lies above / below by interval."
-)
+_GROUPS = ("baselines", "CoCoA", "alternative formulations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,53 +122,40 @@ class Report:
 def grid(title: str, table: Table) -> Grid:
     """A table with its marks: best and second of each column, and what beats its base."""
     columns = tuple(table)
-    methods = sorted({name: None for row in table.values() for name in row}, key=_group_index)
-    intervals = {column: _intervals(row) for column, row in table.items()}
-    cells = {column: marked(row) for column, row in intervals.items()}
-    lines = (
-        Line(name, group_of(name), tuple(cells[column].get(name) for column in columns))
-        for name in methods
-    )
+    cells = {column: marked(intervals(values)) for column, values in table.items()}
+    methods: dict[str, None] = {}
+    for values in table.values():
+        methods |= dict.fromkeys(values)
+    lines = []
+    for name in sorted(methods, key=lambda name: _GROUPS.index(group_of(name))):
+        line = Line(name, group_of(name), tuple(cells[column].get(name) for column in columns))
+        lines.append(line)
     return Grid(title, columns, tuple(lines))
 
 
-def marked(row: Mapping[str, Interval]) -> dict[str, Cell]:
+def marked(values: Mapping[str, Interval]) -> dict[str, Cell]:
     """The cells of one column by method."""
-    ranked = sorted({_rounded(interval) for interval in row.values()}, reverse=True)
-    return {
-        name: Cell(
+    ranked = sorted({_rounded(interval) for interval in values.values()}, reverse=True)
+    cells: dict[str, Cell] = {}
+    for name, interval in values.items():
+        base = base_of(name)
+        cells[name] = Cell(
             value=interval,
             is_best=_rounded(interval) == ranked[0],
             is_second=len(ranked) > 1 and _rounded(interval) == ranked[1],
-            beats_base=(base := base_of(name)) is not None
-            and base in row
-            and interval.value > row[base].value,
+            beats_base=base is not None and base in values and interval.value > values[base].value,
         )
-        for name, interval in row.items()
-    }
+    return cells
 
 
 def contests(claims: Sequence[Claim]) -> list[Contest]:
     """One table a claim: a line for each strategy, method and rival, a column for each task."""
-    found = []
-    for name in dict.fromkeys(claim.claim for claim in claims):
-        lines: dict[tuple[str, str, str], dict[str, Claim]] = {}
-        columns = list(dict.fromkeys(claim.column for claim in claims if claim.claim == name))
-        for claim in claims:
-            if claim.claim == name:
-                # Against many, the strongest differs by task and stands in the cell.
-                rival = claim.rival if claim.num_rivals == 1 and claim.rival != claim.method else ""
-                lines.setdefault((claim.strategy, claim.method, rival), {})[claim.column] = claim
-        rows = tuple(
-            ContestLine(*key, tuple(cells.get(column) for column in columns))
-            for key, cells in lines.items()
-        )
-        found.append(Contest(f"{name[0].upper()}{name[1:]}", tuple(columns), rows))
-    return found
+    names = dict.fromkeys(claim.claim for claim in claims)
+    return [_contest(name, [claim for claim in claims if claim.claim == name]) for name in names]
 
 
 def group_of(name: str) -> str:
-    """The part of the table that a method stands in."""
+    """The part of the table that a method stands in, one of `_GROUPS`."""
     if is_cocoa(name):
         return "CoCoA"
     return "alternative formulations" if name.startswith(ALTERNATIVES) else "baselines"
@@ -187,45 +168,10 @@ def shown_samples(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 def to_json(table: Table) -> dict[str, Any]:
     """Column to method to value, low and high."""
-    return {
-        column: {name: asdict(interval) for name, interval in _intervals(row).items()}
-        for column, row in table.items()
-    }
-
-
-def markdown(report: Report) -> str:
-    """Everything but plots and answers."""
-    parts = [f"# {report.title}", f"```sh\n{report.command}\n```", _markdown_facts(report.facts)]
-    if report.tasks:
-        parts.append(_markdown_rows(report.tasks))
-    parts += ["## Claims", _VERDICTS, *_markdown_claims(report.claims)]
-    parts.append("## Tables")
-    parts.append(
-        "Best of a column **bold**, second <u>underlined</u>, ↑ above its own base; "
-        "in brackets the 95 % interval of "
-        "the percentile bootstrap over prompts."
-    )
-    parts += [_markdown_grid(one) for one in report.grids]
-    if report.similarity_grids:
-        parts += ["## Similarity functions", *map(_markdown_grid, report.similarity_grids)]
-        parts += _markdown_claims(report.similarity_claims)
-    if report.alternative_claims:
-        parts += ["## Alternative formulations", *_markdown_claims(report.alternative_claims)]
-    if report.notes:
-        parts += ["## Notes", "\n".join(f"- {note}" for note in report.notes)]
-    return "\n\n".join(parts) + "\n"
-
-
-def html(report: Report) -> str:
-    """One page without anything from elsewhere; every text is escaped."""
-    environment = Environment(
-        loader=PackageLoader("app.lab"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters |= {"number": number, "signed": signed, "contests": contests}
-    return environment.get_template("report.html.j2").render(report=report, mean=MEAN)
+    columns: dict[str, Any] = {}
+    for column, values in table.items():
+        columns[column] = {name: asdict(found) for name, found in intervals(values).items()}
+    return columns
 
 
 def number(value: float) -> str:
@@ -235,9 +181,9 @@ def number(value: float) -> str:
     ('.500', '-.250', '1.000')
     """
     text = f"{value:.{_DIGITS}f}"
-    return (
-        text.replace("0.", ".", 1) if abs(value) < 1 and text.lstrip("-").startswith("0.") else text
-    )
+    if abs(value) < 1 and text.lstrip("-").startswith("0."):
+        return text.replace("0.", ".", 1)
+    return text
 
 
 def signed(value: float) -> str:
@@ -245,84 +191,19 @@ def signed(value: float) -> str:
     return number(value) if value < 0 else f"+{number(value)}"
 
 
-def _intervals(row: Mapping[str, Any]) -> dict[str, Interval]:
-    return {
-        name: interval
-        for name, measured in row.items()
-        if (interval := measured.interval) is not None
-    }
-
-
-def _group_index(name: str) -> int:
-    return ("baselines", "CoCoA", "alternative formulations").index(group_of(name))
+def _contest(name: str, claims: Sequence[Claim]) -> Contest:
+    columns = tuple(dict.fromkeys(claim.column for claim in claims))
+    cells: dict[tuple[str, str, str], dict[str, Claim]] = {}
+    for claim in claims:
+        # Against many, the strongest differs by task and stands in the cell.
+        has_one = claim.num_rivals == 1 and claim.rival != claim.method
+        key = claim.strategy, claim.method, claim.rival if has_one else ""
+        cells.setdefault(key, {})[claim.column] = claim
+    lines = []
+    for key, by_column in cells.items():
+        lines.append(ContestLine(*key, tuple(by_column.get(column) for column in columns)))
+    return Contest(f"{name[0].upper()}{name[1:]}", columns, tuple(lines))
 
 
 def _rounded(interval: Interval) -> float:
     return round(interval.value, _DIGITS)
-
-
-def _markdown_facts(facts: Mapping[str, str]) -> str:
-    return "\n".join(f"- {name}: {value}" for name, value in facts.items())
-
-
-def _markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
-    head = list(rows[0])
-    return markdown_table(head, [[row[name] for name in head] for row in rows])
-
-
-def _markdown_grid(one: Grid) -> str:
-    rows = [[f"`{line.method}`", *map(_markdown_cell, line.cells)] for line in one.lines]
-    return f"### {one.title}\n\n" + markdown_table(["method", *one.columns], rows)
-
-
-def _markdown_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    text = number(cell.value.value)
-    text = f"**{text}**" if cell.is_best else f"<u>{text}</u>" if cell.is_second else text
-    arrow = " ↑" if cell.beats_base else ""
-    return f"{text}{arrow} [{number(cell.value.low)}, {number(cell.value.high)}]"
-
-
-def _markdown_claims(claims: Sequence[Claim]) -> list[str]:
-    return [_markdown_contest(one) for one in contests(claims)]
-
-
-def _markdown_contest(one: Contest) -> str:
-    has_rival = any(line.rival for line in one.lines)
-    head = ["answers", "method", *(["against"] if has_rival else []), *one.columns]
-    rows = [
-        [
-            line.strategy,
-            f"`{line.method}`",
-            *([f"`{line.rival}`"] if has_rival else []),
-            *map(_markdown_claim, line.cells),
-        ]
-        for line in one.lines
-    ]
-    return f"### {one.title}\n\n" + markdown_table(head, rows)
-
-
-def _markdown_claim(claim: Claim | None) -> str:
-    if claim is None:
-        return "-"
-    interval = claim.difference
-    text = f"{signed(interval.value)} [{signed(interval.low)}, {signed(interval.high)}]"
-    text = (
-        f"**{text}**"
-        if claim.verdict == "supported"
-        else f"_{text}_"
-        if claim.verdict == "refuted"
-        else text
-    )
-    if claim.num_rivals > 1:
-        text += f" `{claim.rival}`; {claim.num_above} / {claim.num_below} of {claim.num_rivals}"
-    return f"{text} {claim.verdict}"
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
-    )

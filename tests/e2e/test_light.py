@@ -1,4 +1,7 @@
-"""Light mode with the embedded model and its probes; `cocoa probe`, killed and started again."""
+"""Light mode with the embedded model and its shipped probes.
+
+Also `cocoa probe` as a program that is killed.
+"""
 
 import asyncio
 import json
@@ -15,7 +18,7 @@ import pytest
 
 from app.lab.datasets import load
 from app.lab.probes.agreement import spearman
-from app.lab.probes.collecting import Collecting, collect
+from app.lab.probes.collecting import CollectionSpec, collect
 from app.lab.probes.collection import read
 from app.main import create_app
 from app.settings import Settings
@@ -62,31 +65,33 @@ async def light(client, prompt, **body):
 async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what_it_does_not(
     client,
 ):
-    easy = await light(client, "What is the capital of France?")
-    hard = await light(client, "Which country is Pirot in?")
+    known = await light(client, "What is the capital of France?")
+    unknown = await light(client, "Which country is Pirot in?")
 
-    assert easy["scores"]["consistency_light"] < 0.2 < 0.6 < hard["scores"]["consistency_light"]
-    assert easy["uncertainty"] < hard["uncertainty"]
+    assert known["scores"]["consistency_light"] < 0.2 < 0.6 < unknown["scores"]["consistency_light"]
+    assert known["uncertainty"] < unknown["uncertainty"]
     card = read_card(PROBES_DIR / "consistency" / "card.json")
-    assert easy["probe"]["id"] == card.sha256[:12]
-    assert easy["probe"]["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
+    assert known["probe"]["id"] == card.sha256[:12]
+    assert known["probe"]["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
 
 
 async def test_features_in_serving_are_those_that_a_collection_stored(client, tmp_path):
     examples = load("testbed", limit=24, seed=3)
-    await collect(Collecting("testbed", examples, tmp_path, 4, 0, (2, 4)), SETTINGS, lambda: None)
+    await collect(
+        CollectionSpec("testbed", examples, tmp_path, 4, 0, (2, 4)), SETTINGS, lambda: None
+    )
     stored = read(tmp_path)
     engine = client.app.state.pipeline.workers.generation.engine
-    sampling = SamplingParams(max_new_tokens=64)
     requests = []
-    for example in examples:
-        request = GenerationRequest(example.prompt, sampling=sampling, hidden_layers=(2, 4))
+    for e in examples:
+        sampling = SamplingParams(max_new_tokens=64)
+        request = GenerationRequest(prompt=e.prompt, sampling=sampling, hidden_layers=(2, 4))
         requests.append(request)
     alone = [await engine.generate(request) for request in requests[:6]]
     together = await asyncio.gather(*map(engine.generate, requests))
 
     for i, generation in [*enumerate(alone), *enumerate(together)]:
-        assert generation.answer.compared_text == stored.rows[i].text
+        assert generation.answer.compared_text == stored.answers[i].text
         difference = np.abs(generation.answer_hidden_mean - stored.features[i]).max()
         assert difference <= 1e-5 * np.abs(stored.features[i]).max()
 
@@ -95,27 +100,25 @@ async def test_the_shipped_probe_ranks_answers_as_samples_do_and_knows_its_domai
     examples = load("testbed", limit=150, seed=5)
     probe = TrainedProbe.open(PROBES_DIR / "consistency")
     await collect(
-        Collecting("testbed", examples, tmp_path, 10, 0, (probe.layer,)), SETTINGS, lambda: None
+        CollectionSpec("testbed", examples, tmp_path, 10, 0, (probe.layer,)), SETTINGS, lambda: None
     )
     stored = read(tmp_path)
-    sampled = np.array([row.scores["consistency"] for row in stored.rows])
+    sampled = np.array([answer.scores["consistency"] for answer in stored.answers])
 
     readings = probe.read(stored.features[:, 0])
-    predicted = np.array([reading.value for reading in readings])
-    assert spearman(predicted, sampled) > 0.55  # .757 on the whole testbed
+    assert (
+        spearman(np.array([reading.value for reading in readings]), sampled) > 0.55
+    )  # .757 on the whole testbed
     assert np.mean([reading.out_of_domain for reading in readings]) < 0.1  # .024
 
 
-def write_jsonl(path, records):
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
 def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
-    prompts, dataset = tmp_path / "prompts.jsonl", tmp_path / "labelled.jsonl"
+    prompts = tmp_path / "prompts.jsonl"
+    fields = ("id", "task", "prompt")
     examples = load("testbed", limit=90, seed=1)
-    lines = [{"id": e.id, "task": e.task, "prompt": e.prompt} for e in examples]
-    write_jsonl(prompts, lines)
-    # Fake models make it short; the program that is killed and resumed is the same.
+    lines = [{name: getattr(example, name) for name in fields} for example in examples]
+    prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    # The fake models keep it short; what is killed and goes on is the same.
     environment = os.environ | {
         "COCOA_GENERATION__ENGINE": "fake",
         "COCOA_SIMILARITY__NAME": "fake",
@@ -139,22 +142,31 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     cocoa(*arguments)
-    assert [row.id for row in read(collection).rows] == [line["id"] for line in lines]
+    assert [answer.id for answer in read(collection).answers] == [line["id"] for line in lines]
     trained = cocoa("train", collection, "--out", tmp_path / "probe", "--layer", "2")
     assert "probe" in trained.stdout
     assert TrainedProbe.open(tmp_path / "probe").card.layer == 2
     assert not (tmp_path / "probe" / "training.checkpoint.pt").exists()
-    labelled = [line | {"id": f"new-{i}", "reference": "Paris"} for i, line in enumerate(lines)]
-    write_jsonl(dataset, labelled)
-    probe, results = tmp_path / "probe", tmp_path / "results"
-    evaluated = cocoa("evaluate", probe, "--out", results, "--dataset", dataset)
-    assert "Light against full: consistency" in evaluated.stdout
-    assert (results / "results.json").exists()
+    dataset = tmp_path / "labelled.jsonl"
+    labelled = ""
+    for i, line in enumerate(lines):
+        labelled += json.dumps(line | {"id": f"new-{i}", "reference": "Paris"}) + "\n"
+    dataset.write_text(labelled)
+    told = cocoa(
+        "evaluate", tmp_path / "probe", "--out", tmp_path / "results", "--dataset", dataset
+    )
+    assert "Light against full: consistency" in told.stdout
+    assert (tmp_path / "results" / "results.json").exists()
 
 
 def test_a_foreign_probe_is_an_error_of_one_line(tmp_path):
-    command = [COCOA, "probe", "evaluate", str(tmp_path), "--out", str(tmp_path / "results")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    result = subprocess.run(
+        [COCOA, "probe", "evaluate", str(tmp_path), "--out", str(tmp_path / "results")],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert result.returncode == 1
     assert "ProbeMismatch" in result.stderr
     assert "Traceback" not in result.stderr

@@ -10,6 +10,8 @@ MODULES = [
     "app.lab.comparison",
     "app.lab.quality",
     "app.lab.report",
+    "app.lab.probes.collecting",
+    "app.lab.probes.splits",
     "app.lab.judge",
     "models.estimators",
     "models.engines.jobs",

@@ -1,4 +1,1 @@
-"""`cocoa probe`: what samples showed of many answers, beside the answers' hidden states.
-
-Probes learn the former from the latter.
-"""
+"""`cocoa probe`: what samples show of many answers, and probes that learn it from hidden states."""

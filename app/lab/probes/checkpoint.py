@@ -1,10 +1,7 @@
-"""How far a training has come, in memory and as a checkpoint.
-
-From the checkpoint the training goes on to the same end.
-"""
+"""How far a training has come, and the checkpoint from which it goes on to the same end."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +48,7 @@ def save_checkpoint(path: Path | None, fingerprint: str, progress: TrainingProgr
         return
     partial = path.with_suffix(".partial")
     state = {name: getattr(progress, name) for name in TrainingProgress.__slots__}
-    state["epochs"] = [
-        (e.layer, e.number, e.training_loss, e.validation_loss) for e in progress.epochs
-    ]
+    state["epochs"] = [astuple(epoch) for epoch in progress.epochs]
     torch.save({"fingerprint": fingerprint, **state}, partial)
     os.replace(partial, path)
 

@@ -3,22 +3,22 @@
 A probe is trained on these and measured by them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.evidence import gather_evidence
-from app.lab.datasets import Example
-from app.lab.probes.collection import CollectionLog, Header, Row
-from app.lab.running import each, seed_of
+from app.lab.examples import Example
+from app.lab.loading import lab_workers, support_of
+from app.lab.probes.collection import CollectedAnswer, CollectionHeader, CollectionLog, read
+from app.lab.quality import Measure, score_by_task
+from app.lab.running import each, sampling_of, seed_of
 from app.planning import Plan, derivable
 from app.settings import Settings
 from models.errors import InvalidLogits, InvalidRequest
 from models.estimators import needs, score
-from models.probes.protocol import ProbeConfig
 from models.records import Array, GenerationRequest, SamplingParams
-from workers.build import Workers, load_workers
-from workers.in_process import running_workers
+from workers.build import Workers
 
 # The targets of probes, and the full scores beside which the light ones are measured.
 ESTIMATORS = (
@@ -31,11 +31,10 @@ ESTIMATORS = (
     "cocoa_mte",
     "semantic_entropy",
 )
-NO_PROBES = ProbeConfig("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
+class CollectionSpec:
     """What is to be collected.
 
     Attributes:
@@ -51,6 +50,19 @@ class Collecting:
     layers: tuple[int, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerQuality:
+    """Quality of the answers of a collection.
+
+    Attributes:
+        values: (N,), higher better, NaN where undefined.
+        is_binary: whether it is 0 or 1 on all tasks.
+    """
+
+    values: Array
+    is_binary: bool
+
+
 def candidate_layers(num_layers: int) -> tuple[int, ...]:
     """All layers of a small model; five around the middle of a large one.
 
@@ -64,53 +76,77 @@ def candidate_layers(num_layers: int) -> tuple[int, ...]:
     return tuple(round(num_layers * eighth / 8) for eighth in (2, 3, 4, 5, 6))
 
 
-async def collect(asked: Collecting, settings: Settings, on_done: Callable[[], None]) -> None:
+async def collect(spec: CollectionSpec, settings: Settings, on_done: Callable[[], None]) -> None:
     """Run every prompt that the folder does not hold yet; `on_done` is called for all.
 
     Raises:
-        AnotherCollection: the folder holds that of another run.
+        AnotherRun: the folder holds that of another run.
         CocoaError: a model failed; what was collected before is in the folder.
     """
-    async with running_workers(lambda: _load(settings)) as workers:
-        engine = workers.generation.engine
-        plan = _plan(workers)
-        with CollectionLog(asked.folder, _header(asked, settings, workers)) as log:
-            layers = asked.layers or candidate_layers(engine.num_layers)
-            new = [example for example in asked.examples if example.id not in log.ids]
-            for _ in range(len(asked.examples) - len(new)):
-                on_done()
-
-            async def one(position: int) -> None:
-                request = _request(new[position], asked, plan, layers)
-                log.put(position, *await _row(new[position], request, plan, workers))
-                on_done()
-
-            await each(range(len(new)), one)
+    async with lab_workers(settings) as workers:
+        await _collect(spec, workers, on_done)
 
 
-async def _row(
+async def collect_and_measure(
+    spec: CollectionSpec,
+    measures: Mapping[str, Measure],
+    settings: Settings,
+    on_done: Callable[[], None],
+) -> AnswerQuality:
+    """`collect`, and then the quality of all answers that the folder holds.
+
+    measures: by task.
+
+    Raises:
+        ValueError: a measure needs an NLI model and none is loaded; nothing is collected then.
+    """
+    async with lab_workers(settings) as workers:
+        support = support_of(workers)
+        for measure in measures.values():
+            measure.check(support)
+        await _collect(spec, workers, on_done)
+        by_id = {example.id: example for example in spec.examples}
+        answers = read(spec.folder).answers
+        examples = [by_id[answer.id] for answer in answers]
+        texts = [answer.text for answer in answers]
+        values = await score_by_task(texts, examples, measures, support)
+    tasks = {answer.task for answer in answers}
+    return AnswerQuality(values, all(measures[task].is_binary for task in tasks))
+
+
+async def _collect(spec: CollectionSpec, workers: Workers, on_done: Callable[[], None]) -> None:
+    plan, header = _plan(workers), _header(spec, workers)
+    with CollectionLog(spec.folder, header) as log:
+        new = [example for example in spec.examples if example.id not in log.ids]
+        for _ in range(len(spec.examples) - len(new)):
+            on_done()
+
+        async def one(position: int) -> None:
+            request = _request(new[position], header, plan)
+            log.put(position, *await _answer(new[position], request, plan, workers))
+            on_done()
+
+        await each(range(len(new)), one)
+
+
+async def _answer(
     example: Example, request: GenerationRequest, plan: Plan, workers: Workers
-) -> tuple[Row, Array | None]:
+) -> tuple[CollectedAnswer, Array | None]:
     try:
         generation = await workers.generation.engine.generate(request)
     except (InvalidRequest, InvalidLogits) as error:
-        return Row(example.id, example.task, "", 0, {}, error.code), None
+        return CollectedAnswer(example.id, example.task, "", 0, {}, error.code), None
     evidence = await gather_evidence(plan, generation, request, workers)
     scores, _ = score(plan.estimators, evidence.statistics, evidence.absent)
     answer = generation.answer
-    row = Row(example.id, example.task, answer.compared_text, len(answer.token_ids), scores)
-    return row, generation.answer_hidden_mean
-
-
-def _load(settings: Settings) -> Workers:
-    return load_workers(
-        settings.generation,
-        settings.similarity,
-        settings.nli,
-        NO_PROBES,
-        on_step=_ignore,
-        on_batch=_ignore,
+    collected = CollectedAnswer(
+        id=example.id,
+        task=example.task,
+        text=answer.compared_text,
+        num_tokens=len(answer.token_ids),
+        scores=scores,
     )
+    return collected, generation.answer_hidden_mean
 
 
 def _plan(workers: Workers) -> Plan:
@@ -122,27 +158,41 @@ def _plan(workers: Workers) -> Plan:
     return Plan(names, names[0], "greedy", needs(names), workers.default_similarity)
 
 
-def _request(
-    example: Example, asked: Collecting, plan: Plan, layers: tuple[int, ...]
-) -> GenerationRequest:
+def _request(example: Example, header: CollectionHeader, plan: Plan) -> GenerationRequest:
     sampling = SamplingParams(
-        num_samples=asked.num_samples,
+        num_samples=header.sampling["num_samples"],
         max_new_tokens=example.max_new_tokens,
         stop=tuple(example.stop),
-        seed=seed_of(asked.seed, example.id),
+        seed=seed_of(header.seed, example.id),
     )
     return GenerationRequest(
         prompt=example.prompt,
         sampling=sampling,
         statistics=plan.engine_statistics,
-        hidden_layers=layers,
+        hidden_layers=header.layers,
     )
 
 
-def _header(asked: Collecting, settings: Settings, workers: Workers) -> Header:
-    engine, default = workers.generation.engine, SamplingParams()
+def _header(spec: CollectionSpec, workers: Workers) -> CollectionHeader:
+    engine = workers.generation.engine
+    limits = [example.max_new_tokens for example in spec.examples]
+    return CollectionHeader(
+        prompts=spec.prompts,
+        model=engine.model_id,
+        revision=engine.revision,
+        dtype=engine.dtype,
+        layers=spec.layers or candidate_layers(engine.num_layers),
+        dimension=engine.hidden_size,
+        sampling=sampling_of(spec.num_samples) | {"max_new_tokens": max(limits, default=0)},
+        seed=spec.seed,
+        compared_by=_compared_by(workers),
+    )
+
+
+def _compared_by(workers: Workers) -> dict[str, str | bool | None]:
+    """The models behind the targets, with the rules that change them."""
     similarity = workers.similarity[workers.default_similarity]
-    compared_by = {
+    compared_by: dict[str, str | bool | None] = {
         "similarity": workers.default_similarity,
         "similarity_model": similarity.model.model_id,
         "similarity_revision": similarity.model.revision,
@@ -150,30 +200,6 @@ def _header(asked: Collecting, settings: Settings, workers: Workers) -> Header:
         "exact_match": similarity.rules.exact_match,
     }
     if workers.nli is not None:
-        compared_by |= {
-            "nli_model": workers.nli.model.model_id,
-            "nli_revision": workers.nli.model.revision,
-        }
-    return Header(
-        prompts=asked.prompts,
-        model=engine.model_id,
-        revision=engine.revision,
-        dtype=engine.dtype,
-        layers=asked.layers or candidate_layers(engine.num_layers),
-        dimension=engine.hidden_size,
-        sampling={
-            "num_samples": asked.num_samples,
-            "temperature": default.temperature,
-            "top_k": default.top_k,
-            "top_p": default.top_p,
-            "max_new_tokens": max(
-                (example.max_new_tokens for example in asked.examples), default=0
-            ),
-        },
-        seed=asked.seed,
-        compared_by=compared_by,
-    )
-
-
-def _ignore(size: int) -> None:
-    """Nobody watches the sizes of batches here."""
+        compared_by["nli_model"] = workers.nli.model.model_id
+        compared_by["nli_revision"] = workers.nli.model.revision
+    return compared_by

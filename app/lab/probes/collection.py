@@ -1,9 +1,7 @@
-"""A collection on disk: a header, one line an answer, and a file of the features.
+"""A collection on disk: a header, one line an answer, and a file of the answers' features.
 
-The features lie beside the lines, as plain float32.
-
-Both files only grow. A run that was killed leaves at most an incomplete last answer, which the next
-run drops.
+The features lie beside the lines, as plain float32. Lines and features only grow; a run that was
+killed leaves at most an incomplete last answer, which the next run drops.
 """
 
 import json
@@ -15,19 +13,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from app.lab.log import AnotherRun, InOrder, LineFile, check_same, complete_lines
 from models.probes.card import CONVENTION, POOLING
 from models.records import Array
 
 FORMAT = 1
-_HEADER, _ROWS, _FEATURES = "collection.json", "rows.jsonl", "features.f32"
-
-
-class AnotherCollection(ValueError):
-    """The folder holds none, or that of another run; the message names the first difference."""
+_HEADER, _ANSWERS, _FEATURES = "collection.json", "rows.jsonl", "features.f32"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class CollectionHeader:
     """What all answers of a collection have in common.
 
     Attributes:
@@ -53,9 +48,14 @@ class Header:
     pooling: str = POOLING
     format: int = FORMAT
 
+    @property
+    def answer_bytes(self) -> int:
+        """Size of one answer's features."""
+        return len(self.layers) * self.dimension * np.dtype(np.float32).itemsize
+
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CollectedAnswer:
     """One prompt's answer and what samples showed of it.
 
     Attributes:
@@ -75,117 +75,100 @@ class Row:
 
 
 class CollectionLog:
-    """A collection open to append; answers may come in any order and are written in theirs.
+    """A collection open to append; answers may come in any order.
 
     Attributes:
         ids: of the answers that were there when it was opened.
 
     Raises:
-        AnotherCollection: the folder holds that of another run.
+        AnotherRun: the folder holds the collection of another run.
     """
 
-    def __init__(self, folder: Path, header: Header) -> None:
+    def __init__(self, folder: Path, header: CollectionHeader) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / _HEADER).exists():
-            _check_same(_read_header(folder), header)
+            check_same(_read_header(folder), header, "the collection in this folder has")
         else:
-            (folder / _HEADER).write_text(
-                json.dumps(asdict(header), indent=2) + "\n", encoding="utf-8"
-            )
-        rows = _complete_rows(folder, header)
-        self.ids = frozenset(row.id for row in rows)
-        self._rows = (folder / _ROWS).open("ab")
+            text = json.dumps(asdict(header), indent=2) + "\n"
+            (folder / _HEADER).write_text(text, encoding="utf-8")
+        lines = _whole_lines(folder, header)
+        self.ids = frozenset(answer.id for answer in map(_answer, lines))
+        self._lines = LineFile(folder / _ANSWERS, sum(map(len, lines)))
         self._features = (folder / _FEATURES).open("ab")
-        self._rows.truncate(sum(len(_line(row)) for row in rows))
-        self._features.truncate(len(rows) * _row_bytes(header))
+        self._features.truncate(len(lines) * header.answer_bytes)
         self._shape = len(header.layers), header.dimension
-        self._pending: dict[int, tuple[Row, Array]] = {}
-        self._next = 0
+        self._ordered = InOrder[tuple[CollectedAnswer, Array]](self._write)
 
-    def put(self, position: int, row: Row, features: Array | None) -> None:
-        """Write the answer of this run's `position`-th new prompt once all before it are written.
+    def put(self, position: int, answer: CollectedAnswer, features: Array | None) -> None:
+        """Write the answer of this run's `position`-th new prompt, once all before it are.
 
-        features: (layers, d); None for a row without an answer.
+        features: (layers, d); None of a prompt without an answer.
         """
-        self._pending[position] = row, np.zeros(self._shape) if features is None else features
-        while (entry := self._pending.pop(self._next, None)) is not None:
-            self._features.write(np.ascontiguousarray(entry[1], np.float32).tobytes())
-            self._features.flush()  # before the row, so that a row always has its features
-            self._rows.write(_line(entry[0]))
-            self._rows.flush()
-            self._next += 1
+        stored = np.zeros(self._shape) if features is None else features
+        self._ordered.put(position, (answer, stored))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._rows.close()
+        self._lines.close()
         self._features.close()
+
+    def _write(self, entry: tuple[CollectedAnswer, Array]) -> None:
+        answer, features = entry
+        self._features.write(np.ascontiguousarray(features, np.float32).tobytes())
+        self._features.flush()  # before the line, so that a line always has its features
+        self._lines.append(asdict(answer))
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
     """A collection that is complete; `features` is (N, layers, d), read from disk as needed."""
 
-    header: Header
-    rows: tuple[Row, ...]
+    header: CollectionHeader
+    answers: tuple[CollectedAnswer, ...]
     features: Array
 
 
 def read(folder: Path) -> Collection:
-    """The answers of a folder, those without one left out.
+    """The answers of a folder, without the prompts that have none.
 
     Raises:
-        AnotherCollection: there is none of this format.
+        AnotherRun: there is no collection of this format.
     """
     header = _read_header(folder)
-    rows = _complete_rows(folder, header)
-    shape = len(rows), len(header.layers), header.dimension
-    features = (
-        np.memmap(folder / _FEATURES, np.float32, "r", shape=shape)
-        if rows
-        else np.empty(shape, np.float32)
-    )
-    answered = [i for i, row in enumerate(rows) if row.error is None]
-    kept = features if len(answered) == len(rows) else features[answered]
-    return Collection(header, tuple(rows[i] for i in answered), kept)
+    answers = [_answer(line) for line in _whole_lines(folder, header)]
+    features = _read_features(folder, header, len(answers))
+    answered = [i for i, answer in enumerate(answers) if answer.error is None]
+    kept = features if len(answered) == len(answers) else features[answered]
+    return Collection(header, tuple(answers[i] for i in answered), kept)
 
 
-def _read_header(folder: Path) -> Header:
+def _read_header(folder: Path) -> CollectionHeader:
     try:
         values = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise AnotherCollection(f"{folder} holds no collection: {type(error).__name__}") from None
+        raise AnotherRun(f"{folder} holds no collection: {type(error).__name__}") from None
     if values.get("format") != FORMAT:
-        raise AnotherCollection(f"{folder} holds no collection of format {FORMAT}")
-    return Header(**values | {"layers": tuple(values["layers"])})
+        raise AnotherRun(f"{folder} holds no collection of format {FORMAT}")
+    return CollectionHeader(**values | {"layers": tuple(values["layers"])})
 
 
-def _check_same(found: Header, wanted: Header) -> None:
-    theirs, ours = json.loads(json.dumps(asdict(found))), json.loads(json.dumps(asdict(wanted)))
-    for name, value in ours.items():
-        if theirs[name] != value:
-            raise AnotherCollection(
-                f"the collection in this folder has {name} = {theirs[name]!r}, this run {value!r}"
-            )
-
-
-def _complete_rows(folder: Path, header: Header) -> list[Row]:
-    """Rows whose line and features were both written in full."""
-    if not (folder / _ROWS).exists() or not (folder / _FEATURES).exists():
+def _whole_lines(folder: Path, header: CollectionHeader) -> list[bytes]:
+    """Lines of the answers whose line and features were both written in full."""
+    if not (folder / _ANSWERS).exists() or not (folder / _FEATURES).exists():
         return []
-    lines = [
-        line
-        for line in (folder / _ROWS).read_bytes().splitlines(keepends=True)
-        if line.endswith(b"\n")
-    ]
-    num_features = os.path.getsize(folder / _FEATURES) // _row_bytes(header)
-    return [Row(**json.loads(line)) for line in lines[:num_features]]
+    num_features = os.path.getsize(folder / _FEATURES) // header.answer_bytes
+    return list(complete_lines(folder / _ANSWERS))[:num_features]
 
 
-def _row_bytes(header: Header) -> int:
-    return len(header.layers) * header.dimension * np.dtype(np.float32).itemsize
+def _answer(line: bytes) -> CollectedAnswer:
+    return CollectedAnswer(**json.loads(line))
 
 
-def _line(row: Row) -> bytes:
-    return json.dumps(asdict(row), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+def _read_features(folder: Path, header: CollectionHeader, num_answers: int) -> Array:
+    """Features (N, layers, d); an empty file cannot be mapped."""
+    shape = num_answers, len(header.layers), header.dimension
+    if not num_answers:
+        return np.empty(shape, np.float32)
+    return np.memmap(folder / _FEATURES, np.float32, "r", shape=shape)

@@ -1,28 +1,18 @@
-"""Light against full on one collection with known quality.
+"""Light against full on one collection with known quality, and predictions against samples."""
 
-The probe is compared as it is, and so is one that never saw the task.
-"""
-
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.lab.comparison import MEAN, Column, Table, difference, table
 from app.lab.probes.agreement import classification_metrics, regression_metrics
-from app.lab.probes.checkpoint import Epoch
 from app.lab.probes.collection import Collection
-from app.lab.probes.from_collection import Training, train_probe
+from app.lab.probes.predicting import Predicted
+from app.lab.probes.splits import Indices
 from models.metrics import Interval, prr
 from models.probes.card import Card, Target
-from models.probes.probe import CARD, TrainedProbe
 from models.records import Array
-
-Rows = NDArray[np.intp]
 
 # Full scores that a probe has a light one for, with the base that multiplies the prediction.
 COUNTERPARTS: Mapping[Target, Mapping[str, str | None]] = {
@@ -32,19 +22,7 @@ COUNTERPARTS: Mapping[Target, Mapping[str, str | None]] = {
 SEEN, UNSEEN = "trained on the task's other prompts", "trained on the other tasks only"
 # What light mode has to stay within, of full mode's PRR.
 MAX_LOSS_PER_TASK, MAX_LOSS_ON_AVERAGE = 0.05, 0.03
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """A probe's predictions for every answer of a collection.
-
-    Attributes:
-        values: (N,) predicted consistency, or probability of high semantic entropy.
-        out_of_domain: (N,).
-    """
-
-    values: Array
-    out_of_domain: Array
+_BASES = ("sp", "ppl", "mte")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,50 +40,6 @@ class Contrast:
     differences: Mapping[str, Interval]
 
 
-def predictions(probe: TrainedProbe, collection: Collection) -> Predicted:
-    """What a probe says of the answers of a collection that holds its layer."""
-    features = np.asarray(collection.features[:, collection.header.layers.index(probe.layer)])
-    readings = probe.read(features)
-    return Predicted(
-        np.array([reading.value for reading in readings]),
-        np.array([reading.out_of_domain for reading in readings]),
-    )
-
-
-def leave_one_out(
-    training: Collection,
-    how: Training,
-    measured: Collection,
-    folder: Path,
-    on_epoch: Callable[[Epoch], None],
-) -> Predicted:
-    """For each task's answers the predictions of a probe trained on the other tasks only.
-
-    The probes are kept in the folder, so that an interrupted evaluation does not train them again.
-    """
-    tasks = [row.task for row in measured.rows]
-    values, outside = np.full(len(tasks), np.nan), np.zeros(len(tasks), dtype=bool)
-    for task in dict.fromkeys(tasks):
-        others = _without(training, task)
-        predicted = predictions(_kept_probe(others, how, folder, on_epoch), measured)
-        rows = _rows_of(measured, task)
-        values[rows], outside[rows] = predicted.values[rows], predicted.out_of_domain[rows]
-    return Predicted(values, outside)
-
-
-def _kept_probe(
-    training: Collection, how: Training, folder: Path, on_epoch: Callable[[Epoch], None]
-) -> TrainedProbe:
-    """The probe of this training, from the folder where it is there."""
-    parts = [asdict(training.header), asdict(how), [row.id for row in training.rows]]
-    own = folder / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    if not (own / CARD).exists():
-        own.mkdir(parents=True, exist_ok=True)
-        probe, _ = train_probe(training, how, own / "training.checkpoint.pt", on_epoch)
-        probe.save(own)
-    return TrainedProbe.open(own)
-
-
 def agreement(
     collection: Collection, card: Card, predicted: Predicted
 ) -> dict[str, dict[str, float | None]]:
@@ -113,20 +47,18 @@ def agreement(
 
     The share of answers out of the domain is told too.
     """
-    scores = _stored(collection, np.arange(len(collection.rows)), card.target)
+    everything = np.arange(len(collection.answers))
+    scores = _stored(collection, everything, card.target)
     known = ~np.isnan(scores)
     true = scores if card.split is None else (scores > card.split).astype(np.float64)
     measure = regression_metrics if card.target == "consistency" else classification_metrics
-    groups = {task: _rows_of(collection, task) for task in _tasks(collection)} | {
-        "all": np.arange(len(true))
-    }
-    return {
-        name: {
-            **measure(predicted.values[rows[known[rows]]], true[rows[known[rows]]]),
-            "out_of_domain": float(predicted.out_of_domain[rows].mean()),
-        }
-        for name, rows in groups.items()
-    }
+    groups = {task: _rows_of(collection, task) for task in _tasks(collection)}
+    agreements: dict[str, dict[str, float | None]] = {}
+    for name, rows in (groups | {"all": everything}).items():
+        kept = rows[known[rows]]
+        outside = float(predicted.out_of_domain[rows].mean())
+        agreements[name] = measure(predicted.values[kept], true[kept]) | {"out_of_domain": outside}
+    return agreements
 
 
 def contrasts(
@@ -140,74 +72,33 @@ def contrasts(
 ) -> list[Contrast]:
     """Every light score of every probe against its full counterpart, on the same resamples.
 
-    The same resampled prompts serve both.
-
     quality: (N,) of the answers, higher better.
     """
-    columns = [
-        _column(collection, target, task, quality, is_binary, by_probe)
-        for task in _tasks(collection)
-    ]
-    rows = table(prr, columns, num_resamples=num_resamples, seed=seed)
-    return [
-        Contrast(
-            probe=probe,
-            name=name,
-            full=_intervals(rows, name),
-            light=_intervals(rows, _light(name, probe)),
-            differences={
-                column: interval
-                for column, row in rows.items()
-                if name in row
-                and (light := row.get(_light(name, probe))) is not None
-                and (interval := difference(light, row[name])) is not None
-            },
-        )
-        for probe in by_probe
-        for name in COUNTERPARTS[target]
-    ]
+    columns = []
+    for task in _tasks(collection):
+        rows = _rows_of(collection, task)
+        scores = _scores(collection, target, rows, by_probe)
+        columns.append(Column(task, quality[rows], is_binary, scores))
+    prrs = table(prr, columns, num_resamples=num_resamples, seed=seed)
+    found = []
+    for probe in by_probe:
+        for name in COUNTERPARTS[target]:
+            light = _light(name, probe)
+            differences = _differences(prrs, light, name)
+            full = _intervals(prrs, name)
+            found.append(Contrast(probe, name, full, _intervals(prrs, light), differences))
+    return found
 
 
 def within_bounds(contrast: Contrast) -> bool:
-    """Whether light loses at most 0.05 PRR on each task and 0.03 on average."""
-    return all(
-        interval.value >= -(MAX_LOSS_ON_AVERAGE if column == MEAN else MAX_LOSS_PER_TASK)
-        for column, interval in contrast.differences.items()
-    )
+    """Whether light loses no more than it may, on each task and on average."""
+    lost = contrast.differences.items()
+    return all(interval.value >= -max_loss(column) for column, interval in lost)
 
 
-def _column(
-    collection: Collection,
-    target: Target,
-    task: str,
-    quality: Array,
-    is_binary: bool,
-    by_probe: Mapping[str, Predicted],
-) -> Column:
-    rows = _rows_of(collection, task)
-    stored = {
-        name: _stored(collection, rows, name)
-        for name in ("sp", "ppl", "mte", *COUNTERPARTS[target])
-    }
-    scores = dict(stored)
-    for probe, predicted in by_probe.items():
-        for name, base in COUNTERPARTS[target].items():
-            values = predicted.values[rows]
-            scores[_light(name, probe)] = values if base is None else stored[base] * values
-    return Column(task, quality[rows], is_binary, scores)
-
-
-def _stored(collection: Collection, rows: Rows, name: str) -> Array:
-    values = [collection.rows[i].scores.get(name) for i in rows]
-    return np.array([np.nan if value is None else value for value in values])
-
-
-def _intervals(rows: Table, name: str) -> dict[str, Interval]:
-    return {
-        column: interval
-        for column, row in rows.items()
-        if name in row and (interval := row[name].interval)
-    }
+def max_loss(column: str) -> float:
+    """Of full mode's PRR, how much light mode may lose."""
+    return MAX_LOSS_ON_AVERAGE if column == MEAN else MAX_LOSS_PER_TASK
 
 
 def light_name(name: str) -> str:
@@ -215,20 +106,52 @@ def light_name(name: str) -> str:
     return f"high_{name}_light" if name == "semantic_entropy" else f"{name}_light"
 
 
+def _scores(
+    collection: Collection, target: Target, rows: Indices, by_probe: Mapping[str, Predicted]
+) -> dict[str, Array]:
+    """Full scores as they were collected, and the light ones of each probe."""
+    counterparts = COUNTERPARTS[target]
+    names = [*_BASES, *counterparts]
+    scores = {name: _stored(collection, rows, name) for name in names}
+    for probe, predicted in by_probe.items():
+        values = predicted.values[rows]
+        for name, base in counterparts.items():
+            scores[_light(name, probe)] = values if base is None else scores[base] * values
+    return scores
+
+
+def _stored(collection: Collection, rows: Indices, name: str) -> Array:
+    values = [collection.answers[i].scores.get(name) for i in rows]
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _intervals(prrs: Table, name: str) -> dict[str, Interval]:
+    """One estimator's values by column, where it has one."""
+    found: dict[str, Interval] = {}
+    for column, values in prrs.items():
+        if name in values and (interval := values[name].interval):
+            found[column] = interval
+    return found
+
+
+def _differences(prrs: Table, light: str, full: str) -> dict[str, Interval]:
+    """Light minus full by column, where both have a value."""
+    found: dict[str, Interval] = {}
+    for column, values in prrs.items():
+        if light in values and full in values:
+            interval = difference(values[light], values[full])
+            if interval is not None:
+                found[column] = interval
+    return found
+
+
 def _light(name: str, probe: str) -> str:
     return f"{light_name(name)}, {probe}"
 
 
 def _tasks(collection: Collection) -> Sequence[str]:
-    return list(dict.fromkeys(row.task for row in collection.rows))
+    return list(dict.fromkeys(answer.task for answer in collection.answers))
 
 
-def _rows_of(collection: Collection, task: str) -> Rows:
-    return np.flatnonzero([row.task == task for row in collection.rows])
-
-
-def _without(collection: Collection, task: str) -> Collection:
-    kept = [i for i, row in enumerate(collection.rows) if row.task != task]
-    return Collection(
-        collection.header, tuple(collection.rows[i] for i in kept), collection.features[kept]
-    )
+def _rows_of(collection: Collection, task: str) -> Indices:
+    return np.flatnonzero([answer.task == task for answer in collection.answers])

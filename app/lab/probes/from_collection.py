@@ -1,6 +1,6 @@
 """From a collection to a probe and its card.
 
-The probe is trained on the rows that have the target, and the card says so.
+The probe is trained on the answers that have the target, and the card says so.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,15 @@ import numpy as np
 
 from app.lab.probes.checkpoint import Epoch
 from app.lab.probes.collection import Collection
-from app.lab.probes.training import HYPERPARAMETERS, Examples, Trained, train
+from app.lab.probes.layer_training import HYPERPARAMETERS
+from app.lab.probes.training import Trained, TrainingData, train
 from models.probes.card import Architecture, Card, Target
 from models.probes.probe import TrainedProbe
+from models.records import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingSpec:
     """What is to be trained.
 
     Attributes:
@@ -30,73 +32,71 @@ class Training:
     seed: int = 0
 
 
-def examples_of(
-    collection: Collection, target: Target, layers: tuple[int, ...] | None = None
-) -> Examples:
-    """The rows that have the target, with the features of these layers, or of all.
-
-    Raises:
-        ValueError: a layer that the collection does not hold, or no row has the target.
-    """
-    header = collection.header
-    if missing := set(layers or ()) - set(header.layers):
-        raise ValueError(f"the collection holds layers {list(header.layers)}, not {min(missing)}")
-    kept = [i for i, row in enumerate(collection.rows) if row.scores.get(target) is not None]
-    if not kept:
-        raise ValueError(f"no answer of the collection has a {target}")
-    return Examples(
-        ids=[collection.rows[i].id for i in kept],
-        features={
-            layer: np.asarray(collection.features[kept, i])
-            for i, layer in enumerate(header.layers)
-            if layers is None or layer in layers
-        },
-        targets=np.array([collection.rows[i].scores[target] for i in kept], dtype=np.float64),
-    )
-
-
 def train_probe(
     collection: Collection,
-    training: Training,
+    spec: TrainingSpec,
     checkpoint: Path | None,
     on_epoch: Callable[[Epoch], None],
 ) -> tuple[TrainedProbe, Trained]:
     """The probe, not yet saved, and how it came about.
 
     Raises:
-        ValueError: see `examples_of` and `app.lab.probes.training.train`.
+        ValueError: see `training_data` and `app.lab.probes.training.train`.
     """
-    examples = examples_of(collection, training.target, training.layers)
     trained = train(
-        examples,
-        target=training.target,
-        architecture=training.architecture,
-        seed=training.seed,
+        training_data(collection, spec.target, spec.layers),
+        target=spec.target,
+        architecture=spec.architecture,
+        seed=spec.seed,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
     )
-    return TrainedProbe(
-        _card(collection, training, trained), trained.network, trained.distance
-    ), trained
+    card = _card(collection, spec, trained)
+    return TrainedProbe(card, trained.network, trained.distance), trained
 
 
-def _card(collection: Collection, training: Training, trained: Trained) -> Card:
+def training_data(
+    collection: Collection, target: Target, layers: tuple[int, ...] | None = None
+) -> TrainingData:
+    """The answers that have the target, with the features of these layers, or of all.
+
+    Raises:
+        ValueError: a layer that the collection does not hold, or no answer has the target.
+    """
+    header, answers = collection.header, collection.answers
+    if missing := set(layers or ()) - set(header.layers):
+        raise ValueError(f"the collection holds layers {list(header.layers)}, not {min(missing)}")
+    kept = [i for i, answer in enumerate(answers) if answer.scores.get(target) is not None]
+    if not kept:
+        raise ValueError(f"no answer of the collection has a {target}")
+    features: dict[int, Array] = {}
+    for i, layer in enumerate(header.layers):
+        if layers is None or layer in layers:
+            features[layer] = np.asarray(collection.features[kept, i])
+    return TrainingData(
+        ids=[answers[i].id for i in kept],
+        features=features,
+        targets=np.array([answers[i].scores[target] for i in kept], dtype=np.float64),
+    )
+
+
+def _card(collection: Collection, spec: TrainingSpec, trained: Trained) -> Card:
     header = collection.header
     return Card(
-        target=training.target,
+        target=spec.target,
         model_id=header.model,
         revision=header.revision,
         dtype=header.dtype,
         layer=trained.layer,
         dimension=header.dimension,
-        architecture=training.architecture,
+        architecture=spec.architecture,
         training_set=header.prompts,
         sizes=trained.sizes,
-        tasks=tuple(sorted({row.task for row in collection.rows})),
+        tasks=tuple(sorted({answer.task for answer in collection.answers})),
         sampling=header.sampling,
         compared_by=header.compared_by,
         split=trained.split,
-        hyperparameters=asdict(HYPERPARAMETERS[training.architecture]),
-        seed=training.seed,
+        hyperparameters=asdict(HYPERPARAMETERS[spec.architecture]),
+        seed=spec.seed,
         metrics=trained.metrics,
     )

@@ -1,80 +1,37 @@
 """What training and evaluating a probe leave behind: tables, plots, report.md, results.json."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.lab.comparison import MEAN
-from app.lab.datasets import Example
 from app.lab.plots import save
-from app.lab.probes.checkpoint import Epoch
-from app.lab.probes.collection import Collection
 from app.lab.probes.comparing import (
     MAX_LOSS_ON_AVERAGE,
     MAX_LOSS_PER_TASK,
     SEEN,
-    UNSEEN,
     Contrast,
-    Predicted,
-    agreement,
-    contrasts,
-    leave_one_out,
     light_name,
-    predictions,
+    max_loss,
     within_bounds,
 )
-from app.lab.probes.from_collection import Training
+from app.lab.probes.evaluation import ProbeEvaluation
 from app.lab.probes.plots import difference_figure, loss_figure, prediction_figure
 from app.lab.probes.training import Trained
-from app.lab.quality import QUALITY, default_quality
-from app.lab.report import markdown_table, number, signed
+from app.lab.rendering import markdown_table
+from app.lab.report import number, signed
 from models.metrics import Interval
-from models.probes.card import Card, Target, check_model
-from models.probes.probe import TrainedProbe
-from models.records import Array
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What is to be measured.
-
-    Attributes:
-        measured: answers to `examples`, with features of all layers of `training`.
-        training: the probe's own collection; None leaves no task out.
-        quality: name of the measure; None takes each task's own.
-    """
-
-    probe: TrainedProbe
-    measured: Collection
-    examples: Sequence[Example]
-    training: Collection | None
-    quality: str | None
-    num_resamples: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What was measured, by probe: the one as it is, and those that never saw the task."""
-
-    card: Card
-    num_answers: int
-    by_probe: Mapping[str, Predicted]
-    agreements: Mapping[str, Mapping[str, Mapping[str, float | None]]]
-    contrasts: Sequence[Contrast]
-    true: Array
+from models.probes.card import Card, Target
 
 
 def show_training(card: Card, trained: Trained) -> None:
     """Print the best validation loss of every layer, and the figures of the chosen one."""
-    table = Table(
-        "layer", "epochs", "best validation loss", title=f"{card.target}, {card.architecture}"
-    )
+    title = f"{card.target}, {card.architecture}"
+    table = Table("layer", "epochs", "best validation loss", title=title)
     for layer in dict.fromkeys(epoch.layer for epoch in trained.epochs):
         losses = [epoch.validation_loss for epoch in trained.epochs if epoch.layer == layer]
         mark = " (chosen)" if layer == trained.layer else ""
@@ -82,9 +39,8 @@ def show_training(card: Card, trained: Trained) -> None:
     console = Console()
     console.print(table)
     for split, metrics in trained.metrics.items():
-        figures = ", ".join(
-            f"{name} {value:.4f}" for name, value in metrics.items() if value is not None
-        )
+        known = {name: value for name, value in metrics.items() if value is not None}
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
         console.print(f"{split} ({trained.sizes[split]} answers): {figures}")
 
 
@@ -98,108 +54,58 @@ def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
     save(prediction_figure(predicted, true, title), folder / "predictions")
 
 
-def evaluate_probe(asked: Evaluation, out: Path, on_epoch: Callable[[Epoch], None]) -> Outcome:
-    """Predictions of the probe, measured.
-
-    Where its collection is at hand, those of probes that never saw the task are measured too.
-
-    Raises:
-        ProbeMismatch: the probe is another model's than the answers.
-    """
-    card, measured = asked.probe.card, asked.measured
-    check_model(card, measured.header.model, measured.header.revision)
-    by_probe = {SEEN: predictions(asked.probe, measured)}
-    if asked.training is not None:
-        how = Training(card.target, card.architecture, seed=card.seed)
-        by_probe[UNSEEN] = leave_one_out(asked.training, how, measured, out / "left-out", on_epoch)
-    quality, is_binary = _quality(asked)
-    return Outcome(
-        card=card,
-        num_answers=len(measured.rows),
-        by_probe=by_probe,
-        agreements={
-            name: agreement(measured, card, predicted) for name, predicted in by_probe.items()
-        },
-        contrasts=contrasts(
-            measured,
-            card.target,
-            quality,
-            is_binary,
-            by_probe,
-            num_resamples=asked.num_resamples,
-            seed=asked.seed,
-        ),
-        true=np.array([row.scores.get(card.target) for row in measured.rows], dtype=np.float64),
-    )
-
-
-def write_evaluation(outcome: Outcome, out: Path, command: str) -> None:
+def write_evaluation(evaluation: ProbeEvaluation, out: Path, command: str) -> None:
     """report.md, results.json and plots."""
-    folder = out / "plots"
-    folder.mkdir(exist_ok=True)
-    by_name: dict[str, dict[str, Mapping[str, Interval]]] = {}
-    for one in outcome.contrasts:
-        by_name.setdefault(light_name(one.name), {})[one.probe] = one.differences
-    columns = list(outcome.contrasts[0].full)
-    bounds = {
-        column: MAX_LOSS_ON_AVERAGE if column == MEAN else MAX_LOSS_PER_TASK for column in columns
-    }
-    save(difference_figure(by_name, bounds), folder / "light-full")
-    true = (
-        outcome.true
-        if outcome.card.split is None
-        else (outcome.true > outcome.card.split).astype(float)
-    )
-    title = f"{outcome.card.target}, {outcome.num_answers} answers"
-    save(prediction_figure(outcome.by_probe[SEEN].values, true, title), folder / "predictions")
-    (out / "report.md").write_text(_markdown(outcome, columns, command), encoding="utf-8")
+    columns = list(evaluation.contrasts[0].full)
+    _write_evaluation_plots(evaluation, columns, out)
+    (out / "report.md").write_text(_markdown(evaluation, columns, command), encoding="utf-8")
     results = {
         "command": command,
-        "card": asdict(outcome.card),
-        "num_answers": outcome.num_answers,
-        "agreement": outcome.agreements,
-        "contrasts": [
-            asdict(one) | {"within_bounds": within_bounds(one)} for one in outcome.contrasts
-        ],
+        "card": asdict(evaluation.card),
+        "num_answers": evaluation.num_answers,
+        "agreement": evaluation.agreements,
+        "contrasts": [_contrast_json(one) for one in evaluation.contrasts],
     }
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def _quality(asked: Evaluation) -> tuple[Array, bool]:
-    """Quality (N,) of the answers, and whether it is 0 or 1 on all tasks."""
-    by_id = {example.id: example for example in asked.examples}
-    rows = asked.measured.rows
-    values, binary = np.full(len(rows), np.nan), True
-    for task in dict.fromkeys(row.task for row in rows):
-        index = [i for i, row in enumerate(rows) if row.task == task]
-        measure = QUALITY[asked.quality or default_quality(task)]
-        values[index] = measure([rows[i].text for i in index], [by_id[rows[i].id] for i in index])
-        binary = binary and measure.is_binary
-    return values, binary
+def _write_evaluation_plots(evaluation: ProbeEvaluation, columns: Sequence[str], out: Path) -> None:
+    folder = out / "plots"
+    folder.mkdir(exist_ok=True)
+    by_name: dict[str, dict[str, Mapping[str, Interval]]] = {}
+    for one in evaluation.contrasts:
+        by_name.setdefault(light_name(one.name), {})[one.probe] = one.differences
+    bounds = {column: max_loss(column) for column in columns}
+    save(difference_figure(by_name, bounds), folder / "light-full")
+    card, true = evaluation.card, evaluation.true
+    if card.split is not None:
+        true = (true > card.split).astype(float)
+    title = f"{card.target}, {evaluation.num_answers} answers"
+    figure = prediction_figure(evaluation.by_probe[SEEN].values, true, title)
+    save(figure, folder / "predictions")
 
 
-def _markdown(outcome: Outcome, columns: Sequence[str], command: str) -> str:
-    card = outcome.card
-    facts = [
+def _contrast_json(one: Contrast) -> dict[str, Any]:
+    return asdict(one) | {"within_bounds": within_bounds(one)}
+
+
+def _markdown(evaluation: ProbeEvaluation, columns: Sequence[str], command: str) -> str:
+    card = evaluation.card
+    parts = [
+        f"# Light against full: {card.target}",
         f"    {command}",
         f"Probe `{card.sha256[:12]}` on layer {card.layer} of {card.model_id} ({card.revision}), "
         f"{card.architecture}, "
         f"trained on {card.sizes['training']} answers to {card.training_set}; "
-        f"measured on {outcome.num_answers} other answers.",
+        f"measured on {evaluation.num_answers} other answers.",
+        "## Predictions against samples",
     ]
-    parts = [f"# Light against full: {card.target}", *facts, "## Predictions against samples"]
-    for probe, by_task in outcome.agreements.items():
-        names = list(next(iter(by_task.values())))
-        rows = [
-            [task, *(_shown(values[name]) for name in names)] for task, values in by_task.items()
-        ]
-        parts += [f"### A probe {probe}", markdown_table(["task", *names], rows)]
+    for probe, by_task in evaluation.agreements.items():
+        parts += [f"### A probe {probe}", _agreement_table(by_task)]
     parts.append("## PRR")
-    for probe in outcome.by_probe:
-        parts += [
-            f"### A probe {probe}",
-            _contrast_table([c for c in outcome.contrasts if c.probe == probe], columns),
-        ]
+    for probe in evaluation.by_probe:
+        own = [one for one in evaluation.contrasts if one.probe == probe]
+        parts += [f"### A probe {probe}", _contrast_table(own, columns)]
     bound = f"{MAX_LOSS_PER_TASK} on each task and {MAX_LOSS_ON_AVERAGE} on average"
     parts.append(
         f"Difference: light minus full on the same prompts, 95 % interval. "
@@ -208,17 +114,21 @@ def _markdown(outcome: Outcome, columns: Sequence[str], command: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _contrast_table(rows: Sequence[Contrast], columns: Sequence[str]) -> str:
-    head = [
-        "score",
-        *(f"{column}: full, light, difference" for column in columns),
-        "within the bound",
-    ]
+def _agreement_table(by_task: Mapping[str, Mapping[str, float | None]]) -> str:
+    names = list(next(iter(by_task.values())))
     lines = []
-    for one in rows:
+    for task, values in by_task.items():
+        lines.append([task, *(_shown(values[name]) for name in names)])
+    return markdown_table(["task", *names], lines)
+
+
+def _contrast_table(contrasts: Sequence[Contrast], columns: Sequence[str]) -> str:
+    figures = [f"{column}: full, light, difference" for column in columns]
+    lines = []
+    for one in contrasts:
         cells = [_contrast_cell(one, column) for column in columns]
         lines.append([f"`{light_name(one.name)}`", *cells, "yes" if within_bounds(one) else "no"])
-    return markdown_table(head, lines)
+    return markdown_table(["score", *figures, "within the bound"], lines)
 
 
 def _contrast_cell(one: Contrast, column: str) -> str:

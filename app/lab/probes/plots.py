@@ -20,29 +20,10 @@ def loss_figure(epochs: Sequence[Epoch], chosen_layer: int) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.subplots()
-        for colour, layer in zip(
-            _COLOURS, dict.fromkeys(epoch.layer for epoch in epochs), strict=False
-        ):
+        layers = dict.fromkeys(epoch.layer for epoch in epochs)
+        for colour, layer in zip(_COLOURS, layers, strict=False):
             own = [epoch for epoch in epochs if epoch.layer == layer]
-            numbers = [epoch.number for epoch in own]
-            width = 2.2 if layer == chosen_layer else 1.1
-            axes.plot(
-                numbers,
-                [e.training_loss for e in own],
-                color=colour,
-                linestyle="--",
-                linewidth=width * 0.6,
-            )
-            axes.plot(
-                numbers,
-                [e.validation_loss for e in own],
-                color=colour,
-                linewidth=width,
-                label=f"layer {layer}",
-            )
-            if layer == chosen_layer:
-                best = min(own, key=lambda epoch: epoch.validation_loss)
-                axes.plot(best.number, best.validation_loss, "o", color=colour, markersize=8)
+            _loss_curves(axes, own, colour, is_chosen=layer == chosen_layer)
         axes.set(
             xlabel="epoch",
             ylabel="loss",
@@ -97,6 +78,20 @@ def difference_figure(
         return figure
 
 
+def _loss_curves(axes: Axes, epochs: Sequence[Epoch], colour: str, *, is_chosen: bool) -> None:
+    """Both losses of one layer."""
+    numbers = [epoch.number for epoch in epochs]
+    training = [epoch.training_loss for epoch in epochs]
+    validation = [epoch.validation_loss for epoch in epochs]
+    width = 2.2 if is_chosen else 1.1
+    axes.plot(numbers, training, color=colour, linestyle="--", linewidth=width * 0.6)
+    label = f"layer {epochs[0].layer}"
+    axes.plot(numbers, validation, color=colour, linewidth=width, label=label)
+    if is_chosen:
+        best = min(epochs, key=lambda epoch: epoch.validation_loss)
+        axes.plot(best.number, best.validation_loss, "o", color=colour, markersize=8)
+
+
 def _difference_panel(
     axes: Axes,
     name: str,
@@ -106,11 +101,10 @@ def _difference_panel(
     columns = list(bounds)
     axes.axvline(0, color=MUTED, linewidth=1)
     for i, (probe, intervals) in enumerate(by_probe.items()):
-        heights = [
-            columns.index(column) + 0.16 * (i - (len(by_probe) - 1) / 2) for column in intervals
-        ]
+        shift = 0.16 * (i - (len(by_probe) - 1) / 2)
+        heights = [columns.index(column) + shift for column in intervals]
         values = [interval.value for interval in intervals.values()]
-        spans = [[v - n.low, n.high - v] for v, n in zip(values, intervals.values(), strict=True)]
+        spans = [[n.value - n.low, n.high - n.value] for n in intervals.values()]
         axes.errorbar(
             values,
             heights,

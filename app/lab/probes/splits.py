@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from models.records import Array
 
 Split = Literal["training", "validation", "test"]
+Indices = NDArray[np.intp]
 
 MIN_ROWS = 40
 _SHARES: tuple[Split, ...] = ("validation", "test", *("training",) * 8)
@@ -23,7 +24,7 @@ def split_of(row_id: str) -> Split:
     return _SHARES[int.from_bytes(hashlib.sha256(row_id.encode()).digest()[:4]) % len(_SHARES)]
 
 
-def rows_by_split(ids: Sequence[str]) -> dict[Split, NDArray[np.intp]]:
+def rows_by_split(ids: Sequence[str]) -> dict[Split, Indices]:
     """Indices of each split's rows.
 
     Raises:
@@ -32,7 +33,7 @@ def rows_by_split(ids: Sequence[str]) -> dict[Split, NDArray[np.intp]]:
     if len(ids) < MIN_ROWS:
         raise ValueError(f"{len(ids)} answers are too few to train on, {MIN_ROWS} are the least")
     splits = np.array([split_of(row_id) for row_id in ids])
-    rows: dict[Split, NDArray[np.intp]] = {
+    rows: dict[Split, Indices] = {
         "training": np.flatnonzero(splits == "training"),
         "validation": np.flatnonzero(splits == "validation"),
         "test": np.flatnonzero(splits == "test"),

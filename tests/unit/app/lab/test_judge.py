@@ -5,7 +5,7 @@ import httpx
 import numpy as np
 import pytest
 
-from app.lab.datasets import Example
+from app.lab.examples import Example
 from app.lab.judge import judge, judge_prompt, measure, question, verdict
 
 pytestmark = pytest.mark.anyio
@@ -134,7 +134,7 @@ def test_the_question_is_the_last_of_the_prompt_or_all_of_it():
     assert question("What is the capital of Cuba?") == "What is the capital of Cuba?"
 
 
-def test_as_a_quality_measure_each_answer_is_judged_once_with_the_key():
+async def test_as_a_quality_measure_each_answer_is_judged_once_with_the_key():
     seen = []
 
     def answer(request):
@@ -149,6 +149,9 @@ def test_as_a_quality_measure_each_answer_is_judged_once_with_the_key():
     judged = measure("http://judge", "m", "secret", transport=httpx.MockTransport(answer))
     outputs, examples = ["Goethe", "Schiller", "Goethe"], [example("Goethe")] * 3
 
+    first = await judged.score(outputs, examples)
+    again = await judged.score(outputs, examples)
+
     assert judged.is_binary
-    assert judged(outputs, examples).tolist() == judged(outputs, examples).tolist() == [1, 0, 1]
+    assert first.tolist() == again.tolist() == [1, 0, 1]
     assert seen == ["Bearer secret"] * 2

@@ -7,17 +7,37 @@ import pytest
 import sacrebleu
 from sacrebleu.metrics import BLEU
 
-from app.lab.datasets import Example
-from app.lab.quality import QUALITY, choice, default_quality, final_number
+from app.lab.examples import Example
+from app.lab.quality import (
+    QUALITY,
+    choice,
+    default_quality,
+    final_number,
+    quality_names,
+    score_by_task,
+)
+from models.similarity.align import AlignModel
 from models.similarity.fake import FakeNliModel, FakePairModel
+
+pytestmark = pytest.mark.anyio
 
 
 def example(*references, context=None):
     return Example("id", "task", "prompt", references, context=context)
 
 
-def one(name, output, *references, context=None, model=None):
-    (value,) = QUALITY[name]([output], [example(*references, context=context)], model)
+def support_by(model):
+    """AlignScore's scheme over a pair model, as the workers' function "align" has it."""
+
+    async def support(pairs):
+        return AlignModel(model).score(pairs).values[:, 0].tolist()
+
+    return support
+
+
+async def one(name, output, *references, context=None, model=None):
+    support = None if model is None else support_by(model)
+    (value,) = await QUALITY[name].score([output], [example(*references, context=context)], support)
     return value
 
 
@@ -30,8 +50,8 @@ def one(name, output, *references, context=None, model=None):
         pytest.param("", ["Paris"], 0, id="empty"),
     ],
 )
-def test_exact_match(output, references, expected):
-    assert one("exact_match", output, *references) == expected
+async def test_exact_match(output, references, expected):
+    assert await one("exact_match", output, *references) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,12 +73,12 @@ def test_the_letter_that_a_text_opens_with(text, expected):
     assert choice(text) == expected
 
 
-def test_accuracy_compares_letters():
+async def test_accuracy_compares_letters():
     examples = [example("B"), example("B"), example("B"), example("newton")]
 
-    assert QUALITY["accuracy"]([" B.", " C", "newton", "B"], examples) == pytest.approx(
-        [1, 0, 0, np.nan], nan_ok=True
-    )
+    values = await QUALITY["accuracy"].score([" B.", " C", "newton", "B"], examples)
+
+    assert values == pytest.approx([1, 0, 0, np.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -98,14 +118,14 @@ def test_the_final_number_of_a_text(text, expected):
         pytest.param("42", "none", np.nan, id="reference without a number"),
     ],
 )
-def test_gsm8k_compares_final_numbers(output, reference, expected):
-    assert one("gsm8k", output, reference) == pytest.approx(expected, nan_ok=True)
+async def test_gsm8k_compares_final_numbers(output, reference, expected):
+    assert await one("gsm8k", output, reference) == pytest.approx(expected, nan_ok=True)
 
 
-def test_rouge_l_takes_the_best_reference():
+async def test_rouge_l_takes_the_best_reference():
     # Common "the cat", 2 of 3 and 2 of 2 words: F = 0.8.
-    assert one("rouge_l", "the cat sat", "a dog", "The cats") == pytest.approx(0.8)
-    assert one("rouge_l", "", "a dog") == 0
+    assert await one("rouge_l", "the cat sat", "a dog", "The cats") == pytest.approx(0.8)
+    assert await one("rouge_l", "", "a dog") == 0
 
 
 TEXTS = [
@@ -117,71 +137,73 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("output", "references"), TEXTS)
-def test_chrf_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, references):
+async def test_chrf_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, references):
     expected = (
         max(sacrebleu.corpus_chrf([output], [[reference]]).score for reference in references) / 100
     )
 
-    assert one("chrf", output, *references) == pytest.approx(expected, abs=1e-12)
+    assert await one("chrf", output, *references) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("output", "references"), TEXTS)
-def test_bleu_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, references):
+async def test_bleu_is_sacrebleus_of_a_corpus_of_one_with_the_best_reference(output, references):
     metric = BLEU(effective_order=True)
     expected = (
         max(metric.corpus_score([output], [[reference]]).score for reference in references) / 100
     )
 
-    assert one("bleu", output, *references) == pytest.approx(expected, abs=1e-12)
+    assert await one("bleu", output, *references) == pytest.approx(expected, abs=1e-12)
 
 
-def test_align_is_the_support_of_the_outputs_sentences_by_the_best_reference():
+async def test_align_is_the_support_of_the_outputs_sentences_by_the_best_reference():
     # The fake scores the share of the context's words that the claim has; the model sees all pairs
     # in one call.
     model = FakeNliModel()
     examples = [example("it is rome", "is paris"), example("x")]
 
-    values = QUALITY["align"](["it is paris", "y"], examples, model)
+    values = await QUALITY["align"].score(["it is paris", "y"], examples, support_by(model))
 
     assert values == pytest.approx([1.0, 0.0])
     assert model.batches == [3]
 
 
-def test_align_of_the_context_ignores_the_references():
-    assert one(
+async def test_align_of_the_context_ignores_the_references():
+    assert await one(
         "align_context", "b d", "b d", context="a b c d", model=FakePairModel()
     ) == pytest.approx(0.5)
-    assert np.isnan(one("align_context", "b d", "b d", model=FakePairModel()))
+    assert np.isnan(await one("align_context", "b d", "b d", model=FakePairModel()))
 
 
-def test_align_takes_the_mean_over_the_outputs_sentences():
+async def test_align_takes_the_mean_over_the_outputs_sentences():
     # Shares of the context "a b": 1/2 for "a c.", 0 for "d."; the full stop belongs to its word.
-    assert one("align", "a c. d.", "a b", model=FakePairModel()) == pytest.approx(0.25)
+    assert await one("align", "a c. d.", "a b", model=FakePairModel()) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
     ("output", "reference", "expected"), [(" ", "", 1), ("", "a", 0), ("a", " ", 0)]
 )
-def test_align_of_empty_texts_asks_no_model(output, reference, expected):
+async def test_align_of_empty_texts_asks_no_model(output, reference, expected):
     model = FakePairModel()
 
-    assert one("align", output, reference, model=model) == expected
+    assert await one("align", output, reference, model=model) == expected
     assert model.batches == []
 
 
-def test_align_without_a_model_is_refused():
+async def test_align_without_a_model_is_refused():
     with pytest.raises(ValueError, match="needs a pair model"):
-        one("align", "a", "b")
+        await one("align", "a", "b")
 
 
-def test_lengths_must_agree():
+async def test_lengths_must_agree():
     with pytest.raises(ValueError, match="1 outputs for 2 examples"):
-        QUALITY["exact_match"](["a"], [example("a"), example("b")])
+        await QUALITY["exact_match"].score(["a"], [example("a"), example("b")])
 
 
 @pytest.mark.parametrize("name", sorted(QUALITY.keys() - {"comet"}))
-def test_no_answers_have_no_values(name):
-    assert QUALITY[name]([], [], FakePairModel()).shape == (0,)
+async def test_no_answers_have_no_values(name):
+    values = await QUALITY[name].score([], [], support_by(FakePairModel()))
+
+    assert values.shape == (0,)
 
 
 def test_binary_measures_are_flagged():
@@ -190,7 +212,7 @@ def test_binary_measures_are_flagged():
         "accuracy",
         "gsm8k",
     }
-    assert {name for name, measure in QUALITY.items() if measure.needs_model} == {
+    assert {name for name, measure in QUALITY.items() if measure.needs_support} == {
         "align",
         "align_context",
     }
@@ -219,14 +241,14 @@ def test_translations_are_judged_by_comet_where_it_is_installed(monkeypatch, ins
     assert default_quality("wmt14_fren") == default_quality("wmt19_deen") == quality
 
 
-def test_comet_that_is_not_installed_says_so(monkeypatch):
+async def test_comet_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)
 
     with pytest.raises(ImportError, match="unbabel-comet"):
-        one("comet", "a", "b", context="c")
+        await one("comet", "a", "b", context="c")
 
 
-def test_comet_gets_source_output_and_reference(monkeypatch):
+async def test_comet_gets_source_output_and_reference(monkeypatch):
     asked = []
 
     def predict(data, *, batch_size, gpus):
@@ -239,10 +261,33 @@ def test_comet_gets_source_output_and_reference(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "comet", fake)
 
-    values = QUALITY["comet"](["mt", "x"], [example("re", "refs", context="src"), example("r")])
+    values = await QUALITY["comet"].score(
+        ["mt", "x"], [example("re", "refs", context="src"), example("r")]
+    )
 
     assert values == pytest.approx([0.4, np.nan], nan_ok=True)
     assert asked == [
         {"src": "src", "mt": "mt", "ref": "re"},
         {"src": "src", "mt": "mt", "ref": "refs"},
     ]
+
+
+async def test_each_answer_is_measured_by_the_measure_of_its_task():
+    examples = [
+        Example("0", "facts", "p", ("Paris",)),
+        Example("1", "sums", "p", ("#### 3",)),
+        Example("2", "facts", "p", ("Rome",)),
+        Example("3", "others", "p", ("x",)),
+    ]
+    measures = {"facts": QUALITY["exact_match"], "sums": QUALITY["gsm8k"]}
+
+    values = await score_by_task(["Paris", "is 3", "Oslo", "x"], examples, measures, None)
+
+    assert values == pytest.approx([1, 1, 0, np.nan], nan_ok=True)
+
+
+def test_a_named_measure_serves_all_tasks_and_else_each_has_its_own():
+    examples = [Example("0", "mmlu", "p", ("A",)), Example("1", "mine", "p", ("x",))]
+
+    assert quality_names(examples, None) == {"mmlu": "accuracy", "mine": "exact_match"}
+    assert quality_names(examples, "chrf") == {"mmlu": "chrf", "mine": "chrf"}

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.lab.recordings import AnotherRun, GenerationLog, Header, Record, read
+from app.lab.log import AnotherRun
+from app.lab.recordings import Recording, RecordingHeader, RecordingLog, read
 from models.records import Generation, Sequence
 
-HEADER = Header(
+HEADER = RecordingHeader(
     dataset="testbed",
     model="fake",
     revision="1",
@@ -19,7 +20,7 @@ HEADER = Header(
 )
 
 
-def a_record(number):
+def a_recording(number):
     answer = Sequence(
         " Zürich\n", "Zürich", (3, 1), "stop", np.array([-0.1, -1 / 3]), None, (" Zürich", "")
     )
@@ -27,11 +28,11 @@ def a_record(number):
     generation = Generation(
         answer, (sample, answer), 7, seed=2**48 - 1, model_id="fake", revision="1"
     )
-    return Record(f"x-{number}", "Where?", generation, {"Zürich": (-0.5, None), "": None})
+    return Recording(f"x-{number}", "Where?", generation, {"Zürich": (-0.5, None), "": None})
 
 
 def log(path, header=HEADER):
-    return GenerationLog(path, header)
+    return RecordingLog(path, header)
 
 
 def ids(path):
@@ -41,12 +42,12 @@ def ids(path):
 def test_a_record_comes_back_as_it_was(tmp_path):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
-        out.put(0, a_record(0))
-        out.put(1, Record("x-1", "Long", None, error="prompt_too_long"))
-    header, records = read(path)
+        out.put(0, a_recording(0))
+        out.put(1, Recording("x-1", "Long", None, error="prompt_too_long"))
+    header, recordings = read(path)
     assert header == HEADER
-    assert records["x-1"] == Record("x-1", "Long", None, error="prompt_too_long")
-    found, wrote = records["x-0"], a_record(0)
+    assert recordings["x-1"] == Recording("x-1", "Long", None, error="prompt_too_long")
+    found, wrote = recordings["x-0"], a_recording(0)
     np.testing.assert_array_equal(
         found.generation.answer.token_logprobs, wrote.generation.answer.token_logprobs, strict=True
     )
@@ -58,9 +59,9 @@ def test_a_record_comes_back_as_it_was(tmp_path):
 def test_records_are_written_in_their_order_as_soon_as_it_allows(tmp_path):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
-        out.put(1, a_record(1))
+        out.put(1, a_recording(1))
         assert ids(path) == []
-        out.put(0, a_record(0))
+        out.put(0, a_recording(0))
         assert ids(path) == ["x-0", "x-1"]
 
 
@@ -69,12 +70,12 @@ def test_a_half_written_last_line_is_dropped_and_written_anew(tmp_path, cut):
     path = tmp_path / "generations.jsonl"
     with log(path) as out:
         for number in range(3):
-            out.put(number, a_record(number))
+            out.put(number, a_recording(number))
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
     with log(path) as out:
-        assert list(out.records) == ["x-0", "x-1"]
-        out.put(0, a_record(2))
+        assert list(out.recordings) == ["x-0", "x-1"]
+        out.put(0, a_recording(2))
     assert path.read_bytes() == whole
 
 
@@ -82,7 +83,7 @@ def test_a_half_written_header_is_as_no_file(tmp_path):
     path = tmp_path / "generations.jsonl"
     path.write_text('{"dataset": "te')
     with log(path) as out:
-        assert out.records == {}
+        assert out.recordings == {}
     assert read(path) == (HEADER, {})
 
 

@@ -1,0 +1,167 @@
+"""Pure: from a run and its rankings to what the report shows."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from app.lab import claims, report
+from app.lab.claims import Claim
+from app.lab.comparison import Table, is_cocoa
+from app.lab.rankings import Rankings
+from app.lab.report import Gallery, Grid, Report, Shown
+from app.lab.run import Run
+from models.records import Array
+
+_NUM_SHOWN = 5
+_TITLES = {"prr": "PRR", "auroc": "ROC-AUC"}
+
+
+def summarise(
+    run: Run, rankings: Rankings, plots: Mapping[str, str], command: str, num_resamples: int
+) -> Report:
+    """The report.
+
+    plots: caption to SVG.
+    """
+    scores = run.prompts[0].answers[0].scores
+    estimator = "cocoa_ppl" if "cocoa_ppl" in scores else next(iter(scores))
+    prrs = rankings.tables["prr"]
+    all_claims: list[Claim] = []
+    alternatives: list[Claim] = []
+    for strategy in rankings.strategies:
+        all_claims += claims.claims(strategy, prrs[strategy])
+        alternatives += claims.alternatives(strategy, prrs[strategy])
+    return Report(
+        title=f"Uncertainty on {run.header.dataset}",
+        command=command,
+        facts=_facts(run, num_resamples),
+        tasks=_tasks(run, rankings),
+        grids=_grids(rankings),
+        claims=all_claims,
+        similarity_grids=_similarity_grids(rankings),
+        similarity_claims=_similarity_claims(rankings, run.similarities[0]),
+        alternative_claims=alternatives,
+        galleries=_galleries(run, rankings.strategies[0], estimator),
+        estimator=estimator,
+        notes=_notes(run),
+        plots=plots,
+    )
+
+
+def only_compared(table: Table) -> Table:
+    """CoCoA and consistency, which the choice of the similarity function changes."""
+    compared = {}
+    for column, values in table.items():
+        names = [name for name in values if is_cocoa(name) or name == "consistency"]
+        compared[column] = {name: values[name] for name in names}
+    return compared
+
+
+def _facts(run: Run, num_resamples: int) -> dict[str, str]:
+    header = run.header
+    sampling = ", ".join(f"{name} {value}" for name, value in header.sampling.items())
+    facts = {
+        "model": f"{header.model} ({header.revision})" if header.revision else header.model,
+        "sampling": f"{sampling}, seed {header.seed}",
+        **run.models,
+        "intervals": f"95 %, percentile bootstrap over prompts, {num_resamples} resamples",
+    }
+    if run.speed:
+        prompts_per_s, cores = run.speed["prompts_per_s"], run.speed["cores"]
+        facts["speed"] = f"{prompts_per_s:.1f} prompts a second on {cores:.0f} cores"
+    return facts
+
+
+def _tasks(run: Run, rankings: Rankings) -> list[dict[str, str]]:
+    tasks = []
+    for i, (task, measure) in enumerate(run.measure_names.items()):
+        facts = {"task": task, "prompts": str(len(run.rows_of(task))), "quality": measure}
+        for strategy, columns in rankings.columns.items():
+            mean = float(np.nanmean(columns[i].quality))
+            facts[f"mean, {strategy}"] = report.number(mean)
+        tasks.append(facts)
+    return tasks
+
+
+def _grids(rankings: Rankings) -> list[Grid]:
+    grids = []
+    for metric, by_strategy in rankings.tables.items():
+        for strategy, table in by_strategy.items():
+            grids.append(report.grid(f"{_TITLES[metric]}, {strategy} answers", table))
+    return grids
+
+
+def _similarity_grids(rankings: Rankings) -> list[Grid]:
+    if len(rankings.by_similarity) < 2:
+        return []
+    grids = []
+    for name, table in rankings.by_similarity.items():
+        title = f"PRR, {rankings.strategies[0]} answers, {name}"
+        grids.append(report.grid(title, only_compared(table)))
+    return grids
+
+
+def _similarity_claims(rankings: Rankings, default: str) -> list[Claim]:
+    found: list[Claim] = []
+    ours, strategy = rankings.by_similarity[default], rankings.strategies[0]
+    for name, theirs in rankings.by_similarity.items():
+        if name != default:
+            found += claims.above_similarity(default, name, strategy, ours, theirs)
+    return found
+
+
+def _notes(run: Run) -> list[str]:
+    notes = []
+    if run.num_failed:
+        errors = ", ".join(run.errors)
+        notes.append(f"{run.num_failed} prompts have no generation and are left out: {errors}.")
+    missing: Counter[str] = Counter()
+    for prompt in run.prompts:
+        missing.update(list(prompt.answers[0].reasons))
+    for name, count in missing.items():
+        notes.append(f"{name} has no value for {count} prompts, which count as least certain.")
+    return notes
+
+
+def _galleries(run: Run, strategy: str, estimator: str) -> list[Gallery]:
+    """The ends of each task's order by uncertainty, under the first plan."""
+    quality = run.qualities[strategy, run.similarities[0]]
+    uncertainty: dict[int, float] = {}
+    for i, prompt in enumerate(run.prompts):
+        score = prompt.answers[0].scores[estimator]
+        if score is not None and not np.isnan(quality[i]):
+            uncertainty[i] = score
+    galleries = []
+    for task in run.measure_names:
+        rows = [i for i in run.rows_of(task) if i in uncertainty]
+        ordered = sorted(rows, key=lambda i: uncertainty[i])
+        mistakes = [i for i in ordered if quality[i] < 0.5]
+        gallery = Gallery(
+            task=task,
+            surest=_answers(run, ordered[:_NUM_SHOWN], uncertainty, quality),
+            least_sure=_answers(run, ordered[: -_NUM_SHOWN - 1 : -1], uncertainty, quality),
+            surest_mistakes=_answers(run, mistakes[:_NUM_SHOWN], uncertainty, quality),
+        )
+        galleries.append(gallery)
+    return galleries
+
+
+def _answers(
+    run: Run, rows: Sequence[int], uncertainty: Mapping[int, float], quality: Array
+) -> tuple[Shown, ...]:
+    return tuple(_shown(run, i, uncertainty[i], float(quality[i])) for i in rows)
+
+
+def _shown(run: Run, row: int, uncertainty: float, quality: float) -> Shown:
+    prompt = run.prompts[row]
+    generation = prompt.recording.generation
+    samples = () if generation is None else generation.samples
+    return Shown(
+        prompt=prompt.example.prompt,
+        answer=prompt.answers[0].text,
+        uncertainty=uncertainty,
+        quality=quality,
+        references=tuple(prompt.example.references),
+        samples=report.shown_samples([sample.compared_text for sample in samples]),
+    )

@@ -1,0 +1,112 @@
+"""The files of a run whose scores and qualities were made up."""
+
+import json
+
+import numpy as np
+import pytest
+
+from app.lab import outputs
+from app.lab.examples import Example
+from app.lab.recordings import Recording, RecordingHeader
+from app.lab.run import AnswerScores, Run, ScoredPrompt
+
+STRATEGIES = ["greedy", "most_probable", "mbr"]
+PLANS = [("greedy", "fake"), ("most_probable", "fake"), ("mbr", "fake"), ("greedy", "jaccard")]
+ESTIMATORS = ["sp", "ppl", "degmat", "consistency", "cocoa_sp", "cocoa_ppl", "additive_cocoa_sp"]
+COMPARED = ["consistency", "cocoa_sp", "cocoa_ppl"]
+NUM_PROMPTS = 48
+HEADER = RecordingHeader(
+    dataset="made",
+    model="fake",
+    revision="1",
+    seed=3,
+    sampling={"num_samples": 2, "temperature": 1.0},
+    statistics=("sample_texts",),
+    asks_p_true=False,
+)
+
+
+def prompt(number, rng):
+    task = "facts" if number % 2 else "numbers"
+    example = Example(f"{task}-{number}", task, f"Question {number}?", ("Paris",))
+    answers = []
+    for strategy, similarity in PLANS:
+        names = ESTIMATORS if similarity == "fake" else COMPARED
+        scores = {name: float(rng.random()) for name in names}
+        reasons = {}
+        if number == 0:
+            scores["consistency"], reasons["consistency"] = None, "no samples"
+        answers.append(
+            AnswerScores(example.id, strategy, similarity, "Rome", None, scores, reasons)
+        )
+    return ScoredPrompt(example, Recording(example.id, example.prompt, None), answers)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    prompts = [prompt(number, rng) for number in range(NUM_PROMPTS)]
+    quality = (rng.random(NUM_PROMPTS) < 0.5).astype(float)
+    quality[1] = np.nan
+    run = Run(
+        header=HEADER,
+        prompts=prompts,
+        num_failed=2,
+        errors=["prompt_too_long"],
+        qualities=dict.fromkeys(PLANS, quality),
+        measure_names={"facts": "exact_match", "numbers": "judge"},
+        binary_tasks=frozenset({"facts", "numbers"}),
+        similarities=[similarity for _, similarity in PLANS],
+        models={"similarity fake": "fake (1)"},
+        speed={"prompts_per_s": 12.34, "seconds": 4.0, "cores": 2},
+    )
+    out = tmp_path_factory.mktemp("out")
+    outputs.write(run, out, "cocoa evaluate made", num_resamples=20)
+    return out
+
+
+def test_the_results_hold_every_metric_task_and_strategy(folder):
+    results = json.loads((folder / "results.json").read_text())
+
+    assert set(results["prr"]) == set(results["auroc"]) == set(STRATEGIES)
+    assert set(results["prr"]["greedy"]) == {"facts", "numbers", "mean"}
+    assert set(results["prr"]["greedy"]["mean"]) == set(ESTIMATORS)
+    assert set(results["similarity"]) == {"fake", "jaccard"}
+    assert set(results["similarity"]["fake"]["mean"]) == set(COMPARED)
+    assert [task["quality"] for task in results["tasks"]] == ["exact_match", "judge"]
+    assert [task["num_prompts"] for task in results["tasks"]] == [24, 24]
+    assert {claim["claim"] for claim in results["similarity_claims"]} == {"fake above jaccard"}
+    assert results["header"]["seed"] == 3
+
+
+def test_what_is_missing_stands_in_the_notes(folder):
+    assert json.loads((folder / "results.json").read_text())["notes"] == [
+        "2 prompts have no generation and are left out: prompt_too_long.",
+        "consistency has no value for 1 prompts, which count as least certain.",
+    ]
+
+
+def test_there_is_a_line_for_each_prompt_strategy_and_similarity_function(folder):
+    lines = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+
+    assert len(lines) == NUM_PROMPTS * len(PLANS)
+    assert {line["quality"] for line in lines} == {0.0, 1.0, None}
+    assert lines[0]["scores"]["consistency"] is None
+    assert lines[0]["reasons"] == {"consistency": "no samples"}
+
+
+def test_tables_and_page_name_command_and_speed(folder):
+    tables, page = (folder / "report.md").read_text(), (folder / "report.html").read_text()
+
+    assert "cocoa evaluate made" in tables
+    assert "12.3 prompts a second on 2 cores" in tables
+    assert len(page) > 10_000
+    assert page.count("<svg") == 3, "of the first strategy"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind", ["prr", "rejection", "reliability"])
+def test_every_strategy_has_its_plots(folder, strategy, kind):
+    paths = (folder / "plots").glob(f"{kind}-{strategy}.*")
+
+    assert {path.suffix for path in paths} == {".png", ".svg"}
