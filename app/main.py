@@ -11,12 +11,14 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from app.cache.build import make_cache
-from app.errors import add_error_handlers
-from app.middleware import RequestMiddleware
-from app.pipeline import Pipeline
-from app.routes import generate, ops, score
+from app.cache.protocol import Cache
+from app.http.errors import add_error_handlers
+from app.http.middleware import RequestMiddleware
+from app.http.routes import generate, ops, score
+from app.http.service import Service
+from app.http.telemetry import Telemetry
+from app.scoring.scorer import Scorer
 from app.settings import Settings
-from app.telemetry import Telemetry
 from workers.admission import Admission
 from workers.build import load_workers
 from workers.supervision import Supervisor
@@ -34,68 +36,56 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
-    pipeline = Pipeline(
-        Supervisor(on_death or _end_process, settings.stall_s),
-        Admission(settings.generation.admission_limit),
-        telemetry,
-        cache,
-    )
+    service = Service(Supervisor(on_death or _end_process, settings.stall_s), telemetry)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(_start(pipeline, settings, telemetry))]
-        tasks += [asyncio.create_task(cache.run())] if cache is not None else []
+        tasks = [asyncio.create_task(_start(service, settings, cache))]
+        if cache is not None:
+            tasks.append(asyncio.create_task(cache.run()))
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await pipeline.supervisor.stop()
-            if pipeline.workers is not None:
-                pipeline.workers.pair_thread.shutdown(wait=False)
+            await service.supervisor.stop()
 
     app = FastAPI(title="cocoa-serve", version=version("cocoa-serve"), lifespan=lifespan)
-    app.state.settings, app.state.telemetry, app.state.pipeline = settings, telemetry, pipeline
-    app.include_router(generate.router)
-    app.include_router(score.router)
-    app.include_router(ops.router)
+    app.state.settings, app.state.service = settings, service
+    for module in (generate, score, ops):
+        app.include_router(module.router)
     add_error_handlers(app, telemetry)
     app.add_middleware(
         RequestMiddleware, telemetry=telemetry, max_body_bytes=settings.limits.max_body_bytes
     )
     telemetry.read_gauges(
-        ready=lambda: pipeline.supervisor.state == "ready",
-        admitted=lambda: pipeline.admission.num_admitted,
-        waiting=lambda: pipeline.workers.generation.engine.num_waiting if pipeline.workers else 0,
+        ready=lambda: service.supervisor.state == "ready",
+        admitted=lambda: service.scorer.admission.num_admitted if service.scorer else 0,
+        waiting=lambda: service.scorer.workers.generator.num_waiting if service.scorer else 0,
     )
     telemetry.admission_limit.set(settings.generation.admission_limit)
     return app
 
 
-async def _start(pipeline: Pipeline, settings: Settings, telemetry: Telemetry) -> None:
+async def _start(service: Service, settings: Settings, cache: Cache | None) -> None:
+    telemetry = service.telemetry
     try:
         workers = await asyncio.to_thread(
             load_workers,
-            settings.generation,
-            settings.similarity,
-            settings.nli,
-            settings.probes,
+            settings.workers,
             on_step=telemetry.observe_step,
             on_batch=telemetry.observe_batch,
         )
-        pipeline.use(workers, settings)
-        await pipeline.supervisor.start(workers.by_name())
-        logger.info(
-            "ready: %s, %s",
-            workers.generation.engine.model_id,
-            ", ".join(sorted(workers.by_name())),
-        )
+        admission = Admission(settings.generation.admission_limit)
+        service.scorer = Scorer(workers, admission, cache, telemetry)
+        await service.supervisor.start(workers.by_name())
+        names = ", ".join(sorted(workers.by_name()))
+        logger.info("ready: %s, %s", workers.generator.info.model_id, names)
     except Exception as error:
-        logger.critical(
-            "start-up failed: %s", error
-        )  # there is no prompt yet that the text could quote
-        pipeline.supervisor.die("start-up", error)
+        # There is no prompt yet that the text could quote.
+        logger.critical("start-up failed: %s", error)
+        service.supervisor.die("start-up", error)
 
 
 def _end_process() -> None:

@@ -12,6 +12,7 @@ from app.cache.protocol import CacheConfig
 from models.engines.protocol import EngineConfig
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from workers.build import WorkerConfig
 
 _PREFIX = "COCOA_"
 # Variables of the test suite, which the service does not read.
@@ -55,6 +56,11 @@ class Settings(BaseSettings):
     cache: CacheConfig = CacheConfig()
     limits: Limits = Limits()
 
+    @property
+    def workers(self) -> WorkerConfig:
+        """The settings of all models."""
+        return WorkerConfig(self.generation, self.similarity, self.nli, self.probes)
+
 
 def load_settings() -> Settings:
     """Settings from the environment.
@@ -72,13 +78,12 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
     A misspelt variable must not be ignored in silence.
     """
-    return sorted(
-        name
-        for name in environment
-        if name.upper().startswith(_PREFIX)
-        and not name.upper().startswith(_FOREIGN)
-        and not _is_setting(name.upper().removeprefix(_PREFIX).lower())
-    )
+    unknown = []
+    for name in environment:
+        is_ours = name.upper().startswith(_PREFIX) and not name.upper().startswith(_FOREIGN)
+        if is_ours and not _is_setting(name.upper().removeprefix(_PREFIX).lower()):
+            unknown.append(name)
+    return sorted(unknown)
 
 
 def _is_setting(name: str) -> bool:
@@ -87,6 +92,6 @@ def _is_setting(name: str) -> bool:
     Pydantic refuses unknown fields of a group itself.
     """
     field, nested, _ = name.partition("__")
-    return field in Settings.model_fields and (
-        not nested or is_dataclass(Settings.model_fields[field].annotation)
-    )
+    if field not in Settings.model_fields:
+        return False
+    return not nested or is_dataclass(Settings.model_fields[field].annotation)

@@ -33,6 +33,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrai
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
+from workers.generation import GenerationWorker
 
 ROWS = 11
 PROMPT = "w1 w2 w3 w4 w5 w6 w7 w8"
@@ -107,22 +108,24 @@ def growth(make: Make, vocabulary: int, steps: int, threads: int) -> int:
 @contextmanager
 def engine(vocabulary: int) -> Iterator[Generate]:
     """The service's engine, asked for every statistic."""
-    served = TransformersEngine(
-        _model(vocabulary), _tokenizer(vocabulary), EngineConfig(), model_id="random"
-    )
+    model, tokenizer = _model(vocabulary), _tokenizer(vocabulary)
+    config = EngineConfig()
+    made = TransformersEngine(model, tokenizer, config, model_id="random", revision="random")
     with asyncio.Runner() as runner:
-        loop = runner.get_loop().create_task(served.run())
+        worker = GenerationWorker(made)
+        loop = runner.get_loop().create_task(worker.run())
 
         def generate(steps: int) -> None:
             sampling = SamplingParams(num_samples=ROWS - 1, max_new_tokens=steps, seed=0)
-            request = GenerationRequest(PROMPT, sampling=sampling, statistics=served.statistics)
-            generation = runner.run(served.generate(request))
+            statistics = made.info.statistics
+            request = GenerationRequest(PROMPT, sampling=sampling, statistics=statistics)
+            generation = runner.run(worker.generate(request))
             rows = (generation.answer, *generation.samples)
-            if loop.done() or any(len(row.token_ids) != steps for row in rows):
+            if loop.done() or any(row.num_tokens != steps for row in rows):
                 raise RuntimeError("a row ended early")
 
         yield generate
-        runner.run(served.close())
+        runner.run(worker.close())
 
 
 @contextmanager

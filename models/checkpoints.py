@@ -16,6 +16,7 @@ from transformers.utils.logging import (
     enable_propagation,
 )
 
+from models.digests import digest_of
 from models.errors import ModelLost
 
 
@@ -49,16 +50,31 @@ def pick_device(device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def revision_of(model: Any, path: str) -> str | None:
-    """The hub's commit, or for a local folder a hash over its weights."""
-    if not Path(path).is_dir():
-        commit: str | None = getattr(model.config, "_commit_hash", None)
-        return commit
+def revision_of(model: Any, path: str) -> str:
+    """What names the weights exactly, the same on every machine that has them.
+
+    The hub's commit; for a local folder a hash over its weight files; where there is neither, a
+    hash over the loaded weights.
+    """
     digest = hashlib.sha256()
-    for file in sorted(Path(path).glob("*.safetensors")):
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    if Path(path).is_dir():
+        for file in sorted(Path(path).glob("*.safetensors")):
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return digest.hexdigest()[:12]
+    if commit := getattr(model.config, "_commit_hash", None):
+        return str(commit)
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:12]
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """Digest of what turns texts into tokens and messages into a prompt."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    rules = backend.to_str() if backend is not None else sorted(tokenizer.get_vocab().items())
+    return digest_of(rules, tokenizer.special_tokens_map, tokenizer.chat_template)
 
 
 @contextmanager

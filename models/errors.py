@@ -1,6 +1,18 @@
-"""Every error a request can end in: one class, one stable `code`.
+"""Every error a request can end in: one class, one stable `code`. HTTP statuses: `app.http.errors`.
 
-HTTP statuses live in `app.errors`.
+Drawn by arrow: who asked whom when it went wrong.
+
+    client ──→ gateway      InvalidRequest           the request can never succeed as it is
+                            ├─ PromptTooLong
+                            ├─ ChatTemplateError
+                            └─ StatisticUnavailable
+                               └─ ProbeMissing
+    gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded
+    gateway ──→ generator   EngineError, InvalidLogits
+    gateway ──→ comparer    SimilarityUnavailable
+    worker ──→ device       ModelLost                never answered: it ends the worker's loop
+
+Whatever else is raised is a defect of ours, and answered as `CocoaError` itself.
 """
 
 from typing import ClassVar
@@ -13,7 +25,7 @@ class CocoaError(Exception):
 
     Attributes:
         code: stable identifier, part of the API.
-        field: request field at fault, where there is one.
+        field: part of the request at fault, where there is one.
         retry_after_s: seconds after which a repetition may succeed, where that is known.
     """
 
@@ -70,8 +82,14 @@ class NotReady(CocoaError):
     code = "not_ready"
 
 
+class DeadlineExceeded(CocoaError):
+    """The request's deadline passed before its scores were complete."""
+
+    code = "deadline_exceeded"
+
+
 class EngineError(CocoaError):
-    """A step of the engine failed; the request may be repeated."""
+    """The generator failed; the request may be repeated."""
 
     code = "engine_error"
 
@@ -88,14 +106,8 @@ class SimilarityUnavailable(CocoaError):
     code = "similarity_unavailable"
 
 
-class DeadlineExceeded(CocoaError):
-    """The request's deadline passed before its scores were complete."""
-
-    code = "deadline_exceeded"
-
-
 class ModelLost(Exception):
-    """The device or process behind a model is gone: no later call can succeed, so its loop ends.
+    """The device or process behind a model is gone.
 
-    Never answered.
+    No later call can succeed, so the worker's loop ends. Never answered.
     """

@@ -12,26 +12,16 @@ FinishReason = Literal["stop", "length", "given"]
 Pair = tuple[str, str]
 OnToken = Callable[[str], None]
 
-# Statistics that an engine supplies; the names are those of the estimators' parameters.
-ANSWER_STATISTICS = frozenset(
-    {"answer_token_logprobs", "answer_token_entropies", "answer_token_texts"}
-)
-SAMPLE_STATISTICS = frozenset(
-    {"sample_texts", "sample_token_logprobs", "sample_token_entropies", "sample_token_texts"}
-)
-# What probes predict from the hidden states of the greedy answer.
-PROBE_STATISTICS = frozenset({"predicted_dissimilarity", "predicted_high_semantic_entropy"})
-
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How the samples are drawn; the greedy answer heeds `max_new_tokens` and `stop` only.
 
     Attributes:
-        num_samples: M, drawn only when a wanted statistic reads samples.
+        num_samples: M, drawn only when a wanted statistic is one of the samples'.
         max_new_tokens: upper bound of T, for the answer and for each sample.
         top_k: 0 keeps the whole vocabulary.
-        seed: None lets the engine draw one, which the generation carries.
+        seed: None lets the generator draw one, which the generation carries.
     """
 
     num_samples: int = 10
@@ -44,18 +34,30 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """An answer that exists already.
+
+    Attributes:
+        append_eos: whether it ends there, so that its end counts as a token.
+    """
+
+    text: str
+    append_eos: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One prompt and the statistics wanted of it.
 
     Attributes:
         prompt: raw text, continued as it stands; exclusive with `messages`.
         messages: chat messages {"role", "content"}, put into the model's own template.
-        statistics: names of `ANSWER_STATISTICS | SAMPLE_STATISTICS`; nothing else is computed.
-        answer_ids: token ids of an answer that exists already (`Engine.encode_answer`); no greedy
-            one is decoded then.
+        statistics: names of `models.statistics` that a generator supplies; nothing else is
+            computed.
+        answer: scored in place of a greedy one, which is not decoded then.
         hidden_layers: blocks whose hidden states are averaged over the greedy answer:
-            `hidden_states[k]` of Hugging Face, 0 < k < L. Needs the engine's statistic
-            `answer_hidden_mean`.
+            `hidden_states[k]` of Hugging Face, 0 < k < L.
+        timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
     """
 
     prompt: str | None = None
@@ -63,13 +65,15 @@ class GenerationRequest:
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     sampling: SamplingParams = SamplingParams()
     statistics: frozenset[str] = frozenset()
-    answer_ids: tuple[int, ...] | None = None
+    answer: GivenAnswer | None = None
     hidden_layers: tuple[int, ...] = ()
+    timeout_s: float | None = None
 
     @property
     def num_samples(self) -> int:
-        """M where a wanted statistic reads samples, else 0."""
-        return self.sampling.num_samples if self.statistics & SAMPLE_STATISTICS else 0
+        """M where a wanted statistic is one of the samples', which their names say, else 0."""
+        wanted = any(name.startswith("sample_") for name in self.statistics)
+        return self.sampling.num_samples if wanted else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class Sequence:
     Attributes:
         text: decoded text without special tokens and without the stop string that ended it.
         compared_text: what similarity reads: stripped, without a `<think>…</think>` prefix.
-        token_ids: (T,).
+        num_tokens: T; 0 for a text that no model has read.
+        token_ids: (T,); None where the generator does not tell them.
         token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
         token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
@@ -88,8 +93,9 @@ class Sequence:
 
     text: str
     compared_text: str
-    token_ids: tuple[int, ...]
+    num_tokens: int
     finish_reason: FinishReason
+    token_ids: tuple[int, ...] | None = None
     token_logprobs: Array | None = None
     token_entropies: Array | None = None
     token_texts: tuple[str, ...] | None = None
@@ -101,8 +107,8 @@ class ProbeReading:
 
     Attributes:
         value: in [0, 1].
-        distance_percentile: where the features' distance from the training set lies among held-out
-            rows, in [0, 100].
+        distance_percentile: where the features' distance from the training set lies among
+            held-out rows, in [0, 100].
         out_of_domain: whether the probe has no ground to be trusted on this answer.
     """
 
@@ -113,16 +119,16 @@ class ProbeReading:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What an engine returns: the answer, its M samples, and what they cost.
+    """What a generator returns: the answer, its M samples, and what they cost.
 
     Attributes:
-        answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; never leaves the
-            generation worker.
-        probe_readings: by name of the statistic that each probe predicts.
         seed: the seed that repeats this generation.
+        identity: of the weights that spoke; see `workers.protocol.GeneratorInfo`.
         queue_s: seconds between the call and the first prefill.
         generate_s: seconds from there to the last token.
         warnings: codes, e.g. `reasoning_excluded`.
+        answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
+        probe_readings: by name of the statistic that each probe predicts.
     """
 
     answer: Sequence
@@ -130,7 +136,8 @@ class Generation:
     prompt_tokens: int
     seed: int
     model_id: str
-    revision: str | None = None
+    revision: str
+    identity: str = ""
     queue_s: float = 0.0
     generate_s: float = 0.0
     warnings: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from app.main import create_app
 from app.settings import Settings
 from models.engines.protocol import EngineConfig
+from models.errors import ModelLost
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
 GENERATE = "/generate-with-uncertainty"
@@ -36,24 +37,72 @@ class Service:
     deaths: list[str] = field(default_factory=list)
 
     @property
-    def pipeline(self):
-        return self.app.state.pipeline
+    def core(self):
+        return self.app.state.service
+
+    @property
+    def workers(self):
+        return self.core.scorer.workers
+
+    @property
+    def admission(self):
+        return self.core.scorer.admission
+
+    @property
+    def telemetry(self):
+        return self.core.telemetry
+
+    @property
+    def generator(self):
+        return self.workers.generator
 
     @property
     def engine(self):
-        return self.pipeline.workers.generation.engine
+        return self.generator._engine
 
     @property
     def pair_model(self):
-        return self.pipeline.workers.similarity["fake"].model
+        return self.workers.comparers["fake"]._model
 
     @property
     def nli_model(self):
-        return self.pipeline.workers.nli.model
+        return self.workers.nli._model
 
-    def replace_engine(self, wrapper, *args):
-        """Put a wrapper of `models.engines.fake` around the engine, once it is warm."""
-        self.pipeline.workers.generation.engine = wrapper(self.engine, *args)
+    def before_generating(self, wait):
+        """Have `wait(request)` awaited before each generation; returns what undoes it."""
+        generate = self.generator.generate
+
+        async def waiting(request, on_token=None):
+            await wait(request)
+            return await generate(request, on_token)
+
+        self.generator.generate = waiting
+        return lambda: delattr(self.generator, "generate")
+
+    def generation_takes(self, delay_s):
+        """Have each generation take so much longer."""
+        self.before_generating(lambda request: asyncio.sleep(delay_s))
+
+    def generation_raises(self, error):
+        """Have each generation raise; returns what undoes it."""
+
+        async def fail(request):
+            raise error
+
+        return self.before_generating(fail)
+
+    def engine_dies(self):
+        """Have the next step lose the model."""
+
+        def lose(incoming):
+            raise ModelLost("device")
+
+        self.engine.step = lose
+
+    def without_statistics(self, *names):
+        """Have the generator supply all but these."""
+        info = self.generator.info
+        self.generator._info = replace(info, statistics=info.statistics - set(names))
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.
@@ -84,7 +133,7 @@ async def serving(*, ready=True, limits=None, probes=None, cache=None, **generat
             yield Service(app, client, deaths)
             return
         async with app.router.lifespan_context(app):
-            await app.state.pipeline.supervisor.ready.wait()
+            await app.state.service.supervisor.ready.wait()
             yield Service(app, client, deaths)
 
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from app.logs import set_up_logging
+from app.http.logs import set_up_logging
 
 
 @contextmanager

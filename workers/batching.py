@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -41,7 +41,7 @@ class MicroBatcher(Generic[Item, Result]):
         *,
         max_batch: int,
         thread: Executor,
-        on_batch: Callable[[int], None],
+        on_batch: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._call = call
         self._max_batch = max_batch
@@ -69,14 +69,20 @@ class MicroBatcher(Generic[Item, Result]):
         self._wake.set()
         return await ticket.future
 
+    def close(self) -> None:
+        """Fail all who wait, and end `run` after the batch in flight."""
+        self._ended = True
+        self._wake.set()
+        _fail(self._waiting)
+
     async def run(self) -> None:
-        """Serve `submit` until cancelled.
+        """Serve `submit` until closed or cancelled.
 
         Raises where the model is lost, after failing every waiter.
         """
         batch: list[tuple[_Ticket[Item, Result], Item]] = []
         try:
-            while True:
+            while not self._ended:
                 batch = self._next_batch()
                 if batch:
                     await self._run_batch(batch)
@@ -84,10 +90,8 @@ class MicroBatcher(Generic[Item, Result]):
                     self._wake.clear()
                     await self._wake.wait()
         finally:
-            self._ended = True
-            for ticket, _ in [*batch, *self._waiting]:
-                if not ticket.future.done():
-                    ticket.future.set_exception(NotReady("the model has stopped"))
+            self.close()
+            _fail(batch)
 
     def _next_batch(self) -> list[tuple[_Ticket[Item, Result], Item]]:
         batch: list[tuple[_Ticket[Item, Result], Item]] = []
@@ -108,17 +112,27 @@ class MicroBatcher(Generic[Item, Result]):
         except ModelLost:
             raise
         except Exception as error:
-            if len(items) == 1:
-                outcomes[items[0]] = error
-            else:
-                for item in items:
-                    if entries := [
-                        entry for entry in batch if entry[1] == item and not entry[0].future.done()
-                    ]:
-                        await self._run_batch(entries)
+            if len(items) > 1:
+                await self._run_each(items, batch)
                 return
+            outcomes[items[0]] = error
         for ticket, item in batch:
             _settle(ticket, item, outcomes[item])
+
+    async def _run_each(
+        self, items: list[Item], batch: list[tuple[_Ticket[Item, Result], Item]]
+    ) -> None:
+        """Run each item once alone, for those who still wait for it."""
+        for item in items:
+            waiting = [entry for entry in batch if entry[1] == item]
+            if entries := [entry for entry in waiting if not entry[0].future.done()]:
+                await self._run_batch(entries)
+
+
+def _fail(entries: Iterable[tuple[_Ticket[Item, Result], Item]]) -> None:
+    for ticket, _ in entries:
+        if not ticket.future.done():
+            ticket.future.set_exception(NotReady("the model has stopped"))
 
 
 def _settle(ticket: _Ticket[Item, Result], item: Item, outcome: Result | Exception) -> None:

@@ -1,101 +1,301 @@
-"""The generation worker: one engine, its loop and warm-up, and probes of its hidden states."""
+"""The generation worker: one engine, its queue, and the probes that read its hidden states.
+
+The event loop owns the queue, the deadlines and the cancellations. One thread owns the model and
+runs step after step; a second one does what would hold a step up: tokenising, detokenising, probes.
+"""
 
 import asyncio
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, TypeVar
 
-from models.engines.protocol import Engine
+from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
+from models.errors import CocoaError, DeadlineExceeded, EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
-from models.records import (
-    PROBE_STATISTICS,
-    Generation,
-    GenerationRequest,
-    OnToken,
-    ProbeReading,
-    SamplingParams,
-)
+from models.records import Generation, GenerationRequest, OnToken, ProbeReading, SamplingParams
+from models.statistics import PROBE_STATISTICS
+from models.threads import ModelThread
+from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+
+Result = TypeVar("Result")
+
+_STOPPED = "the language model has stopped"
+
+
+def _ignore(num_rows: int) -> None:
+    """The default of `on_step`."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """What the event loop keeps of a job that was handed in."""
+
+    future: "asyncio.Future[None]"
+    on_token: OnToken | None
+    num_streamed: int = 0
 
 
 class GenerationWorker:
-    """Around one `Engine`; the engine's own loop batches its requests.
-
-    Attributes:
-        probes: by name of the statistic that each predicts.
-        statistics: what engine and probes can supply.
+    """A `Generator` around one `Engine` in this process.
 
     Args:
         engine: answers.
-        probes: read the hidden states of its answers.
-        probe_thread: a one-thread executor, where they do.
+        probes: read the hidden states of its answers, by the statistic that each predicts.
+        model_thread: where the engine's steps run.
+        text_thread: where everything else runs that blocks.
+        on_step: told after each step how many rows it decoded.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine[Any],
         probes: Mapping[str, Probe] | None = None,
-        probe_thread: ThreadPoolExecutor | None = None,
+        *,
+        model_thread: ModelThread | None = None,
+        text_thread: ModelThread | None = None,
+        on_step: OnStep = _ignore,
     ) -> None:
-        self.engine = engine
-        self.probes = dict(probes or {})
-        self._probe_thread = probe_thread
+        self._engine = engine
+        self._probes = dict(probes or {})
+        self._model_thread = model_thread or ModelThread("generation")
+        self._text_thread = text_thread or ModelThread("texts")
+        self._on_step = on_step
+        self._incoming: list[Job] = []
+        self._waiters: dict[Job, _Waiter] = {}
+        self._calls: set[asyncio.Future[Any]] = set()  # under way on the text thread
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._info = _info_of(engine.info, self._probes)
 
     @property
-    def statistics(self) -> frozenset[str]:
-        """Of the engine, and of the probes where the engine shows its hidden states."""
-        return self.engine.statistics | self.probes.keys()
+    def info(self) -> GeneratorInfo:
+        """See `Generator.info`."""
+        return self._info
 
     @property
-    def probe_sha256(self) -> tuple[str, ...]:
-        """Which probes' weights speak, for cache keys."""
-        return tuple(sorted(probe.sha256 for probe in self.probes.values()))
+    def num_waiting(self) -> int:
+        """See `Generator.num_waiting`."""
+        return sum(job.started_at is None for job in self._waiters)
 
     @property
     def busy_since(self) -> float | None:
-        """See `Engine.busy_since`."""
-        return self.engine.busy_since
+        """See `Worker.busy_since`."""
+        began = (self._model_thread.busy_since, self._text_thread.busy_since)
+        return min((since for since in began if since is not None), default=None)
 
     async def run(self) -> None:
-        """The engine's loop, for the supervisor to watch."""
-        await self.engine.run()
+        """See `Worker.run`. An exception of the engine fails the running requests only."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not self._closed:
+                if not self._incoming and self._engine.is_idle:
+                    self._wake.clear()
+                    self._on_step(0)
+                    await self._wake.wait()
+                    continue
+                incoming, self._incoming = self._incoming, []
+                try:
+                    report = await loop.run_in_executor(
+                        self._model_thread, self._engine.step, incoming
+                    )
+                except ModelLost:
+                    raise
+                except Exception as error:
+                    await loop.run_in_executor(self._model_thread, self._engine.abandon)
+                    self._fail_step(incoming, error)
+                else:
+                    self._deliver(report)
+        finally:
+            self._closed = True
+            for job in list(self._waiters):
+                self._settle(job, NotReady(_STOPPED))
+            for call in self._calls:
+                call.cancel()
 
     async def warm_up(self) -> None:
-        """One short request with every statistic.
-
-        It spares clients the cost of first-call initialisation.
-        """
+        """See `Worker.warm_up`."""
         sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
-        await self.generate(
-            GenerationRequest(prompt="Hello", sampling=sampling, statistics=self.statistics)
-        )
+        statistics = self._info.statistics
+        await self.generate(GenerationRequest("Hello", sampling=sampling, statistics=statistics))
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
-        """See `Engine.generate`; hidden states are read here and go no further."""
-        wanted = {name: probe for name, probe in self.probes.items() if name in request.statistics}
-        if not wanted:
-            return await self.engine.generate(request, on_token)
-        layers = tuple(sorted({probe.layer for probe in wanted.values()}))
-        asked = replace(
-            request, statistics=request.statistics - PROBE_STATISTICS, hidden_layers=layers
-        )
-        generation = await self.engine.generate(asked, on_token)
-        readings = await asyncio.get_running_loop().run_in_executor(
-            self._probe_thread, _read, wanted, layers, generation
-        )
-        return replace(
-            generation,
-            answer_hidden_mean=None,
-            probe_readings=readings,
-            warnings=(*generation.warnings, *_warnings(generation, readings)),
-        )
+        """See `Generator.generate`."""
+        return await _within(request.timeout_s, self._generate(request, on_token))
+
+    async def first_token_logprobs(
+        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
+    ) -> FirstTokenReply:
+        """See `Generator.first_token_logprobs`."""
+        return await _within(request.timeout_s, self._first_token_logprobs(request, groups))
 
     async def close(self) -> None:
-        """End the loop and free the model."""
-        await self.engine.close()
-        if self._probe_thread is not None:
-            self._probe_thread.shutdown(wait=False)
+        """See `Worker.close`; the step in flight ends first."""
+        self._closed = True
+        self._wake.set()
+        self._model_thread.shutdown(wait=False)
+        self._text_thread.shutdown(wait=False)
+
+    async def _generate(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
+        called_at = time.monotonic()
+        probes = {n: probe for n, probe in self._probes.items() if n in request.statistics}
+        asked = _with_layers_of(probes, request)
+        streams = on_token is not None
+        job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
+        waiter = await self._finished(job, on_token)
+        generation = await self._beside("detokenising", lambda: self._engine.generation(job))
+        if on_token is not None and (rest := generation.answer.text[waiter.num_streamed :]):
+            on_token(rest)
+        if probes:
+            readings = await self._beside(
+                "reading a probe", lambda: _read(probes, asked.hidden_layers, generation)
+            )
+            generation = _with_readings(generation, readings, request.hidden_layers)
+        started_at = job.started_at or called_at
+        return replace(
+            generation,
+            identity=self._info.identity,
+            queue_s=started_at - called_at,
+            generate_s=time.monotonic() - started_at,
+        )
+
+    async def _first_token_logprobs(
+        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
+    ) -> FirstTokenReply:
+        engine = self._engine
+        job = await self._beside("tokenising", lambda: engine.prepare_first_token(request, groups))
+        await self._finished(job, None)
+        logprobs = await self._beside("reading", lambda: engine.first_token_logprobs(job))
+        return FirstTokenReply(tuple(logprobs), self._info.identity)
+
+    async def _beside(self, what: str, work: Callable[[], Result]) -> Result:
+        """What `work` returns on the thread beside the model's.
+
+        Raises:
+            CocoaError: what it raises itself; anything else becomes an `EngineError`.
+            NotReady: the worker ended meanwhile.
+        """
+        self._check_open()
+        call = asyncio.get_running_loop().run_in_executor(self._text_thread, work)
+        self._calls.add(call)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            raise NotReady(_STOPPED) from None  # `run` has ended, and the call with it
+        except CocoaError:
+            raise
+        except Exception as error:
+            raise EngineError(f"{what} failed: {type(error).__name__}") from error
+        finally:
+            self._calls.discard(call)
+
+    async def _finished(self, job: Job, on_token: OnToken | None) -> _Waiter:
+        """Wait until a job is finished; leaving early, for whatever reason, frees its rows."""
+        self._check_open()
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), on_token)
+        self._waiters[job] = waiter
+        self._incoming.append(job)
+        self._wake.set()
+        try:
+            await waiter.future
+        finally:
+            job.cancelled = True
+            self._waiters.pop(job, None)
+        return waiter
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotReady(_STOPPED)
+
+    def _deliver(self, report: StepReport) -> None:
+        for job, piece in report.pieces:
+            self._stream(job, piece)
+        for job in report.finished:
+            self._settle(job, None)
+        for job, error in report.failed:
+            self._settle(job, error)
+        if report.num_rows:
+            self._on_step(report.num_rows)
+
+    def _stream(self, job: Job, piece: str) -> None:
+        waiter = self._waiters.get(job)
+        if waiter is None or waiter.on_token is None or waiter.future.done():
+            return
+        waiter.num_streamed += len(piece)
+        try:
+            waiter.on_token(piece)
+        except Exception as error:  # the caller's code: its request fails, the loop lives
+            self._settle(job, error)
+
+    def _fail_step(self, incoming: Sequence[Job], error: Exception) -> None:
+        """End all that had started, and all that came with the step: it may have lost them."""
+        for job in list(self._waiters):
+            if job.started_at is not None or job in incoming:
+                self._settle(job, EngineError(f"a decoding step failed: {type(error).__name__}"))
+
+    def _settle(self, job: Job, error: Exception | None) -> None:
+        waiter = self._waiters.get(job)
+        if waiter is None or waiter.future.done():
+            return
+        if error is None:
+            waiter.future.set_result(None)
+        else:
+            job.cancelled = True
+            waiter.future.set_exception(error)
+
+
+async def _within(timeout_s: float | None, work: Awaitable[Result]) -> Result:
+    """What `work` returns.
+
+    Raises:
+        DeadlineExceeded: the time has passed.
+    """
+    try:
+        async with asyncio.timeout(timeout_s) as deadline:
+            return await work
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise DeadlineExceeded(f"no answer within {timeout_s:g} s") from None
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
+    told = {}
+    for name, probe in probes.items():
+        told[name] = ProbeInfo(probe.id, probe.card.training_set, probe.layer, probe.sha256)
+    return GeneratorInfo(
+        identity=engine.fingerprint,
+        model_id=engine.model_id,
+        revision=engine.revision,
+        dtype=engine.dtype,
+        statistics=engine.statistics.union(told),
+        max_context_tokens=engine.max_context_tokens,
+        num_layers=engine.num_layers,
+        hidden_size=engine.hidden_size,
+        probes=MappingProxyType(told),
+    )
+
+
+def _with_layers_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
+    """What the engine is asked for: in place of the probes' statistics the layers they read."""
+    if not probes:
+        return request
+    layers = sorted({probe.layer for probe in probes.values()} - set(request.hidden_layers))
+    return replace(
+        request,
+        statistics=request.statistics - PROBE_STATISTICS,
+        hidden_layers=(*request.hidden_layers, *layers),
+    )
 
 
 def _read(
@@ -104,15 +304,31 @@ def _read(
     means = generation.answer_hidden_mean
     if means is None:
         raise ValueError("the engine gave no hidden states")
-    return {
-        name: probe.read(means[[layers.index(probe.layer)]])[0] for name, probe in probes.items()
-    }
+    readings = {}
+    for name, probe in probes.items():
+        readings[name] = probe.read(means[[layers.index(probe.layer)]])[0]
+    return readings
 
 
-def _warnings(generation: Generation, readings: Mapping[str, ProbeReading]) -> list[str]:
-    """A one-token answer has no step of its own: its probe reads the prompt's last state."""
-    flags = {
-        "one_token_answer": len(generation.answer.token_ids) == 1,
-        "out_of_domain": any(reading.out_of_domain for reading in readings.values()),
-    }
-    return [code for code, flag in flags.items() if flag]
+def _with_readings(
+    generation: Generation, readings: Mapping[str, ProbeReading], layers: tuple[int, ...]
+) -> Generation:
+    """With what the probes say, and of the hidden states only the layers that were asked for.
+
+    A one-token answer has no step of its own: its probe reads the prompt's last state.
+    """
+    warnings = list(generation.warnings)
+    if generation.answer.num_tokens == 1:
+        warnings.append("one_token_answer")
+    if any(reading.out_of_domain for reading in readings.values()):
+        warnings.append("out_of_domain")
+    means = generation.answer_hidden_mean
+    return replace(
+        generation,
+        answer_hidden_mean=means[: len(layers)] if layers and means is not None else None,
+        probe_readings=readings,
+        warnings=tuple(warnings),
+    )
+
+
+_: type[Generator] = GenerationWorker  # mypy holds the class to its protocol

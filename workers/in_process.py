@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from workers.build import Workers
+from workers.protocol import Workers
 from workers.supervision import Supervisor
 
 
@@ -18,4 +18,3 @@ async def running_workers(load: Callable[[], Workers]) -> AsyncIterator[Workers]
         yield workers
     finally:
         await supervisor.stop()
-        workers.pair_thread.shutdown(wait=False)

@@ -1,28 +1,30 @@
 """The similarity worker: one pair model behind a micro-batcher that all requests share."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from models.digests import digest_of
 from models.errors import CocoaError, SimilarityUnavailable
 from models.records import Pair
-from models.similarity.pairs import PairRules, PairTable
-from models.similarity.protocol import PairModel
+from models.similarity.pairs import PairRules
+from models.similarity.protocol import ContextAndText, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
+from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 
-# The K values of one pair, and whether it was cut to the model's length.
-PairScore = tuple[tuple[float, ...], bool]
+Result = TypeVar("Result")
 
 
 class SimilarityWorker:
-    """Scores pairs of texts on a thread that all pair models of the process share.
+    """A `Comparer` around one `PairModel` in this process.
 
     Args:
         model: scores ordered pairs.
         rules: which pairs need no model.
-        thread: where the model runs.
+        thread: where the model runs; all pair models of a process share one.
         max_batch_pairs: pairs of one call.
         on_batch: told the number of pairs of each call.
     """
@@ -36,64 +38,90 @@ class SimilarityWorker:
         max_batch_pairs: int,
         on_batch: Callable[[int], None] = lambda size: None,
     ) -> None:
-        self.model = model
-        self.rules = rules
+        self._model = model
         self._thread = thread
-        self._batcher: MicroBatcher[Pair, PairScore] = MicroBatcher(
+        self._pairs: MicroBatcher[Pair, PairScore] = MicroBatcher(
             self._score, max_batch=max_batch_pairs, thread=thread, on_batch=on_batch
+        )
+        self._contexts: MicroBatcher[ContextAndText, str] = MicroBatcher(
+            self._fit, max_batch=max_batch_pairs, thread=thread
+        )
+        parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
+        self._info = ComparerInfo(
+            identity=digest_of(*parts, rules.strip, rules.exact_match),
+            model_id=model.model_id,
+            revision=model.revision,
+            labels=model.labels,
+            max_pair_tokens=model.max_length,
+            rules=rules,
         )
 
     @property
+    def info(self) -> ComparerInfo:
+        """See `Comparer.info`."""
+        return self._info
+
+    @property
     def busy_since(self) -> float | None:
-        """Monotonic seconds at which the thread's running call began, whichever model it is of."""
+        """See `Worker.busy_since`; of the thread, whichever of its models runs."""
         return self._thread.busy_since
 
     async def run(self) -> None:
-        """The batcher's loop, for the supervisor to watch."""
-        await self._batcher.run()
+        """See `Worker.run`."""
+        loops = [asyncio.create_task(batcher.run()) for batcher in (self._pairs, self._contexts)]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            await self.close()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
 
     async def warm_up(self) -> None:
-        """One pair, so that no client pays for first-call initialisation."""
-        await self.table([("Paris", "Rome")])
+        """See `Worker.warm_up`; a function without weights has nothing to initialise."""
+        if self._model.revision is not None:
+            await self.compare([("Paris", "Rome")])
 
-    async def table(self, pairs: Sequence[Pair]) -> PairTable:
-        """Scores of distinct pairs, as the functions of `models.similarity.pairs` name them.
+    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
+        """See `Comparer.compare`."""
+        scores = await _typed(self._pairs.submit(pairs))
+        if not all(np.isfinite(values).all() for values, _ in scores.values()):
+            message = "the similarity model returned a value that is not a finite number"
+            raise SimilarityUnavailable(message)
+        return PairReply(scores, self._info.identity)
 
-        Raises:
-            SimilarityUnavailable: the model failed on one of these pairs.
-            NotReady: the model has stopped.
-        """
-        scored = await self.scores(pairs)
-        values = {pair: value for pair, (value, _) in scored.items()}
-        return PairTable(
-            self.model.labels, values, self.rules, any(cut for _, cut in scored.values())
-        )
-
-    async def scores(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
-        """Values and truncation of each distinct pair; raises as `table` does."""
-        try:
-            scored = await self._batcher.submit(pairs)
-        except CocoaError:
-            raise
-        except Exception as error:
-            raise SimilarityUnavailable(
-                f"the similarity model failed: {type(error).__name__}"
-            ) from error
-        if not all(np.isfinite(value).all() for value, _ in scored.values()):
-            raise SimilarityUnavailable(
-                "the similarity model returned a value that is not a finite number"
-            )
-        return scored
-
-    async def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._thread, self.model.fit_context, context, text
-        )
+    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `Comparer.fit_contexts`."""
+        contexts = await _typed(self._contexts.submit(texts))
+        return [contexts[one] for one in texts]
 
     async def close(self) -> None:
-        """The loop ends with its task; the thread belongs to whoever made it."""
+        """See `Worker.close`; the thread ends with the last model that uses it."""
+        self._pairs.close()
+        self._contexts.close()
+
+    def _fit(self, texts: list[ContextAndText]) -> list[str]:
+        return self._model.fit_contexts(texts)
 
     def _score(self, pairs: list[Pair]) -> list[PairScore]:
-        scores = self.model.score(pairs)
-        return list(zip(map(tuple, scores.values.tolist()), scores.truncated.tolist(), strict=True))
+        scores = self._model.score(pairs)
+        rows = map(tuple, scores.values.tolist())
+        return list(zip(rows, scores.truncated.tolist(), strict=True))
+
+
+async def _typed(work: Awaitable[Result]) -> Result:
+    """What `work` returns.
+
+    Raises:
+        CocoaError: what it raises itself; anything else becomes a `SimilarityUnavailable`.
+    """
+    try:
+        return await work
+    except CocoaError:
+        raise
+    except Exception as error:
+        message = f"the similarity model failed: {type(error).__name__}"
+        raise SimilarityUnavailable(message) from error
+
+
+_: type[Comparer] = SimilarityWorker  # mypy holds the class to its protocol

@@ -9,33 +9,16 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 from models.errors import ModelLost
+from workers.protocol import Worker
 
 logger = logging.getLogger(__name__)
 
 State = Literal["starting", "ready", "dead", "stopped"]
 
 _POLL_S = 0.5
-
-
-class Worker(Protocol):
-    """What the supervisor knows of a worker.
-
-    Attributes:
-        busy_since: monotonic seconds at which its running blocking call began; None where none
-            runs.
-    """
-
-    @property
-    def busy_since(self) -> float | None: ...
-
-    async def run(self) -> None: ...
-
-    async def warm_up(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 class Supervisor:

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.environment import settings_or_exit
+from app.http.schemas import ErrorResponse, GenerateResponse
 from app.main import create_app
-from app.schemas import ErrorResponse, GenerateResponse
 
 _TIMEOUT_S = 90  # above the request's own deadline, which answers first
 
@@ -74,7 +74,7 @@ async def _post(body: dict[str, object], url: str | None) -> httpx.Response:
             transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S
         ) as client,
     ):
-        await app.state.pipeline.supervisor.ready.wait()
+        await app.state.service.supervisor.ready.wait()
         return await client.post(path, json=body)
 
 

@@ -5,24 +5,8 @@ import inspect
 import typer
 
 from models.estimators import ESTIMATORS, formula, needs
+from models.statistics import STATISTICS
 
-# Of M samples with D distinct texts, T tokens in the answer and T_m in a sample.
-_COSTS = {
-    "sample_texts": "M samples",
-    "sample_token_logprobs": "M samples",
-    "similarity": "M samples, ≤ 2D pairs",
-    "similarity_matrix": "M samples, ≤ D(D - 1) pairs",
-    "entailment": "M samples, ≤ D(D - 1) NLI pairs",
-    "contradiction": "M samples, ≤ D(D - 1) NLI pairs",
-    "answer_entailment": "M samples, ≤ 2D NLI pairs",
-    "answer_contradiction": "M samples, ≤ 2D NLI pairs",
-    "exact_match": "M samples",
-    "token_relevance": "≤ 2T pairs",
-    "sample_token_relevance": "M samples, ≤ 2 ΣT_m pairs",
-    "p_true_logprob": "one more prefill",
-    "predicted_dissimilarity": "a probe",
-    "predicted_high_semantic_entropy": "a probe",
-}
 _HEAD = (
     "# Estimators\n"
     "\n"
@@ -65,7 +49,8 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _cost(name: str) -> str:
-    parts = dict.fromkeys(
-        part for need in sorted(needs([name])) for part in _COSTS.get(need, "").split(", ") if part
-    )
+    parts: dict[str, None] = {}
+    for statistic in sorted(needs([name])):
+        cost = STATISTICS[statistic].cost
+        parts |= dict.fromkeys(part for part in cost.split(", ") if part)
     return ", ".join(parts) or "nothing beyond the answer"

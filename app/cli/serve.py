@@ -9,7 +9,7 @@ import typer
 import uvicorn
 
 from app.cli.environment import settings_or_exit
-from app.logs import set_up_logging
+from app.http.logs import set_up_logging
 from app.main import create_app
 
 

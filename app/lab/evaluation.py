@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.lab.examples import Example
-from app.lab.loading import lab_workers, support_of
+from app.lab.loading import lab_scorer, support_of
 from app.lab.log import AnotherRun
 from app.lab.quality import Measure, Support, score_by_task
 from app.lab.recordings import Recording, RecordingHeader, RecordingLog, read
 from app.lab.run import Run, ScoredPrompt
 from app.lab.running import each, sampling_of
-from app.lab.scoring import available_statistics, make_plans, record, request_of, score_recording
-from app.planning import NLI_STATISTICS, Plan
+from app.lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
+from app.scoring.ask import Ask
+from app.scoring.plan import Plan
+from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, Array
+from models.records import Array
 from models.selection import Strategy
-from workers.build import Workers
+from models.statistics import supplied_by
+from workers.protocol import ComparerInfo, Workers
 
 Put = Callable[[int, Recording], None]
 
@@ -74,15 +77,15 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
         CocoaError: a model failed; what was generated before is in the file.
     """
     header, recordings = _stored(spec.generations) if spec.rescore else (None, {})
-    async with lab_workers(settings, generates=not spec.rescore) as workers:
+    async with lab_scorer(settings, generates=not spec.rescore) as scorer:
         for measure in spec.measure_by_task.values():
-            measure.check(support_of(workers))
+            measure.check(support_of(scorer.workers))
         if header is not None:
             examples = [example for example in spec.examples if example.id in recordings]
-            return await _run(spec, examples, recordings, _never, header, workers, on_scored)
-        with RecordingLog(spec.generations, _header(spec, workers)) as log:
+            return await _run(spec, examples, recordings, _never, header, scorer, on_scored)
+        with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
             return await _run(
-                spec, spec.examples, log.recordings, log.put, log.header, workers, on_scored
+                spec, spec.examples, log.recordings, log.put, log.header, scorer, on_scored
             )
 
 
@@ -92,13 +95,20 @@ async def _run(
     recordings: Mapping[str, Recording],
     put: Put,
     header: RecordingHeader,
-    workers: Workers,
+    scorer: Scorer,
     on_scored: Callable[[], None],
 ) -> Run:
     _check_prompts(examples, recordings)
-    plans = make_plans(*_names(spec, header, workers), available_statistics(header, workers))
+    statistics = recorded_statistics(header)
+    estimators = spec.estimators or _supplied_estimators(scorer, statistics)
+    similarities = spec.similarities or [scorer.workers.default_similarity]
+
+    def asks_of(ask: Ask) -> list[Ask]:
+        return variants(ask, estimators, spec.strategies, similarities)
+
+    plans = [scorer.plan(ask, statistics) for ask in asks_of(Ask(prompt=""))]
     started_at = time.monotonic()
-    scored = await _score_all(examples, recordings, put, header, plans, workers, on_scored)
+    scored = await _score_all(examples, recordings, put, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at
     answered = [prompt for prompt in scored if prompt.answers]
     if not answered:
@@ -110,11 +120,11 @@ async def _run(
         prompts=answered,
         num_failed=len(scored) - len(answered),
         errors=sorted(filter(None, errors)),
-        qualities=await _qualities(answered, spec.measure_by_task, support_of(workers)),
+        qualities=await _qualities(answered, spec.measure_by_task, support_of(scorer.workers)),
         measure_names=spec.measure_names,
         binary_tasks=frozenset(binary),
-        similarities=[plan.similarity or workers.default_similarity for plan in plans],
-        models=_models(plans, workers),
+        similarities=[plan.similarity for plan in plans],
+        models=_models(plans, scorer.workers),
         speed={} if recordings else _speed(len(examples), seconds),
     )
 
@@ -124,24 +134,31 @@ async def _score_all(
     recordings: Mapping[str, Recording],
     put: Put,
     header: RecordingHeader,
-    plans: Sequence[Plan],
-    workers: Workers,
+    asks_of: Callable[[Ask], list[Ask]],
+    scorer: Scorer,
     on_scored: Callable[[], None],
 ) -> list[ScoredPrompt]:
     """Every example's recording and scores, in order; those without a recording generate first.
 
-    put: told each new recording, with its position among the new ones.
+    Args:
+        examples: prompts.
+        recordings: those that exist, by example id.
+        put: told each new recording, with its position among the new ones.
+        header: of all recordings.
+        asks_of: what is asked of the recording of an ask.
+        scorer: generates and scores.
+        on_scored: called after each example.
     """
     new = [example.id for example in examples if example.id not in recordings]
     positions = {example_id: position for position, example_id in enumerate(new)}
 
     async def one(example: Example) -> ScoredPrompt:
-        request = request_of(example, header)
+        ask = ask_of(example, header)
         recording = recordings.get(example.id)
         if recording is None:
-            recording = await record(example, request, header, workers.generation.engine)
+            recording = await record(example, ask, header, scorer.workers.generator)
             put(positions[example.id], recording)
-        answers = await score_recording(recording, request, plans, workers)
+        answers = await score_recording(recording, asks_of(ask), header, scorer)
         on_scored()
         return ScoredPrompt(example, recording, answers)
 
@@ -161,37 +178,25 @@ async def _qualities(
     return qualities
 
 
-def _names(
-    spec: EvaluationSpec, header: RecordingHeader, workers: Workers
-) -> tuple[Sequence[str], Sequence[Strategy], Sequence[str]]:
-    """Estimators, strategies and similarity functions; by default all estimators and one function.
-
-    Raises:
-        InvalidRequest: a similarity function that is not loaded.
-    """
-    similarities = spec.similarities or [workers.default_similarity]
-    if unknown := [name for name in similarities if name not in workers.similarity]:
-        raise InvalidRequest(
-            f"{unknown[0]} is none of {', '.join(sorted(workers.similarity))}", field="similarity"
-        )
-    available = available_statistics(header, workers)
-    supplied = [name for name in ESTIMATORS if needs([name]) <= available]
-    return spec.estimators or supplied, spec.strategies, similarities
+def _supplied_estimators(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
+    """All that can be scored of recordings with these statistics."""
+    available = scorer.available_statistics(Ask(prompt=""), statistics)
+    return [name for name in ESTIMATORS if needs([name]) <= available]
 
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
-    engine = workers.generation.engine
+    generator = workers.generator.info
     wanted = needs(spec.estimators or ESTIMATORS)
     return RecordingHeader(
         dataset=spec.dataset,
-        model=engine.model_id,
-        revision=engine.revision,
+        model=generator.model_id,
+        revision=generator.revision,
         seed=spec.seed,
         sampling=sampling_of(spec.num_samples),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
-        statistics=tuple(sorted(engine.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS))),
-        asks_p_true="p_true_logprob" in engine.statistics & wanted,
+        statistics=tuple(sorted(generator.statistics & supplied_by("answer", "samples"))),
+        asks_p_true="p_true_logprob" in generator.statistics & wanted,
     )
 
 
@@ -214,14 +219,16 @@ def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recordi
 
 def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     """Similarity functions, and NLI where it is read, by role."""
-    names = dict.fromkeys(plan.similarity or workers.default_similarity for plan in plans)
-    models = {f"similarity {name}": workers.similarity[name].model for name in names}
-    if workers.nli is not None and any(plan.statistics & NLI_STATISTICS for plan in plans):
-        models["NLI"] = workers.nli.model
-    told = {}
-    for role, model in models.items():
-        told[role] = f"{model.model_id} ({model.revision})" if model.revision else model.model_id
-    return told
+    models = {}
+    for name in dict.fromkeys(plan.similarity for plan in plans):
+        models[f"similarity {name}"] = _model_name(workers.comparers[name].info)
+    if workers.nli is not None and any(plan.reads("nli") for plan in plans):
+        models["NLI"] = _model_name(workers.nli.info)
+    return models
+
+
+def _model_name(info: ComparerInfo) -> str:
+    return f"{info.model_id} ({info.revision})" if info.revision else info.model_id
 
 
 def _speed(num_prompts: int, seconds: float) -> dict[str, float]:

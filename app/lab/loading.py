@@ -1,52 +1,59 @@
-"""Models for an offline command: those that serve, without probes."""
+"""The scoring core for an offline command: over the models that serve, without probes."""
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CacheConfig
 from app.lab.quality import Support
+from app.lab.running import IN_FLIGHT
+from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.probes.protocol import ProbeConfig
 from models.records import Pair
-from workers.build import Workers, load_workers, nli_checkpoint
+from workers.admission import Admission
+from workers.build import WorkerConfig, load_workers, nli_checkpoint
 from workers.in_process import running_workers
+from workers.protocol import Workers
 
 # What samples show is stored; probes are compared with it by `cocoa probe evaluate`.
 _NO_PROBES = ProbeConfig("", "")
 
 
-def lab_workers(
-    settings: Settings, *, generates: bool = True
-) -> AbstractAsyncContextManager[Workers]:
-    """Workers that run while the context is open.
+@asynccontextmanager
+async def lab_scorer(settings: Settings, *, generates: bool = True) -> AsyncIterator[Scorer]:
+    """A scorer whose workers run while the context is open; it remembers pairs for so long.
 
-    generates: whether a language model is needed; without, the fake one stands in.
+    Args:
+        settings: of the models, as they serve.
+        generates: whether a language model is needed; without, the fake one stands in.
     """
-    return running_workers(lambda: _load(settings, generates))
+    config = _config(settings, generates)
+    async with running_workers(lambda: load_workers(config)) as workers:
+        yield Scorer(workers, Admission(IN_FLIGHT), MemoryCache(CacheConfig()))
 
 
 def support_of(workers: Workers) -> Support | None:
     """How far texts support each other, by AlignScore's scheme; None without an NLI model."""
-    if "align" not in workers.similarity:
+    if "align" not in workers.comparers:
         return None
-    worker = workers.similarity["align"]
+    comparer = workers.comparers["align"]
 
     async def support(pairs: Sequence[Pair]) -> list[float]:
-        scored = await worker.scores(pairs)
-        return [scored[pair][0][0] for pair in pairs]  # of values and truncation the only value
+        reply = await comparer.compare(pairs)
+        return [reply.scores[pair][0][0] for pair in pairs]  # the only value of each score
 
     return support
 
 
-def _load(settings: Settings, generates: bool) -> Workers:
-    generation, nli = settings.generation, settings.nli
-    if not generates:
-        nli = replace(nli, model=nli_checkpoint(nli, generation))
-        generation = replace(generation, engine="fake")
-    return load_workers(
-        generation, settings.similarity, nli, _NO_PROBES, on_step=_ignore, on_batch=_ignore
+def _config(settings: Settings, generates: bool) -> WorkerConfig:
+    config = replace(settings.workers, probes=_NO_PROBES)
+    if generates:
+        return config
+    checkpoint = nli_checkpoint(config.nli, config.generation)
+    return replace(
+        config,
+        generation=replace(config.generation, engine="fake"),
+        nli=replace(config.nli, model=checkpoint),
     )
-
-
-def _ignore(size: int) -> None:
-    """Nobody watches the sizes of batches here."""

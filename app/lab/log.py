@@ -11,6 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import orjson
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -68,8 +70,8 @@ class LineFile:
 
     def append(self, value: Mapping[str, Any]) -> None:
         """Write one line and flush it."""
-        line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        self._file.write(line.encode() + b"\n")
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+        self._file.write(orjson.dumps(value, option=options))
         self._file.flush()
 
     def close(self) -> None:

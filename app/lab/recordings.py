@@ -1,19 +1,18 @@
 """Generations of a dataset in a file: a header, then one line a prompt, in the dataset's order."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from app.generations import generation_from_json, generation_to_json
+import orjson
+
 from app.lab.log import AnotherRun, InOrder, LineFile, as_json, check_same, complete_lines
+from app.scoring.evidence import TrueFalse
+from models.codec import generation_from_json, generation_to_json
 from models.records import Generation
 
-_FORMAT = 1
-
-# log p_T and log p_F of the question whether an answer is true.
-TrueFalse = tuple[float | None, float | None]
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +42,15 @@ class Recording:
     """One prompt's generation, or the error that the model always gives for it.
 
     Attributes:
-        true_false: compared text of each distinct answer to log p_T and log p_F; None where the
-            question about it does not fit the model.
+        true_false: compared text of each distinct answer to what the model said of it; empty where
+            it was not asked.
         error: code of the error; then there is no generation.
     """
 
     id: str
     prompt: str
     generation: Generation | None
-    true_false: Mapping[str, TrueFalse | None] = field(default_factory=dict)
+    true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -102,7 +101,7 @@ def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
     Raises:
         AnotherRun: the file is none of this kind.
     """
-    lines = map(json.loads, complete_lines(path))
+    lines = map(orjson.loads, complete_lines(path))
     first = next(lines, None)
     if first is None:
         return None, {}
@@ -118,13 +117,14 @@ def _to_json(recording: Recording) -> dict[str, Any]:
     if recording.generation is None:
         return value | {"error": recording.error}
     generation = generation_to_json(recording.generation)
-    return value | generation | {"true_false": recording.true_false}
+    return value | {"generation": generation, "true_false": recording.true_false}
 
 
 def _from_json(value: Mapping[str, Any]) -> Recording:
     if "error" in value:
         return Recording(value["id"], value["prompt"], None, error=value["error"])
-    true_false: dict[str, TrueFalse | None] = {}
+    true_false: dict[str, TrueFalse] = {}
     for text, pair in value["true_false"].items():
         true_false[text] = None if pair is None else (pair[0], pair[1])
-    return Recording(value["id"], value["prompt"], generation_from_json(value), true_false)
+    generation = generation_from_json(value["generation"])
+    return Recording(value["id"], value["prompt"], generation, true_false)

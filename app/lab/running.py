@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 from models.records import SamplingParams
 
 # Enough prompts for full batches of the language model and of pairs at once.
-_IN_FLIGHT = 64
+IN_FLIGHT = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 async def each(items: Iterable[Item], one: Callable[[Item], Awaitable[Result]]) -> list[Result]:
-    """`one` of every item, `_IN_FLIGHT` of them at a time, in their order."""
+    """`one` of every item, `IN_FLIGHT` of them at a time, in their order."""
     results: dict[int, Result] = {}
     waiting = iter(enumerate(items))
 
@@ -23,7 +23,7 @@ async def each(items: Iterable[Item], one: Callable[[Item], Awaitable[Result]]) 
         for position, item in waiting:
             results[position] = await one(item)
 
-    tasks = [asyncio.create_task(take()) for _ in range(_IN_FLIGHT)]
+    tasks = [asyncio.create_task(take()) for _ in range(IN_FLIGHT)]
     try:
         await asyncio.gather(*tasks)
     finally:

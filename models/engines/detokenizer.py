@@ -46,9 +46,12 @@ class Detokenizer:
 
     def sequence(self, row: Row) -> Sequence:
         """The record of a finished row, with the statistics that its request wants."""
+        # Where the prompt ends in `<think>`, a given answer is what came after the reasoning.
+        opened = row.job.reasoning_opened and row.finish_reason != "given"
         return Sequence(
             text=row.text,
-            compared_text=without_reasoning(row.text, opened=row.job.reasoning_opened).strip(),
+            compared_text=without_reasoning(row.text, opened=opened).strip(),
+            num_tokens=len(row.token_ids),
             token_ids=tuple(row.token_ids),
             finish_reason=row.finish_reason or "length",
             token_logprobs=np.array(row.logprobs) if row.reads("logprobs") else None,

@@ -1,240 +1,194 @@
 """A deterministic engine without a model, for tests of everything above the engine; numpy only.
 
-It passes the same contract suite as the real ones. `slow`, `failing` and `dying` wrap any engine.
+It passes the same contract suite as the real ones.
 """
 
-import asyncio
 import hashlib
 import math
 import re
-from collections.abc import Awaitable, Callable
+import time
 from collections.abc import Sequence as SequenceOf
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from models.engines.protocol import EngineConfig, OnStep, check_hidden_layers
-from models.engines.texts import cut_at_stop, without_reasoning
-from models.errors import ChatTemplateError, NotReady, PromptTooLong
+from models.engines.protocol import (
+    Engine,
+    EngineConfig,
+    EngineInfo,
+    Job,
+    StepReport,
+    check_hidden_layers,
+    check_length,
+)
+from models.engines.texts import ended, without_reasoning
+from models.errors import ChatTemplateError
 from models.records import (
-    ANSWER_STATISTICS,
-    SAMPLE_STATISTICS,
     Array,
     FinishReason,
     Generation,
     GenerationRequest,
-    OnToken,
-    SamplingParams,
     Sequence,
 )
+from models.statistics import supplied_by
 
 _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do not know.", "")
+_WORD = re.compile(r"\s*\S+")
+_EOS = ""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class FakeJob(Job):
+    """A job that one step finishes."""
+
+    prompt: str
+    num_prompt: int
+    groups: SequenceOf[SequenceOf[str]] | None = None
 
 
 class FakeEngine:
     """Answers from a fixed list, chosen by a hash of the prompt.
 
     A token is a word with its leading blank.
+
+    Attributes:
+        num_calls: jobs that were run.
+        num_sequences: answers and samples of them.
     """
 
-    statistics = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob", "answer_hidden_mean"}
-    dtype, num_layers, hidden_size = "float64", 4, 8
-    num_waiting = 0
-    busy_since: float | None = None
+    is_idle = True
 
-    def __init__(self, *, max_context_tokens: int = 512, on_step: OnStep | None = None) -> None:
-        self.model_id = "fake"
-        self.revision: str | None = "1"
-        self.max_context_tokens = max_context_tokens
-        self.num_calls = 0
-        self.num_sequences = 0
-        self._on_step = on_step
-        self._ended: asyncio.Future[None] | None = None
-        self._closed = False
-        self._running: set[asyncio.Task[Any]] = set()
+    def __init__(self, *, max_context_tokens: int = 512) -> None:
+        self.num_calls = self.num_sequences = 0
+        self.info = EngineInfo(
+            model_id="fake",
+            revision="1",
+            fingerprint="fake",
+            dtype="float64",
+            statistics=supplied_by("answer", "samples", "question"),
+            max_context_tokens=max_context_tokens,
+            num_layers=4,
+            hidden_size=8,
+        )
 
     @classmethod
-    def load(cls, config: EngineConfig, on_step: OnStep | None = None) -> Self:
+    def load(cls, config: EngineConfig) -> Self:
         """The fake has nothing to load."""
-        return cls(on_step=on_step)
+        return cls()
 
-    async def run(self) -> None:
-        """Wait for `close` or `die`."""
-        self._ended = asyncio.get_running_loop().create_future()
-        try:
-            await self._ended
-        finally:
-            self._closed = True
+    def prepare(self, request: GenerationRequest, *, streams: bool = False) -> FakeJob:
+        """See `Engine.prepare`."""
+        check_hidden_layers(request, self.info.num_layers)
+        prompt = _prompt(request)
+        return FakeJob(
+            request, streams, prompt=prompt, num_prompt=self._prompt_length(prompt, request)
+        )
 
-    def die(self) -> None:
-        """End `run` with an exception, as a lost device would."""
-        self._closed = True
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(RuntimeError("device lost"))
+    def prepare_first_token(
+        self, request: GenerationRequest, groups: SequenceOf[SequenceOf[str]]
+    ) -> FakeJob:
+        """See `Engine.prepare_first_token`."""
+        prompt = _prompt(request)
+        num_prompt = self._prompt_length(prompt, request)
+        return FakeJob(request, prompt=prompt, num_prompt=num_prompt, groups=groups)
 
-    async def generate(
-        self, request: GenerationRequest, on_token: OnToken | None = None
-    ) -> Generation:
-        """See `Engine.generate`."""
-        self._check_open()
-        check_hidden_layers(request, self.num_layers)
-        prompt = self._prompt(request)
-        prompt_tokens = self._check_length(prompt, request)
-        self.num_calls += 1
-        self.num_sequences += 1 + request.num_samples
-        if self._on_step is not None:
-            self._on_step(1 + request.num_samples)
-        await asyncio.sleep(0)
-        digest = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8])
-        seed = request.sampling.seed if request.sampling.seed is not None else digest % 2**53
+    def step(self, incoming: SequenceOf[FakeJob]) -> StepReport:
+        """See `Engine.step`; every job is finished by the step that it comes with."""
+        report = StepReport()
+        for job in incoming:
+            if job.cancelled:
+                continue
+            job.started_at = time.monotonic()
+            self.num_calls += 1
+            if job.groups is None:
+                report.num_rows += 1 + job.request.num_samples
+            if job.streams:
+                report.pieces += [(job, piece) for piece in _pieces(self.generation(job))]
+            report.finished.append(job)
+        self.num_sequences += report.num_rows
+        return report
+
+    def abandon(self) -> None:
+        """See `Engine.abandon`; no job outlasts its step."""
+
+    def generation(self, job: FakeJob) -> Generation:
+        """See `Engine.generation`."""
+        request = job.request
+        digest = int.from_bytes(hashlib.sha256(job.prompt.encode()).digest()[:8])
+        seed = digest % 2**53 if request.sampling.seed is None else request.sampling.seed
         rng = np.random.Generator(np.random.Philox([seed, digest]))
-        if request.answer_ids is not None:
+        if request.answer is not None:
             answer = _given(request)
         else:
             answer = _sequence(_ANSWERS[digest % 4], request, "answer")
-        samples = tuple(
-            _sequence(_ANSWERS[int(rng.integers(len(_ANSWERS)))], request, "sample")
-            for _ in range(request.num_samples)
-        )
-        if on_token is not None:
-            for piece in re.findall(r"\s*\S+|\s+", answer.text):
-                on_token(piece)
+        samples = []
+        for _ in range(request.num_samples):
+            samples.append(_sequence(_ANSWERS[rng.integers(len(_ANSWERS))], request, "sample"))
         return Generation(
-            answer,
-            samples,
-            prompt_tokens,
-            seed,
-            self.model_id,
-            self.revision,
-            answer_hidden_mean=_hidden(digest, request.hidden_layers, self.hidden_size),
+            answer=answer,
+            samples=tuple(samples),
+            prompt_tokens=job.num_prompt,
+            seed=seed,
+            model_id=self.info.model_id,
+            revision=self.info.revision,
+            answer_hidden_mean=_hidden(digest, request.hidden_layers, self.info.hidden_size),
         )
 
-    async def first_token_logprobs(
-        self, request: GenerationRequest, groups: SequenceOf[SequenceOf[str]]
-    ) -> list[float | None]:
+    def first_token_logprobs(self, job: FakeJob) -> list[float | None]:
         """See `Engine.first_token_logprobs`; the spellings share the mass by a hash."""
-        self._check_open()
-        self._check_length(self._prompt(request), request)
-        self.num_calls += 1
-        masses = [sum(1 + _token_id(text) for text in set(group)) for group in groups]
+        masses = [sum(1 + _token_id(text) for text in set(group)) for group in job.groups or ()]
         return [math.log(mass / sum(masses)) if mass else None for mass in masses]
 
-    async def encode_answer(self, text: str, *, append_eos: bool) -> tuple[int, ...]:
-        """See `Engine.encode_answer`."""
-        self._check_open()
-        return tuple(map(_token_id, [*re.findall(r"\s*\S+", text), *([""] if append_eos else [])]))
-
-    async def close(self) -> None:
-        """End `run`."""
-        self._closed = True
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise NotReady("the language model has stopped")
-
-    def _prompt(self, request: GenerationRequest) -> str:
-        if request.prompt is not None:
-            return request.prompt
-        messages = request.messages or ()
-        if any(message["role"] == "tool" for message in messages):
-            raise ChatTemplateError(
-                "the model's chat template refused the messages", field="messages"
-            )
-        return "".join(f"[{message['role']}]{message['content']}" for message in messages)
-
-    def _check_length(self, prompt: str, request: GenerationRequest) -> int:
-        num_prompt, num_new = len(prompt.split()) + 1, request.sampling.max_new_tokens
-        if num_prompt + num_new > self.max_context_tokens:
-            raise PromptTooLong(
-                f"the prompt has {num_prompt} tokens and max_new_tokens is {num_new}; "
-                f"the model's context holds {self.max_context_tokens}",
-                field="prompt" if num_prompt >= self.max_context_tokens else "max_new_tokens",
-            )
+    def _prompt_length(self, prompt: str, request: GenerationRequest) -> int:
+        num_prompt = len(prompt.split()) + 1
+        num_answer = 0 if request.answer is None else len(_given_tokens(request))
+        limits = {"the model's context": self.info.max_context_tokens}
+        check_length(num_prompt, num_answer, request, limits)
         return num_prompt
 
 
-def slow(engine: Any, delay_s: float) -> Any:
-    """`engine`, each generation of which takes `delay_s` longer."""
-    return _Wrapper(engine, lambda: asyncio.sleep(delay_s))
+def _prompt(request: GenerationRequest) -> str:
+    if request.prompt is not None:
+        return request.prompt
+    messages = request.messages or ()
+    if any(message["role"] == "tool" for message in messages):
+        raise ChatTemplateError("the model's chat template refused the messages", field="messages")
+    return "".join(f"[{message['role']}]{message['content']}" for message in messages)
 
 
-def failing(engine: Any, error: Exception) -> Any:
-    """`engine`, each generation of which raises `error`."""
-
-    async def fail() -> None:
-        raise error
-
-    return _Wrapper(engine, fail)
-
-
-def dying(engine: FakeEngine) -> Any:
-    """`engine`, whose loop dies at the first generation, which fails with it."""
-
-    async def die() -> None:
-        engine.die()
-
-    return _Wrapper(engine, die)
-
-
-class _Wrapper:
-    def __init__(self, engine: Any, before: Callable[[], Awaitable[None]]) -> None:
-        self._engine = engine
-        self._before = before
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    async def generate(
-        self, request: GenerationRequest, on_token: OnToken | None = None
-    ) -> Generation:
-        await self._before()
-        generation: Generation = await self._engine.generate(request, on_token)
-        return generation
+def _pieces(generation: Generation) -> list[str]:
+    return re.findall(r"\s*\S+|\s+", generation.answer.text)
 
 
 def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:
-    tokens, finish_reason = _truncate(
-        [*re.findall(r"\s*\S+", text), ""], request.sampling
-    )  # "" stands for EOS
-    text = "".join(tokens)
-    stopped = cut_at_stop(text, request.sampling.stop)
-    return Sequence(
-        text=text if stopped is None else stopped,
-        compared_text=without_reasoning(text if stopped is None else stopped).strip(),
-        token_ids=tuple(_token_id(token) for token in tokens),
-        finish_reason=finish_reason,
-        token_logprobs=_pseudo(tokens, -1.0)
-        if f"{role}_token_logprobs" in request.statistics
-        else None,
-        token_entropies=_pseudo(tokens, 2.0)
-        if f"{role}_token_entropies" in request.statistics
-        else None,
-        token_texts=tuple(tokens) if f"{role}_token_texts" in request.statistics else None,
-    )
-
-
-def _truncate(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], FinishReason]:
-    for end in range(1, min(len(tokens), sampling.max_new_tokens) + 1):
-        if cut_at_stop("".join(tokens[:end]), sampling.stop) is not None:
-            return tokens[:end], "stop"
-    if len(tokens) > sampling.max_new_tokens:
-        return tokens[: sampling.max_new_tokens], "length"
-    return tokens, "stop"
+    tokens, text, finish_reason = ended([*_WORD.findall(text), _EOS], request.sampling)
+    return _with_statistics(text, tokens, finish_reason, request.statistics, role)
 
 
 def _given(request: GenerationRequest) -> Sequence:
-    tokens = [f" token{token}" for token in request.answer_ids or ()]
-    wanted = request.statistics
+    text = request.answer.text if request.answer is not None else ""
+    return _with_statistics(text, _given_tokens(request), "given", request.statistics, "answer")
+
+
+def _given_tokens(request: GenerationRequest) -> list[str]:
+    if request.answer is None:
+        return []
+    return [*_WORD.findall(request.answer.text), *([_EOS] if request.answer.append_eos else [])]
+
+
+def _with_statistics(
+    text: str, tokens: list[str], finish_reason: FinishReason, wanted: frozenset[str], role: str
+) -> Sequence:
     return Sequence(
-        text="".join(tokens),
-        compared_text="".join(tokens).strip(),
-        token_ids=request.answer_ids or (),
-        finish_reason="given",
-        token_logprobs=_pseudo(tokens, -1.0) if "answer_token_logprobs" in wanted else None,
-        token_entropies=_pseudo(tokens, 2.0) if "answer_token_entropies" in wanted else None,
-        token_texts=tuple(tokens) if "answer_token_texts" in wanted else None,
+        text=text,
+        compared_text=without_reasoning(text).strip(),
+        num_tokens=len(tokens),
+        finish_reason=finish_reason,
+        token_ids=tuple(_token_id(token) for token in tokens),
+        token_logprobs=_pseudo(tokens, -1.0) if f"{role}_token_logprobs" in wanted else None,
+        token_entropies=_pseudo(tokens, 2.0) if f"{role}_token_entropies" in wanted else None,
+        token_texts=tuple(tokens) if f"{role}_token_texts" in wanted else None,
     )
 
 
@@ -242,10 +196,9 @@ def _hidden(digest: int, layers: tuple[int, ...], size: int) -> Array | None:
     """(layers, d) float32, the same for the same prompt."""
     if not layers:
         return None
-    rows = [
-        np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size)
-        for layer in layers
-    ]
+    rows = []
+    for layer in layers:
+        rows.append(np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size))
     return np.array(rows, dtype=np.float32)
 
 
@@ -256,3 +209,6 @@ def _token_id(token: str) -> int:
 def _pseudo(tokens: list[str], scale: float) -> Array:
     """One value a token in (0, scale], the same for the same token."""
     return np.array([scale * (1 + _token_id(token)) / 256 for token in tokens], dtype=np.float64)
+
+
+_: type[Engine[FakeJob]] = FakeEngine  # mypy holds the class to its protocol

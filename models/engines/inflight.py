@@ -18,7 +18,8 @@ import torch
 from models.engines.choice import StepPlan, choose, make_plan
 from models.engines.detokenizer import Detokenizer
 from models.engines.hidden import HiddenMean
-from models.engines.jobs import Job, Row, StepReport, num_rows_that_fit, prefill_groups
+from models.engines.jobs import Row, RowJob, num_rows_that_fit, prefill_groups
+from models.engines.protocol import StepReport
 from models.engines.rows import Prefix, RowCache
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
 
@@ -35,7 +36,7 @@ class InflightBatch:
         self._detokenizer = detokenizer
         self._max_rows = max_rows
         self._max_cache_tokens = max_cache_tokens
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[RowJob] = deque()
         self._rows: list[Row] = []
         self._slots: list[
             int
@@ -47,13 +48,8 @@ class InflightBatch:
         """Whether nothing runs or waits."""
         return not self._rows and not self._waiting
 
-    @property
-    def num_waiting(self) -> int:
-        """Jobs that have not been prefilled."""
-        return sum(job.started_at is None for job in self._waiting)
-
     @torch.inference_mode()
-    def step(self, incoming: list[Job]) -> StepReport:
+    def step(self, incoming: Sequence[RowJob]) -> StepReport:
         """Drop cancelled rows, let waiting ones join, append one token to every row.
 
         Raises:
@@ -94,8 +90,8 @@ class InflightBatch:
             if job.first_token_ids is not None:
                 self._read_first_token(job, job.prefix, job.first_token_ids, report)
                 continue
-            if job.request.answer_ids is not None and rows[0].index == 0:
-                self._score_given(rows.pop(0), job.prefix, job.request.answer_ids, report)
+            if job.answer_ids is not None and rows[0].index == 0:
+                self._score_given(rows.pop(0), job.prefix, job.answer_ids, report)
             if rows and not job.cancelled:
                 joins.append((job.prefix, len(rows)))
                 joined += rows
@@ -104,12 +100,12 @@ class InflightBatch:
         if joins:
             self._recompose(range(len(self._rows)), joins, joined)
 
-    def _admit(self) -> list[tuple[Job, int]]:
+    def _admit(self) -> list[tuple[RowJob, int]]:
         """The next jobs, first in first out, and how many of their rows join now.
 
         What is left of a job stays first.
         """
-        admitted: list[tuple[Job, int]] = []
+        admitted: list[tuple[RowJob, int]] = []
         running = len(self._rows)
         longest = max((row.job.final_length for row in self._rows), default=0)
         while self._waiting and (self._cache.mergeable or running == 0):
@@ -132,9 +128,10 @@ class InflightBatch:
             self._waiting.popleft()
         return admitted
 
-    def _prefill(self, jobs: list[Job], report: StepReport) -> None:
+    def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
         now = time.monotonic()
-        for group in prefill_groups(jobs) if self._cache.mergeable else [[job] for job in jobs]:
+        groups = prefill_groups(jobs) if self._cache.mergeable else [[job] for job in jobs]
+        for group in groups:
             for job in group:
                 job.started_at = now
                 self._cache.tap.watch(job.request.hidden_layers)
@@ -143,27 +140,32 @@ class InflightBatch:
             except ModelLost:
                 raise
             except Exception as error:
-                if len(group) == 1:
-                    self._fail(
-                        group[0], EngineError(f"prefill failed: {type(error).__name__}"), report
-                    )
-                for job in (
-                    group if len(group) > 1 else ()
-                ):  # one bad prompt must not fail its neighbours
-                    self._prefill([job], report)
+                self._prefill_failed(group, error, report)
                 continue
             for row, (job, prefix) in enumerate(zip(group, prefixes, strict=True)):
                 job.prefix = prefix
                 if layers := job.request.hidden_layers:
                     job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row))
 
+    def _prefill_failed(self, group: list[RowJob], error: Exception, report: StepReport) -> None:
+        """Run each job of the group once alone: one bad prompt must not fail its neighbours."""
+        if len(group) == 1:
+            message = f"prefill failed: {type(error).__name__}"
+            self._fail(group[0], EngineError(message), report)
+            return
+        for job in group:
+            self._prefill([job], report)
+
     def _read_first_token(
-        self, job: Job, prefix: Prefix, groups: tuple[tuple[int, ...], ...], report: StepReport
+        self, job: RowJob, prefix: Prefix, groups: tuple[tuple[int, ...], ...], report: StepReport
     ) -> None:
         logprobs = prefix.logits.float().log_softmax(-1)
-        job.first_token_logprobs = [logprobs[list(group)].logsumexp(0).item() for group in groups]
+        masses: list[float | None] = []
+        for group in groups:
+            masses.append(logprobs[list(group)].logsumexp(0).item() if group else None)
+        job.first_token_logprobs = masses
         job.prefix = None
-        if all(map(math.isfinite, job.first_token_logprobs)):
+        if all(mass is None or math.isfinite(mass) for mass in masses):
             report.finished.append(job)
         else:
             self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
@@ -177,7 +179,7 @@ class InflightBatch:
         )
         row.token_ids, row.logprobs = list(answer_ids), logprobs.tolist()
         row.entropies = entropies.tolist() if entropies is not None else []
-        row.text, row.finish_reason = self._detokenizer.text(row.token_ids), "given"
+        row.text, row.finish_reason = _given_text(row.job), "given"
         if all(map(math.isfinite, row.logprobs)):
             self._finish(row, report)
         else:
@@ -204,11 +206,7 @@ class InflightBatch:
                 report.pieces.append((row.job, piece))
             if row.finish_reason is not None:
                 self._finish(row, report)
-        alive = [
-            i
-            for i, row in enumerate(self._rows)
-            if row.finish_reason is None and not row.job.cancelled
-        ]
+        alive = [i for i, row in enumerate(self._rows) if row.is_alive]
         if len(alive) < len(self._rows):
             self._rows, self._plan = [self._rows[i] for i in alive], None
         self._branch([(self._slots[i], choice.token_ids[i]) for i in alive])
@@ -236,7 +234,7 @@ class InflightBatch:
         if len(row.job.finished) == row.job.num_rows:
             report.finished.append(row.job)
 
-    def _fail(self, job: Job, error: CocoaError, report: StepReport) -> None:
+    def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:
         job.cancelled = True
         report.failed.append((job, error))
 
@@ -248,3 +246,8 @@ class InflightBatch:
         self._slots = [kept[self._slots[i]] for i in alive]
         self._slots += [len(kept) + i for i, (_, count) in enumerate(joins) for _ in range(count)]
         self._rows, self._plan = [self._rows[i] for i in alive] + joined, None
+
+
+def _given_text(job: RowJob) -> str:
+    """As it was given: decoding its tokens would not bring back every text."""
+    return job.request.answer.text if job.request.answer is not None else ""

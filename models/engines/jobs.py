@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from models.engines.hidden import HiddenMean
+from models.engines.protocol import Job
 from models.engines.rows import Prefix
-from models.errors import CocoaError
-from models.records import Array, FinishReason, GenerationRequest
+from models.records import Array, FinishReason
 
 # Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
 # running rows.
@@ -16,7 +16,7 @@ _MAX_PREFILL_TOKENS = 2048
 class Row:
     """One sequence being decoded; index 0 is the answer, i the i-th sample."""
 
-    job: "Job"
+    job: "RowJob"
     index: int
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -24,39 +24,43 @@ class Row:
     finish_reason: FinishReason | None = None
     text: str = ""
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has further tokens to decode."""
+        return self.finish_reason is None and not self.job.cancelled
+
     def reads(self, kind: str) -> bool:
         """Whether the request wants this row's token `logprobs`, `entropies` or `texts`."""
         role = "answer" if self.index == 0 else "sample"
         return f"{role}_token_{kind}" in self.job.request.statistics
 
 
-@dataclass(eq=False, slots=True)
-class Job:
-    """One request on its way through the batch.
+@dataclass(eq=False, slots=True, kw_only=True)
+class RowJob(Job):
+    """A job of the in-flight batch.
 
     Attributes:
         prompt_ids: token ids of the prompt.
+        answer_ids: token ids of a given answer; None where a greedy one is decoded.
         uniforms: (M, max_new_tokens) float64; row m decides every draw of sample m, so batching
             cannot.
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
             prompt's next token.
-        streams: whether pieces of the answer's text are reported as they come.
         reasoning_opened: whether the prompt ends in `<think>`.
-        cancelled: set by the event loop; its rows leave before the next step.
-        started_at: monotonic seconds of its prefill; None while it waits.
+        prefix: the prefilled prompt, until all rows have joined.
         hidden: of the answer, where the request names layers.
+        num_joined: rows that have joined the batch.
+        num_streamed: characters of the answer that were reported.
+        finished: rows that have ended.
     """
 
-    request: GenerationRequest
     prompt_ids: list[int]
     seed: int
     uniforms: Array
+    answer_ids: tuple[int, ...] | None = None
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
-    first_token_logprobs: list[float] | None = None
-    streams: bool = False
+    first_token_logprobs: list[float | None] | None = None
     reasoning_opened: bool = False
-    cancelled: bool = False
-    started_at: float | None = None
     prefix: Prefix | None = None
     hidden: HiddenMean | None = None
     num_joined: int = 0
@@ -74,19 +78,6 @@ class Job:
         return len(self.prompt_ids) + self.request.sampling.max_new_tokens
 
 
-@dataclass(slots=True)
-class StepReport:
-    """What one step brought: pieces of streamed answers, finished jobs and failed jobs.
-
-    `num_rows` is how many rows ran.
-    """
-
-    pieces: list[tuple[Job, str]] = field(default_factory=list)
-    finished: list[Job] = field(default_factory=list)
-    failed: list[tuple[Job, CocoaError]] = field(default_factory=list)
-    num_rows: int = 0
-
-
 def num_rows_that_fit(
     pending: int, running: int, longest: int, *, max_rows: int, max_cache_tokens: int
 ) -> int:
@@ -101,9 +92,9 @@ def num_rows_that_fit(
     return max(0, min(pending, max_rows - running, max_cache_tokens // longest - running))
 
 
-def prefill_groups(jobs: list[Job]) -> list[list[Job]]:
+def prefill_groups(jobs: list[RowJob]) -> list[list[RowJob]]:
     """Consecutive jobs whose padded prompts stay under the limit; a longer prompt goes alone."""
-    groups: list[list[Job]] = []
+    groups: list[list[RowJob]] = []
     width = 0
     for job in jobs:
         width = max(width, len(job.prompt_ids))

@@ -8,34 +8,25 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from models.errors import ChatTemplateError, InvalidRequest, PromptTooLong
+from models.errors import ChatTemplateError, InvalidRequest
 from models.records import GenerationRequest
 
 
-def encode_prompt(
-    tokenizer: PreTrainedTokenizerBase,
-    request: GenerationRequest,
-    *,
-    max_context_tokens: int,
-    max_cache_tokens: int,
-) -> list[int]:
+def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
     """Prompt token ids.
 
     A raw prompt gets the tokenizer's special tokens once, messages get the model's template.
 
     Raises:
         ChatTemplateError: no template, or it refused the messages.
-        PromptTooLong: prompt and new tokens exceed the context, or one row alone exceeds the cache.
+        InvalidRequest: the prompt has no tokens.
     """
-    ids = (
-        _encode_text(tokenizer, request.prompt)
-        if request.prompt is not None
-        else _encode_chat(tokenizer, request)
-    )
-    field = "prompt" if request.prompt is not None else "messages"
+    if request.prompt is not None:
+        field, ids = "prompt", _encode_text(tokenizer, request.prompt)
+    else:
+        field, ids = "messages", _encode_chat(tokenizer, request)
     if not ids:
         raise InvalidRequest("the prompt has no tokens", field=field)
-    _check_length(len(ids), request, field, max_context_tokens, max_cache_tokens)
     return ids
 
 
@@ -62,7 +53,7 @@ def opens_reasoning(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> bool:
     return str(tail).rstrip().endswith("<think>")
 
 
-def _encode_text(tokenizer: PreTrainedTokenizerBase, prompt: str | None) -> list[int]:
+def _encode_text(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
     ids: list[int] = tokenizer(prompt, verbose=False)["input_ids"]
     # A prompt that spells out the BOS token would otherwise start with two.
     if len(ids) > 1 and ids[0] == ids[1] == tokenizer.bos_token_id:
@@ -97,34 +88,3 @@ def _template_complaint(message: str, template: Any) -> str:
     """
     words = "the model's chat template refused the messages"
     return f"{words}: {message}" if message and message in str(template) else words
-
-
-def _check_length(
-    num_prompt: int,
-    request: GenerationRequest,
-    field: str,
-    max_context_tokens: int,
-    max_cache_tokens: int,
-) -> None:
-    if request.answer_ids is not None:
-        longest, words = (
-            max(len(request.answer_ids), request.sampling.max_new_tokens),
-            "answer or max_new_tokens",
-        )
-    else:
-        longest, words = request.sampling.max_new_tokens, "max_new_tokens"
-    for limit, name in (
-        (max_context_tokens, "the model's context"),
-        (max_cache_tokens, "max_cache_tokens"),
-    ):
-        if num_prompt >= limit:
-            raise PromptTooLong(
-                f"the prompt has {num_prompt} tokens, {name} holds {limit}", field=field
-            )
-        if num_prompt + longest > limit:
-            raise PromptTooLong(
-                f"the prompt has {num_prompt} tokens and {words} is {longest}; "
-                f"{name} holds {limit}: "
-                f"at most {limit - num_prompt} new tokens fit",
-                field="max_new_tokens",
-            )

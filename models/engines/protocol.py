@@ -1,20 +1,21 @@
-"""The contract of every engine.
+"""The contract of every engine: blocking calls around one language model.
 
-tests/contract/test_engines.py runs on each implementation, the fake first.
+An engine knows no event loop, no queue of waiters and no deadline; those belong to the worker that
+owns it (`workers.generation`). tests/contract/test_engines.py runs on each implementation, the fake
+first.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, Protocol, TypeVar
 
 from annotated_types import Ge
 
-from models.errors import InvalidRequest
-from models.records import Generation, GenerationRequest, OnToken
+from models.errors import CocoaError, InvalidRequest, PromptTooLong
+from models.records import Generation, GenerationRequest
 
-OnStep = Callable[
-    [int], None
-]  # told after each step how many rows it decoded; 0 when the batch has run empty
+# Told after each step how many rows it decoded; 0 when the batch has run empty.
+OnStep = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,83 +46,153 @@ class EngineConfig:
     threads: Annotated[int, Ge(0)] = 0
 
 
-class Engine(Protocol):
-    """A language model that answers one prompt and draws samples of the answer.
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine is; it never changes while the engine lives.
 
     Attributes:
         model_id: id or name without a local path.
-        revision: what names the weights exactly; None where nothing does.
-        statistics: those it can supply.
-        max_context_tokens: bound of prompt and new tokens.
-        num_waiting: requests of which nothing has been computed yet.
+        revision: names the weights exactly.
+        fingerprint: digest of everything that decides an answer: weights, precision, tokenizer,
+            chat template, terminating tokens.
         dtype: of the weights, and of what they compute.
-        num_layers, hidden_size: L and d of the hidden states; 0 without the statistic
-            `answer_hidden_mean`.
+        statistics: those of `models.statistics` that it can supply.
+        max_context_tokens: bound of prompt and new tokens.
+        num_layers: L of the hidden states; 0 where the engine does not show them.
+        hidden_size: d of the hidden states.
     """
 
     model_id: str
-    revision: str | None
+    revision: str
+    fingerprint: str
+    dtype: str
     statistics: frozenset[str]
     max_context_tokens: int
-    dtype: str
-    num_layers: int
-    hidden_size: int
+    num_layers: int = 0
+    hidden_size: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """One request on its way through an engine.
+
+    Attributes:
+        streams: whether pieces of the answer's text are reported as they become certain.
+        cancelled: set by the worker; its rows leave before the next step.
+        started_at: monotonic seconds at which its first computation began; None while it waits.
+    """
+
+    request: GenerationRequest
+    streams: bool = False
+    cancelled: bool = False
+    started_at: float | None = None
+
+
+JobT = TypeVar("JobT", bound=Job)
+
+
+@dataclass(slots=True)
+class StepReport:
+    """What one step brought.
+
+    Attributes:
+        pieces: new text of answers that are streamed.
+        finished: jobs whose result can be had now.
+        failed: jobs that ended in an error of their own.
+        num_rows: rows that were decoded.
+    """
+
+    pieces: list[tuple[Job, str]] = field(default_factory=list)
+    finished: list[Job] = field(default_factory=list)
+    failed: list[tuple[Job, CocoaError]] = field(default_factory=list)
+    num_rows: int = 0
+
+
+class Engine(Protocol[JobT]):
+    """A language model that answers prompts and draws samples of the answers.
+
+    `step` and `abandon` are called on one thread, the others on another one; never two calls of
+    the same thread at once.
+    """
 
     @property
-    def num_waiting(self) -> int: ...
+    def info(self) -> EngineInfo: ...
 
     @property
-    def busy_since(self) -> float | None:
-        """Monotonic seconds at which the current blocking call began; None where none runs."""
+    def is_idle(self) -> bool:
+        """Whether no job runs or waits, so that a step without new jobs would do nothing."""
 
-    async def run(self) -> None:
-        """Serve `generate` calls until `close`.
-
-        Raises where the model is lost, after failing every waiter.
-        """
-
-    async def generate(
-        self, request: GenerationRequest, on_token: OnToken | None = None
-    ) -> Generation:
-        """Answer and samples of one request.
-
-        `on_token` is called on the event loop with each new piece of the answer's text; the pieces
-        join to `text`. Cancelling the awaiting task frees the request's rows by the next step.
+    def prepare(self, request: GenerationRequest, *, streams: bool = False) -> JobT:
+        """The job of a request, tokenised.
 
         Raises:
-            InvalidRequest: the request does not fit this model; nothing was computed.
-            InvalidLogits: NaN or infinity in a row of this request.
-            EngineError: a step failed; may be repeated.
+            InvalidRequest: the request does not fit this model.
         """
 
-    async def first_token_logprobs(
+    def prepare_first_token(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
-    ) -> list[float | None]:
+    ) -> JobT:
+        """The job that `first_token_logprobs` reads. Raises as `prepare` does."""
+
+    def step(self, incoming: Sequence[JobT]) -> StepReport:
+        """Take the new jobs, drop cancelled ones, and bring all others forward a little.
+
+        Raises:
+            ModelLost: no later call can succeed.
+            Exception: the step failed; the caller then calls `abandon`.
+        """
+
+    def abandon(self) -> None:
+        """Forget every job that has started."""
+
+    def generation(self, job: JobT) -> Generation:
+        """Answer and samples of a finished job of `prepare`."""
+
+    def first_token_logprobs(self, job: JobT) -> list[float | None]:
         """Log of each group of spellings' summed probability as the prompt's next token.
 
-        It takes one prefill and no decoding.
-
-        A spelling stands for its first token; a token that two groups share counts in neither; an
-        empty group is None.
+        A spelling stands for its first token; a token that two groups share counts in neither; a
+        group without tokens is None.
         """
 
-    async def encode_answer(self, text: str, *, append_eos: bool) -> tuple[int, ...]:
-        """Token ids of an answer that exists already, for `GenerationRequest.answer_ids`."""
 
-    async def close(self) -> None:
-        """End `run`, fail what still waits, free the model."""
+def check_length(
+    num_prompt: int, num_answer: int, request: GenerationRequest, limits: Mapping[str, int]
+) -> None:
+    """Refuse a request whose prompt and new tokens exceed a limit.
+
+    Args:
+        num_prompt: tokens of the prompt.
+        num_answer: tokens of a given answer; 0 without one.
+        request: whose `max_new_tokens` counts.
+        limits: in words to its tokens.
+
+    Raises:
+        PromptTooLong: names both lengths and the limit.
+    """
+    num_new = max(num_answer, request.sampling.max_new_tokens)
+    words = "answer or max_new_tokens" if request.answer is not None else "max_new_tokens"
+    for name, limit in limits.items():
+        if num_prompt >= limit:
+            field = "prompt" if request.prompt is not None else "messages"
+            message = f"the prompt has {num_prompt} tokens, {name} holds {limit}"
+            raise PromptTooLong(message, field=field)
+        if num_prompt + num_new > limit:
+            raise PromptTooLong(
+                f"the prompt has {num_prompt} tokens and {words} is {num_new}; "
+                f"{name} holds {limit}: at most {limit - num_prompt} new tokens fit",
+                field="max_new_tokens",
+            )
 
 
 def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:
     """Refuse layers that no hidden state can be read of.
 
     Raises:
-        InvalidRequest: a layer outside 0 < k < num_layers, or a given answer, whose steps are never
-            taken.
+        InvalidRequest: a layer outside 0 < k < num_layers, or a given answer, whose steps are
+            never taken.
     """
     if not all(0 < layer < num_layers for layer in request.hidden_layers):
         raise InvalidRequest(f"hidden layers must lie between 1 and {num_layers - 1}")
-    if request.hidden_layers and request.answer_ids is not None:
-        raise InvalidRequest(
-            "hidden states are averaged over a greedy answer, not over a given one"
-        )
+    if request.hidden_layers and request.answer is not None:
+        raise InvalidRequest("hidden states are averaged over a greedy answer, not a given one")

@@ -79,10 +79,11 @@ class RowCache:
         logits = self._forward(ids, cache, [len(prompt) for prompt in prompts])
         if len(prompts) == 1:
             return [Prefix(cache, width, logits[0, -1])]
-        return [
-            Prefix(_one_row(cache, row, len(prompt)), len(prompt), logits[row, -1])
-            for row, prompt in enumerate(prompts)
-        ]
+        prefixes = []
+        for row, prompt in enumerate(prompts):
+            own = _one_row(cache, row, len(prompt))
+            prefixes.append(Prefix(own, len(prompt), logits[row, -1]))
+        return prefixes
 
     def score(
         self, prefix: Prefix, answer_ids: Sequence[int], *, with_entropies: bool
@@ -160,16 +161,12 @@ class RowCache:
         sources = [prefix.cache for prefix in joins]
         if self.cache is not None and len(index):
             sources = [self.cache, *sources]
-        layers = zip(*(source.layers for source in sources), strict=True)
-        self.cache = _cache_of(
-            tuple(
-                _assemble_tensor(
-                    [getattr(part, name) for part in layer], index, len(joins), trimmed, width
-                )
-                for name in ("keys", "values")
-            )
-            for layer in layers
-        )
+        assembled = []
+        for parts in zip(*(source.layers for source in sources), strict=True):
+            keys, values = [part.keys for part in parts], [part.values for part in parts]
+            shape = index, len(joins), trimmed, width
+            assembled.append((_assemble_tensor(keys, *shape), _assemble_tensor(values, *shape)))
+        self.cache = _cache_of(assembled)
 
     def _reorder(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         if joins:
@@ -225,10 +222,8 @@ def _cache_of(layers: Iterable[tuple[Tensor, ...]]) -> Any:
 
 def _one_row(cache: Any, row: int, length: int) -> Any:
     """The unpadded cache of one row of a prefill, as views."""
-    return _cache_of(
-        (layer.keys[row : row + 1, :, -length:], layer.values[row : row + 1, :, -length:])
-        for layer in cache.layers
-    )
+    own = slice(row, row + 1), slice(None), slice(-length, None)
+    return _cache_of((layer.keys[own], layer.values[own]) for layer in cache.layers)
 
 
 def _is_all(rows: Sequence[int], count: int) -> bool:

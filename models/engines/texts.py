@@ -2,6 +2,8 @@
 
 import re
 
+from models.records import FinishReason, SamplingParams
+
 _REASONING = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 _REASONING_OPENED = re.compile(r".*?</think>\s*", re.DOTALL)
 
@@ -14,6 +16,22 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
     """
     ends = [end for end in map(text.find, stop) if end >= 0]
     return text[: min(ends)] if ends else None
+
+
+def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, FinishReason]:
+    """Where a sequence of token texts ends: its tokens, its text, and why it ends there.
+
+    The tokens end in the terminating one, whose text is empty.
+
+    >>> ended([" Paris", ", of", " course", ""], SamplingParams(stop=(",",)))
+    ([' Paris', ', of'], ' Paris', 'stop')
+    """
+    for end in range(1, min(len(tokens), sampling.max_new_tokens) + 1):
+        text = cut_at_stop("".join(tokens[:end]), sampling.stop)
+        if text is not None:
+            return tokens[:end], text, "stop"
+    kept = tokens[: sampling.max_new_tokens]
+    return kept, "".join(kept), "stop" if len(kept) == len(tokens) else "length"
 
 
 def without_reasoning(text: str, *, opened: bool = False) -> str:
@@ -43,10 +61,9 @@ def num_stable(text: str, stop: tuple[str, ...]) -> int:
     5
     """
     stable = len(text.rstrip("\ufffd"))
-    held = [
-        size
-        for string in stop
-        for size in range(min(len(string) - 1, stable), 0, -1)
-        if text[:stable].endswith(string[:size])
-    ]
-    return stable - max(held, default=0)
+    held = 0
+    for string in stop:
+        for size in range(held + 1, min(len(string), stable + 1)):
+            if text[:stable].endswith(string[:size]):
+                held = size
+    return stable - held

@@ -19,10 +19,8 @@ def word_stems(text: str) -> list[str]:
     ['the', 'capit', 'é']
     """
     stem = _stemmer().stem
-    return [
-        stem(word) if len(word) >= _SHORTEST_STEMMED else word
-        for word in _WORD.findall(text.lower())
-    ]
+    words = _WORD.findall(text.lower())
+    return [stem(word) if len(word) >= _SHORTEST_STEMMED else word for word in words]
 
 
 def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:

@@ -14,6 +14,7 @@ from models.errors import InvalidLogits
 from models.probes.card import STATISTIC, Card, ProbeMismatch, check_card, read_card, write_card
 from models.probes.distance import DOMAIN_PERCENTILE, Distance
 from models.probes.network import ProbeNetwork
+from models.probes.protocol import Probe
 from models.records import Array, ProbeReading
 
 WEIGHTS, CARD = "probe.safetensors", "card.json"
@@ -87,18 +88,13 @@ class TrainedProbe:
             raise ProbeMismatch(f"{folder.name}/{WEIGHTS} is not the file that its card describes")
         tensors = load_file(folder / WEIGHTS)
         network = ProbeNetwork(card.architecture, card.target, card.dimension)
-        network.load_state_dict(
-            {
-                k.removeprefix(_NETWORK): v.float()
-                for k, v in tensors.items()
-                if k.startswith(_NETWORK)
-            }
-        )
-        arrays = {
-            k.removeprefix(_DISTANCE): v.numpy()
-            for k, v in tensors.items()
-            if k.startswith(_DISTANCE)
-        }
+        weights, arrays = {}, {}
+        for name, tensor in tensors.items():
+            if name.startswith(_NETWORK):
+                weights[name.removeprefix(_NETWORK)] = tensor.float()
+            elif name.startswith(_DISTANCE):
+                arrays[name.removeprefix(_DISTANCE)] = tensor.numpy()
+        network.load_state_dict(weights)
         return cls(card, network, Distance.from_arrays(arrays))
 
     def save(self, folder: Path) -> Card:
@@ -107,13 +103,11 @@ class TrainedProbe:
         Returns the card with the weights' hash, which the probe takes on.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        tensors = {
-            _NETWORK + name: tensor.half() for name, tensor in self.network.state_dict().items()
-        }
-        tensors |= {
-            _DISTANCE + name: torch.from_numpy(array)
-            for name, array in self.distance.arrays().items()
-        }
+        tensors = {}
+        for name, tensor in self.network.state_dict().items():
+            tensors[_NETWORK + name] = tensor.half()
+        for name, array in self.distance.arrays().items():
+            tensors[_DISTANCE + name] = torch.from_numpy(array)
         partial = folder / (WEIGHTS + ".partial")
         save_file(tensors, partial, metadata={"format": "pt"})
         partial.chmod(0o644)  # others than the one who trained it serve it
@@ -125,23 +119,24 @@ class TrainedProbe:
     def values(self, features: Array) -> Array:
         """Predictions (N,) in [0, 1] of rows (N, d)."""
         with torch.inference_mode():
-            values: Array = self.network.values(
-                torch.from_numpy(np.array(features, np.float32))
-            ).numpy()
+            inputs = torch.from_numpy(np.array(features, np.float32))
+            values: Array = self.network.values(inputs).numpy()
         return values
 
     def read(self, features: Array) -> list[ProbeReading]:
         """See `Probe.read`."""
         if not np.isfinite(features).all():
             raise InvalidLogits("the model's hidden states are not finite numbers")
-        return [
-            ProbeReading(float(value), float(percentile), bool(percentile > DOMAIN_PERCENTILE))
-            for value, percentile in zip(
-                self.values(features), self.distance.percentile(features), strict=True
-            )
-        ]
+        values, percentiles = self.values(features), self.distance.percentile(features)
+        readings = []
+        for value, percentile in zip(values.tolist(), percentiles.tolist(), strict=True):
+            readings.append(ProbeReading(value, percentile, percentile > DOMAIN_PERCENTILE))
+        return readings
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_: type[Probe] = TrainedProbe  # mypy holds the class to its protocol

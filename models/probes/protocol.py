@@ -26,20 +26,27 @@ class ProbeConfig:
 
 
 class Probe(Protocol):
-    """A trained network on the mean hidden state of one layer.
+    """A trained network on the mean hidden state of one layer."""
 
-    Attributes:
-        id: short name, which changes with the weights.
-        statistic: name of what it predicts, one of `models.records.PROBE_STATISTICS`.
-        layer: k of `hidden_states[k]`.
-        sha256: of its weights.
-    """
+    @property
+    def card(self) -> Card:
+        """What it is and what it was trained on."""
 
-    card: Card
-    id: str
-    statistic: str
-    layer: int
-    sha256: str
+    @property
+    def id(self) -> str:
+        """Short name, which changes with the weights."""
+
+    @property
+    def statistic(self) -> str:
+        """Name of what it predicts, one of `models.statistics.PROBE_STATISTICS`."""
+
+    @property
+    def layer(self) -> int:
+        """K of `hidden_states[k]`."""
+
+    @property
+    def sha256(self) -> str:
+        """Of its weights."""
 
     def read(self, features: Array) -> Sequence[ProbeReading]:
         """One reading a row.

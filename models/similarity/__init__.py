@@ -1,17 +1,24 @@
-"""Pair models by name.
+"""Pair models by name; values are import paths, which a gateway without torch can read."""
 
-Values are import paths, so that a gateway without torch can read these tables.
-"""
-
+# Similarity functions of their own, with weights or without; `load` takes a `SimilarityConfig`.
 PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",
-    "nli": "models.similarity.nli:NliModel",
+    "rouge_l": "models.similarity.lexical:RougeLModel",
+    "jaccard": "models.similarity.lexical:JaccardModel",
     "fake": "models.similarity.fake:FakePairModel",
+}
+
+# Models of natural language inference; `load` takes an `NliConfig`.
+NLI_MODELS: dict[str, str] = {
+    "nli": "models.similarity.nli:NliModel",
     "fake_nli": "models.similarity.fake:FakeNliModel",
 }
 
-# Similarity functions without weights, always there: pure functions of two texts.
-LEXICAL: dict[str, str] = {
-    "rouge_l": "models.similarity.lexical:rouge_l",
-    "jaccard": "models.similarity.lexical:jaccard",
+# Similarity functions over the NLI model that is loaded; each is made of it.
+OVER_NLI: dict[str, str] = {
+    "nli": "models.similarity.entailment:EntailmentModel",
+    "align": "models.similarity.align:AlignModel",
 }
+
+# Those that cost no weights and so are always there.
+ALWAYS_LOADED = ("rouge_l", "jaccard")

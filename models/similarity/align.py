@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.records import Pair, PairScores
-from models.similarity.protocol import PairModel
+from models.similarity.protocol import ContextAndText, PairModel
 
 _CHUNK_WORDS = 350
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -30,30 +30,29 @@ class AlignModel:
         self.model_id = inner.model_id
         self.revision = inner.revision
         self.max_length = inner.max_length
+        self.flags = ("align", *inner.flags)
         self._inner = inner
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """See `PairModel.score`; the first text is the context, the second the claim."""
-        parts = [(chunks(context), sentences(claim)) for context, claim in pairs]
-        asked = list(
-            dict.fromkeys(
-                (chunk, s) for chunked, split in parts for chunk in chunked for s in split
-            )
-        )
-        inner = self._inner.score(asked)
-        index = {pair: i for i, pair in enumerate(asked)}
+        cells: dict[Pair, int] = {}  # each distinct (chunk, sentence) to its row in `inner`
+        grids = []
+        for context, claim in pairs:
+            rows, chunked = [], chunks(context)
+            for sentence in sentences(claim):
+                cell_pairs = [(chunk, sentence) for chunk in chunked]
+                rows.append([cells.setdefault(pair, len(cells)) for pair in cell_pairs])
+            grids.append(np.array(rows))  # (sentences, chunks)
+        inner = self._inner.score(list(cells))
         values, truncated = np.zeros((len(pairs), 1)), np.zeros(len(pairs), dtype=bool)
-        for row, (chunked, split) in enumerate(parts):
-            cells = np.array(
-                [[index[chunk, s] for chunk in chunked] for s in split]
-            )  # (sentences, chunks)
-            values[row] = inner.values[cells, 0].max(axis=1).mean()
-            truncated[row] = inner.truncated[cells].any()
+        for row, grid in enumerate(grids):
+            values[row] = inner.values[grid, 0].max(axis=1).mean()
+            truncated[row] = inner.truncated[grid].any()
         return PairScores(values, truncated)
 
-    def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`."""
-        return self._inner.fit_context(context, text)
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel.fit_contexts`."""
+        return self._inner.fit_contexts(texts)
 
 
 def sentences(text: str) -> list[str]:
@@ -86,3 +85,6 @@ def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
             grouped.append([sentence])
             count = num_words
     return [" ".join(group) for group in grouped]
+
+
+_: type[PairModel] = AlignModel  # mypy holds the class to its protocol

@@ -12,11 +12,12 @@ from models.checkpoints import (
     pick_device,
     public_name,
     revision_of,
+    tokenizer_fingerprint,
 )
 from models.embedded import CROSS_ENCODER_DIR
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
-from models.similarity.protocol import SimilarityConfig
+from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
 
 
 class CrossEncoderModel:
@@ -24,16 +25,18 @@ class CrossEncoderModel:
 
     labels: tuple[str, ...] = ("similarity",)
 
-    def __init__(
-        self, encoder: CrossEncoder, *, model_id: str, revision: str | None = None
-    ) -> None:
+    def __init__(self, encoder: CrossEncoder, *, model_id: str, revision: str) -> None:
         if encoder.num_labels != 1:
             raise ValueError(
                 f"{model_id} has {encoder.num_labels} labels; "
                 "a cross-encoder for similarity has one"
             )
         self.model_id = model_id
-        self.revision = revision
+        self.revision: str | None = revision
+        function = encoder.activation_fn
+        activation = getattr(function, "__qualname__", repr(function))
+        tokenizer = tokenizer_fingerprint(encoder.tokenizer)
+        self.flags: tuple[str, ...] = (str(encoder.dtype), activation, tokenizer)
         self.max_length: int | None = int(
             encoder.max_seq_length or encoder.tokenizer.model_max_length
         )
@@ -61,6 +64,9 @@ class CrossEncoderModel:
         logits, truncated = self._classifier.logits(pairs)
         return PairScores(self._activation(logits).double().numpy(), truncated)
 
-    def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`."""
-        return self._classifier.fit_context(context, text)
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel.fit_contexts`."""
+        return [self._classifier.fit_context(context, text) for context, text in texts]
+
+
+_: type[PairModel] = CrossEncoderModel  # mypy holds the class to its protocol

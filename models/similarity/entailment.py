@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from models.records import Pair, PairScores
-from models.similarity.protocol import PairModel
+from models.similarity.protocol import ContextAndText, PairModel
 
 
 class EntailmentModel:
@@ -21,6 +21,7 @@ class EntailmentModel:
         self.model_id = nli.model_id
         self.revision = nli.revision
         self.max_length = nli.max_length
+        self.flags = (kind, *nli.flags)
         self._nli = nli
         self._kind = kind
 
@@ -30,6 +31,9 @@ class EntailmentModel:
         column = scores.values[:, [self._nli.labels.index(self._kind)]]
         return PairScores(column if self._kind == "entailment" else 1.0 - column, scores.truncated)
 
-    def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`."""
-        return self._nli.fit_context(context, text)
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel.fit_contexts`."""
+        return self._nli.fit_contexts(texts)
+
+
+_: type[PairModel] = EntailmentModel  # mypy holds the class to its protocol

@@ -6,7 +6,13 @@ from typing import Self
 import numpy as np
 
 from models.records import Pair, PairScores
-from models.similarity.protocol import NLI_LABELS, NliConfig, SimilarityConfig
+from models.similarity.protocol import (
+    NLI_LABELS,
+    ContextAndText,
+    NliConfig,
+    PairModel,
+    SimilarityConfig,
+)
 
 _MAX_LENGTH = 512
 
@@ -21,6 +27,7 @@ class FakePairModel:
     model_id = "fake"
     revision: str | None = "1"
     max_length: int | None = _MAX_LENGTH
+    flags: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.batches: list[int] = []
@@ -35,16 +42,18 @@ class FakePairModel:
         self.batches.append(len(pairs))
         if any("<poison>" in text for pair in pairs for text in pair):
             raise ValueError("poisoned pair")
-        values = np.array(
-            [self._values(a.lower().split(), b.lower().split()) for a, b in pairs], dtype=np.float64
-        )
+        rows = [self._values(a.lower().split(), b.lower().split()) for a, b in pairs]
+        values = np.array(rows, dtype=np.float64)
         lengths = np.array([len(a.split()) + len(b.split()) + 3 for a, b in pairs], dtype=int)
         return PairScores(values.reshape(-1, len(self.labels)), lengths > (self.max_length or 0))
 
-    def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`; a word is a token."""
-        budget = (_MAX_LENGTH - 3) // 2 - len(text.split())
-        return " ".join(context.split()[-budget:]) if budget > 0 else ""
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel.fit_contexts`; a word is a token."""
+        fitted = []
+        for context, text in texts:
+            budget = (_MAX_LENGTH - 3) // 2 - len(text.split())
+            fitted.append(" ".join(context.split()[-budget:]) if budget > 0 else "")
+        return fitted
 
     def _values(self, words: list[str], others: list[str]) -> list[float]:
         return [_share(words, others)]
@@ -62,3 +71,6 @@ class FakeNliModel(FakePairModel):
 
 def _share(words: list[str], others: list[str]) -> float:
     return sum(word in others for word in words) / len(words) if words else float(not others)
+
+
+_: type[PairModel] = FakePairModel  # mypy holds the class to its protocol

@@ -1,11 +1,13 @@
 """Similarities without weights: ROUGE-L and Jaccard."""
 
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import numpy as np
 
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Pair, PairScores
+from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
 
 
 def rouge_l(a: str, b: str) -> float:
@@ -29,6 +31,7 @@ class LexicalModel:
     labels: tuple[str, ...] = ("similarity",)
     revision: str | None = None
     max_length: int | None = None
+    flags: tuple[str, ...] = ()
 
     def __init__(self, function: Callable[[str, str], float]) -> None:
         self.model_id = function.__name__
@@ -39,6 +42,27 @@ class LexicalModel:
         values = np.array([self._function(a, b) for a, b in pairs], dtype=np.float64)
         return PairScores(values.reshape(-1, 1), np.zeros(len(pairs), dtype=bool))
 
-    def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`; nothing is ever cut."""
-        return context
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel.fit_contexts`; nothing is ever cut."""
+        return [context for context, _ in texts]
+
+
+class RougeLModel(LexicalModel):
+    """`rouge_l` as a pair model."""
+
+    @classmethod
+    def load(cls, config: SimilarityConfig) -> Self:
+        """There is nothing to load."""
+        return cls(rouge_l)
+
+
+class JaccardModel(LexicalModel):
+    """`jaccard` as a pair model."""
+
+    @classmethod
+    def load(cls, config: SimilarityConfig) -> Self:
+        """There is nothing to load."""
+        return cls(jaccard)
+
+
+_: type[PairModel] = LexicalModel  # mypy holds the class to its protocol

@@ -12,11 +12,12 @@ from models.checkpoints import (
     pick_device,
     public_name,
     revision_of,
+    tokenizer_fingerprint,
 )
 from models.embedded import NLI_DIR
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
-from models.similarity.protocol import NLI_LABELS, NliConfig
+from models.similarity.protocol import NLI_LABELS, ContextAndText, NliConfig, PairModel
 
 
 class NliModel:
@@ -27,11 +28,15 @@ class NliModel:
 
     labels: tuple[str, ...] = NLI_LABELS
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, model_id: str, revision: str | None = None
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, model_id: str, revision: str) -> None:
         self.model_id = model_id
-        self.revision = revision
+        self.revision: str | None = revision
+        names = sorted(model.config.id2label.items())
+        self.flags: tuple[str, ...] = (
+            str(model.dtype),
+            tokenizer_fingerprint(tokenizer),
+            str(names),
+        )
         self.max_length: int | None = int(
             min(tokenizer.model_max_length, model.config.max_position_embeddings)
         )
@@ -61,9 +66,9 @@ class NliModel:
             torch.softmax(logits.double(), dim=-1)[:, self._columns].numpy(), truncated
         )
 
-    def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`."""
-        return self._classifier.fit_context(context, text)
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel.fit_contexts`."""
+        return [self._classifier.fit_context(context, text) for context, text in texts]
 
 
 def label_columns(id2label: dict[int, str]) -> list[int]:
@@ -77,12 +82,13 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     >>> label_columns({0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
     [2, 1, 0]
     """
-    columns = [
-        [int(i) for i, name in id2label.items() if name.lower().startswith(label[:6])]
-        for label in NLI_LABELS
-    ]
-    if [len(found) for found in columns] != [1, 1, 1] or len(id2label) != len(NLI_LABELS):
-        raise ValueError(
-            f"labels {sorted(id2label.values())} are not entailment, neutral and contradiction"
-        )
-    return [found[0] for found in columns]
+    columns = []
+    for label in NLI_LABELS:
+        columns += [int(i) for i, name in id2label.items() if name.lower().startswith(label[:6])]
+    if sorted(columns) != list(range(len(NLI_LABELS))) or len(id2label) != len(NLI_LABELS):
+        names = sorted(id2label.values())
+        raise ValueError(f"labels {names} are not entailment, neutral and contradiction")
+    return columns
+
+
+_: type[PairModel] = NliModel  # mypy holds the class to its protocol

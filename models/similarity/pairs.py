@@ -107,9 +107,8 @@ def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array
 
 def exact_match(answer: str, samples: Sequence[str], rules: PairRules) -> Array:
     """1.0 where a sample equals the answer as it is compared, else 0.0: (M,)."""
-    return np.array(
-        [float(rules.normalise(sample) == rules.normalise(answer)) for sample in samples]
-    )
+    compared = rules.normalise(answer)
+    return np.array([float(rules.normalise(sample) == compared) for sample in samples])
 
 
 def num_distinct(texts: Sequence[str], rules: PairRules) -> int:

@@ -12,6 +12,8 @@ from annotated_types import Ge
 from models.records import Pair, PairScores
 
 Dtype = Literal["float32", "bfloat16", "float16"]
+# What a text is read after, and the text.
+ContextAndText = tuple[str, str]
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -20,8 +22,8 @@ class SimilarityConfig:
     """What a deployment says about similarity.
 
     Attributes:
-        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or over NLI
-            "nli" or "align".
+        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or of
+            `OVER_NLI` where an NLI model is loaded.
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
         strip: whether blanks around texts are removed before they are compared.
         exact_match: whether equal texts score 1, and an empty text against another 0, without a
@@ -46,7 +48,7 @@ class NliConfig:
     """What a deployment says about its natural language inference model.
 
     Attributes:
-        name: key of `models.similarity.PAIR_MODELS`.
+        name: key of `models.similarity.NLI_MODELS`.
         model: as in `SimilarityConfig`; "auto" is the embedded one beside the embedded language
             model, else none.
         similarity: what the similarity function "nli" is: p(entailment), or 1 - p(contradiction).
@@ -61,24 +63,27 @@ class NliConfig:
 
 
 class PairModel(Protocol):
-    """A model of ordered text pairs.
+    """A model of ordered text pairs; its calls block.
 
     Attributes:
         model_id: id or name without a local path.
+        revision: names the weights exactly; None for a function of two texts, which has none.
         labels: names of the K values of a pair.
         max_length: tokens of a pair beyond which it is cut; None where nothing is.
+        flags: whatever else decides its scores, such as the precision of its weights.
     """
 
     model_id: str
     revision: str | None
     labels: tuple[str, ...]
     max_length: int | None
+    flags: tuple[str, ...]
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """Scores in the order of `pairs`; blocks. A pair's score does not depend on the others."""
+        """Scores in the order of `pairs`. A pair's score does not depend on the others."""
 
-    def fit_context(self, context: str, text: str) -> str:
-        """The longest right part of `context` that fits.
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """For each (context, text) the longest right part of the context that fits.
 
-        With it, a pair of two texts `context + " " + text` is not cut.
+        It fits where a pair of two texts `context + " " + text` is not cut.
         """

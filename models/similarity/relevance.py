@@ -14,10 +14,11 @@ def relevance_pairs(context: str, token_texts: Sequence[str]) -> list[Pair]:
     One pair and its reverse for every token whose removal changes the text.
     """
     whole = _join(context, token_texts)
-    shorter = dict.fromkeys(
-        text for text in _without_each(context, token_texts) if text is not None
-    )
-    return [pair for text in shorter for pair in ((whole, text), (text, whole))]
+    pairs: list[Pair] = []
+    for text in dict.fromkeys(_without_each(context, token_texts)):
+        if text is not None:
+            pairs += [(whole, text), (text, whole)]
+    return pairs
 
 
 def token_relevance(context: str, token_texts: Sequence[str], table: PairTable) -> Array:
@@ -32,20 +33,21 @@ def token_relevance(context: str, token_texts: Sequence[str], table: PairTable) 
         table: with every pair that `relevance_pairs` names.
     """
     whole = _join(context, token_texts)
-    similarity = [
-        1.0 if text is None else table.both_directions(whole, text, "similarity")
-        for text in _without_each(context, token_texts)
-    ]
-    return np.clip(1.0 - np.array(similarity), 0.0, 1.0)
+    similarity = np.ones(len(token_texts))
+    for t, text in enumerate(_without_each(context, token_texts)):
+        if text is not None:
+            similarity[t] = table.both_directions(whole, text, "similarity")
+    return np.clip(1.0 - similarity, 0.0, 1.0)
 
 
 def _without_each(context: str, token_texts: Sequence[str]) -> list[str | None]:
     """The joined text without each token; None where that leaves it as it was."""
     whole = _join(context, token_texts)
-    shorter = [
-        _join(context, [*token_texts[:t], *token_texts[t + 1 :]]) for t in range(len(token_texts))
-    ]
-    return [None if text == whole else text for text in shorter]
+    shorter: list[str | None] = []
+    for t in range(len(token_texts)):
+        text = _join(context, [*token_texts[:t], *token_texts[t + 1 :]])
+        shorter.append(None if text == whole else text)
+    return shorter
 
 
 def _join(context: str, token_texts: Sequence[str]) -> str:

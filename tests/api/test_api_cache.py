@@ -7,7 +7,6 @@ import pytest
 from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
-from models.engines.fake import failing
 from models.errors import EngineError
 from models.probes.protocol import ProbeConfig
 from tests.chaos.redis_server import running_redis
@@ -27,18 +26,13 @@ def body_of(response):
 @asynccontextmanager
 async def gated(service):
     """Generations wait until the block's gate is set."""
-    gate, generate = asyncio.Event(), service.engine.generate
-
-    async def waiting(request, on_token=None):
-        await gate.wait()
-        return await generate(request, on_token)
-
-    service.engine.generate = waiting
+    gate = asyncio.Event()
+    undo = service.before_generating(lambda request: gate.wait())
     try:
         yield gate
     finally:
         gate.set()
-        service.engine.generate = generate
+        undo()
 
 
 async def test_a_repeated_request_costs_no_model_and_has_the_same_answer_and_scores(service):
@@ -155,8 +149,8 @@ async def test_fifty_identical_requests_at_once_are_one_generation(service):
     calls = service.engine.num_calls
     async with gated(service) as gate:
         requests = [asyncio.create_task(service.generate()) for _ in range(50)]
-        await until(lambda: service.app.state.telemetry.joined._value.get() == 49)
-        assert service.pipeline.admission.num_admitted == 1
+        await until(lambda: service.telemetry.joined._value.get() == 49)
+        assert service.admission.num_admitted == 1
         gate.set()
         responses = await asyncio.gather(*requests)
 
@@ -176,7 +170,7 @@ async def test_two_gateways_with_one_redis_generate_at_most_twice(tmp_path):
         cache = CacheConfig(url=SecretStr(redis_server.url), timeout_s=1.0)
         async with serving(cache=cache) as one, serving(cache=cache) as other:
             for service in (one, other):
-                await until(lambda s=service: s.app.state.telemetry.breaker_open._value.get() == 0)
+                await until(lambda s=service: s.telemetry.breaker_open._value.get() == 0)
                 await until_cached(service)
             calls = one.engine.num_calls + other.engine.num_calls
             responses = await asyncio.gather(
@@ -195,10 +189,9 @@ async def until_cached(service, prompt="Is Redis there?", seed=0):
 
 
 async def test_a_failed_generation_is_nobodys_result_later(service):
-    healthy = service.engine
-    service.replace_engine(failing, EngineError("a step failed"))
+    undo = service.generation_raises(EngineError("a step failed"))
     responses = await asyncio.gather(*(service.generate(seed=1) for _ in range(5)))
-    service.pipeline.workers.generation.engine = healthy
+    undo()
     later = await service.generate(seed=1)
 
     assert {response.json()["error"]["code"] for response in responses} == {"engine_error"}
@@ -231,7 +224,7 @@ async def test_prompts_are_in_no_entry(service):
     await service.generate(
         prompt="zanzibar-sentinel", seed=1, estimators=["token_sar", "p_true", "cocoa_ppl"]
     )
-    entries = service.pipeline._cache._entries
+    entries = service.core.scorer._cache._entries
 
     assert len(entries) > 1
     assert not any(
@@ -242,9 +235,9 @@ async def test_prompts_are_in_no_entry(service):
 async def test_a_client_that_goes_leaves_the_work_to_those_who_stay(service):
     async with gated(service) as gate:
         leaving = asyncio.create_task(service.generate(seed=1))
-        await until(lambda: service.pipeline.admission.num_admitted == 1)
+        await until(lambda: service.admission.num_admitted == 1)
         staying = asyncio.create_task(service.generate(seed=1))
-        await until(lambda: service.app.state.telemetry.joined._value.get() == 1)
+        await until(lambda: service.telemetry.joined._value.get() == 1)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
         gate.set()
@@ -256,4 +249,4 @@ async def test_a_shared_generation_is_given_up_with_the_last_who_waits(service):
         requests = [service.generate(seed=1, timeout_s=0.1) for _ in range(3)]
         responses = await asyncio.gather(*requests)
         assert {response.status_code for response in responses} == {504}
-        await until(lambda: service.pipeline.admission.num_admitted == 0)
+        await until(lambda: service.admission.num_admitted == 0)

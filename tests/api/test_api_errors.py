@@ -7,11 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from app.errors import STATUS
+from app.http.errors import STATUS
 from app.settings import Limits
 from models import errors
-from models.engines.fake import FakeEngine, dying, failing, slow
-from models.records import ANSWER_STATISTICS
+from models.statistics import SAMPLE_STATISTICS
 from tests.conftest import GENERATE, serving, until
 
 pytestmark = pytest.mark.anyio
@@ -21,20 +20,34 @@ BODY = {"prompt": f"{SENTINEL} is the prompt", "max_new_tokens": 8}
 JSON = {"content-type": "application/json"}
 
 
-def engine_raises(error):
-    return lambda service: service.replace_engine(failing, error)
+def generation_raises(error):
+    return lambda service: service.generation_raises(error)
 
 
-def engine_is_slow(service):
-    service.replace_engine(slow, 60)
+def generation_is_slow(service):
+    service.generation_takes(60)
 
 
 def engine_dies(service):
-    service.replace_engine(dying)
+    service.engine_dies()
 
 
 def engine_has_no_entropies(service):
-    service.engine.statistics = FakeEngine.statistics - {"answer_token_entropies"}
+    service.without_statistics("answer_token_entropies")
+
+
+def tokenizer_raises(service):
+    def prepare(request, *, streams):
+        raise RuntimeError(f"cannot tokenise {request.prompt}")
+
+    service.engine.prepare = prepare
+
+
+def contexts_raise(service):
+    def fit_contexts(texts):
+        raise RuntimeError(f"cannot fit {texts}")
+
+    service.pair_model.fit_contexts = fit_contexts
 
 
 def pair_model_raises(service):
@@ -103,17 +116,25 @@ SCENARIOS = {
         "estimator",
     ),
     "a failed step": (
-        engine_raises(errors.EngineError("a step failed")),
+        generation_raises(errors.EngineError("a step failed")),
         {},
         503,
         "engine_error",
         None,
     ),
     "invalid logits": (
-        engine_raises(errors.InvalidLogits("NaN in a row")),
+        generation_raises(errors.InvalidLogits("NaN in a row")),
         {},
         500,
         "invalid_logits",
+        None,
+    ),
+    "a tokenizer that raises": (tokenizer_raises, {}, 503, "engine_error", None),
+    "a context that cannot be fitted": (
+        contexts_raise,
+        {"estimators": ["token_sar"]},
+        503,
+        "similarity_unavailable",
         None,
     ),
     "a failing pair model": (pair_model_raises, {}, 503, "similarity_unavailable", None),
@@ -124,17 +145,23 @@ SCENARIOS = {
         "similarity_unavailable",
         None,
     ),
-    "a deadline that passes": (engine_is_slow, {"timeout_s": 0.02}, 504, "deadline_exceeded", None),
+    "a deadline that passes": (
+        generation_is_slow,
+        {"timeout_s": 0.02},
+        504,
+        "deadline_exceeded",
+        None,
+    ),
     "a dying engine": (engine_dies, {}, 503, "not_ready", None),
     "an unexpected exception": (
-        engine_raises(RuntimeError(f"bad: {SENTINEL}")),
+        generation_raises(RuntimeError(f"bad: {SENTINEL}")),
         {},
         500,
         "internal_error",
         None,
     ),
     "an unexpected exception with a cause": (
-        engine_raises(ExceptionGroup(SENTINEL, [KeyError(SENTINEL)])),
+        generation_raises(ExceptionGroup(SENTINEL, [KeyError(SENTINEL)])),
         {},
         500,
         "internal_error",
@@ -171,7 +198,7 @@ async def test_each_way_to_fail_has_its_code_and_quotes_no_prompt(
     assert f'cocoa_errors_total{{code="{code}"}} 1.0' in metrics
     assert f'cocoa_requests_total{{route="{GENERATE}",status="{status}"}} 1.0' in metrics
     assert SENTINEL not in response.text + str(response.headers) + caplog.text + metrics
-    await until(lambda: service.pipeline.admission.num_admitted == 0)
+    await until(lambda: service.admission.num_admitted == 0)
 
 
 def test_every_error_class_has_a_status():
@@ -182,12 +209,12 @@ def test_every_error_class_has_a_status():
 
 
 async def test_an_unexpected_exception_is_logged_by_request_id_type_and_place(service, caplog):
-    service.replace_engine(failing, RuntimeError(SENTINEL))
+    service.generation_raises(RuntimeError(SENTINEL))
     response = await service.generate()
     records = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(records) == 1
     assert re.fullmatch(
-        rf"request {response.headers['x-request-id']} failed: RuntimeError at .*fake\.py:\d+",
+        rf"request {response.headers['x-request-id']} failed: RuntimeError at .*conftest\.py:\d+",
         records[0],
     )
 
@@ -216,7 +243,7 @@ async def test_a_default_estimator_without_its_statistic_is_null_with_its_reason
 
 
 async def test_an_engine_that_draws_no_samples_supplies_no_similarity(service):
-    service.engine.statistics = ANSWER_STATISTICS
+    service.without_statistics(*SAMPLE_STATISTICS)
     message = assert_error(
         await service.generate(estimators=["cocoa_ppl"]), 422, "statistic_unavailable", "estimators"
     )
@@ -281,7 +308,7 @@ async def test_a_body_of_exactly_the_limit_is_read():
 
 async def test_above_the_admission_limit_the_answer_is_429_with_retry_after():
     async with serving(admission_limit=1) as service:
-        with service.pipeline.admission.admit():
+        with service.admission.admit():
             response = await service.generate()
         assert "1" in assert_error(response, 429, "overloaded")
         assert int(response.headers["retry-after"]) >= 1

@@ -1,11 +1,13 @@
 """Every estimator, similarity and strategy over HTTP; what nobody reads is not computed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from models.estimators import ESTIMATORS, needs
 from models.probes.protocol import ProbeConfig
-from models.records import PROBE_STATISTICS
+from models.statistics import PROBE_STATISTICS
 from tests.conftest import serving
 from tests.tiny_probes import saved
 
@@ -174,7 +176,7 @@ async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_th
 
 
 async def test_without_an_nli_model_its_estimators_are_refused_by_name(service):
-    object.__setattr__(service.pipeline.workers, "nli", None)
+    service.core.scorer.workers = replace(service.workers, nli=None)
     response = await service.generate(estimators=["degmat"])
 
     assert response.json()["error"]["code"] == "statistic_unavailable"
@@ -191,13 +193,13 @@ async def test_p_true_without_room_for_its_question_is_null_with_the_reason(serv
 
 async def test_p_true_of_a_chat_asks_as_a_chat(service):
     asked = []
-    original = service.engine.first_token_logprobs
+    original = service.generator.first_token_logprobs
 
     async def recording(request, groups):
         asked.append(request)
         return await original(request, groups)
 
-    service.engine.first_token_logprobs = recording
+    service.generator.first_token_logprobs = recording
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Capital of France?"},

@@ -8,7 +8,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from app.schemas import DEFAULT_ESTIMATORS, GenerateResponse
+from app.http.schemas import GenerateResponse
+from app.scoring.plan import DEFAULT_ESTIMATORS
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +81,7 @@ async def test_usage_counts_tokens_of_prompt_answer_and_samples(service):
 @pytest.mark.parametrize(
     ("body", "scored", "primary"),
     [
-        pytest.param({}, DEFAULT_ESTIMATORS, "cocoa_ppl", id="default"),
+        pytest.param({}, list(DEFAULT_ESTIMATORS), "cocoa_ppl", id="default"),
         pytest.param({"estimators": ["mte", "sp"]}, ["mte", "sp"], "mte", id="the first named"),
         pytest.param(
             {"estimators": ["sp", "cocoa_ppl"]},
@@ -275,7 +276,7 @@ async def test_requests_at_once_are_answered_as_each_alone(service):
 
 
 async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(service):
-    service.engine.statistics = frozenset({"sample_texts"})
+    service.without_statistics(*(service.generator.info.statistics - {"sample_texts"}))
     result = await generated(service, return_samples=True, return_tokens=True)
     assert {name for name, value in result["scores"].items() if value is not None} == {
         "consistency"

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from app.errors import STATUS
-from app.schemas import ErrorResponse, GenerateResponse, ScoreResults
+from app.http.errors import STATUS
+from app.http.schemas import ErrorResponse, GenerateResponse, ScoreResults
 from app.settings import Limits
 from tests.api.hostile_bodies import BODIES, KINDS, LIMIT, MARKER
 from tests.conftest import serving
@@ -135,5 +135,5 @@ async def test_a_hostile_body_ends_in_a_documented_status_and_quotes_nothing(kin
             except Exception as error:
                 raise AssertionError(f"{path}: {body[:300]} gave {status} {data[:300]}") from error
         assert service.deaths == []
-        assert service.pipeline.admission.num_admitted == 0
+        assert service.admission.num_admitted == 0
     assert statuses.keys() >= REACHES[kind.__name__]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.schemas import LIGHT_ESTIMATORS
+from app.scoring.plan import LIGHT_ESTIMATORS
 from models.probes.protocol import ProbeConfig
 from tests.conftest import serving
 from tests.tiny_probes import saved
@@ -193,6 +193,20 @@ async def test_the_estimators_page_says_which_light_ones_are_available(tmp_path)
         page = (await service.client.get("/estimators")).json()
 
     available = {one["name"]: one["available"] for one in page["estimators"]}
-    assert page["light"] == LIGHT_ESTIMATORS
+    assert page["light"] == list(LIGHT_ESTIMATORS)
     assert available["cocoa_ppl_light"]
     assert not available["high_semantic_entropy_light"]
+
+
+async def test_scoring_a_given_answer_takes_nothing_from_later_light_requests(probes):
+    async with serving(probes=probes) as service:
+        body = {"prompt": "Capital of France?", "answer": "Paris", "max_new_tokens": 8}
+        assert (await service.client.post("/score", json=body)).status_code == 200
+        assert (await service.generate(mode="light")).status_code == 200
+
+
+async def test_light_answers_have_no_samples_and_say_of_none_where_they_came_from(probes):
+    async with serving(probes=probes) as service:
+        body = (await service.generate(mode="light")).json()
+
+    assert (body["num_samples"], body["samples_source"], body["seed"]) == (0, None, None)

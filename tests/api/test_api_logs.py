@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from models.engines.fake import failing
 from models.errors import EngineError
 from tests.chaos.test_chaos_disconnect import listening
 from tests.conftest import GENERATE, until
@@ -35,7 +34,7 @@ async def test_a_request_leaves_one_line_with_its_id_route_status_and_seconds(se
     assert line.pop("time").endswith("+00:00")
     assert line == {
         "level": "info",
-        "logger": "app.middleware",
+        "logger": "app.http.middleware",
         "message": "request",
         "request_id": response.headers["x-request-id"],
         "route": GENERATE,
@@ -50,12 +49,12 @@ async def post_text(service, text):
 
 
 async def engine_fails(service):
-    service.replace_engine(failing, EngineError("a step failed"))
+    service.generation_raises(EngineError("a step failed"))
     return await service.generate()
 
 
 async def engine_is_defect(service):
-    service.replace_engine(failing, RuntimeError(MARKER))
+    service.generation_raises(RuntimeError(MARKER))
     return await service.generate()
 
 
@@ -160,11 +159,10 @@ async def ask_everything(service):
     yield await get(f"/{MARKER}", headers=KEY)
     yield await get("/version", params={"key": MARKER}, headers=KEY)
     yield await service.client.delete(GENERATE, headers=KEY)
-    engine = service.engine
     for error in (quoting_failure(), EngineError("a step failed")):
-        service.replace_engine(failing, error)
+        undo = service.generation_raises(error)
         yield await service.generate(prompt=MARKER, cache=False)
-        service.pipeline.workers.generation.engine = engine
+        undo()
     service.pair_model.score = raising(quoting_failure())
     yield await service.generate(prompt=MARKER, cache=False)
 

@@ -5,8 +5,7 @@ from importlib.metadata import version
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.schemas import DEFAULT_ESTIMATORS
-from models.engines.fake import FakeEngine, failing, slow
+from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.errors import EngineError
 from models.estimators import ESTIMATORS, needs
 from tests.conftest import GENERATE, serving, until
@@ -32,7 +31,8 @@ async def test_a_ready_service_says_so(service):
 
 
 async def test_a_dead_service_is_neither_ready_nor_alive(service):
-    service.engine.die()
+    service.engine_dies()
+    assert (await service.generate()).status_code == 503
     await until(lambda: service.deaths)
     assert (await service.generate()).status_code == 503
     for path in ("/livez", "/readyz", "/estimators"):
@@ -45,7 +45,7 @@ async def test_a_dead_service_is_neither_ready_nor_alive(service):
 
 async def test_a_stopped_service_takes_no_requests():
     async with serving() as service:
-        await service.pipeline.supervisor.stop()
+        await service.core.supervisor.stop()
         assert (await service.generate()).status_code == 503
         assert (await service.client.get("/readyz")).status_code == 503
         assert (await service.client.get("/livez")).status_code == 200
@@ -83,7 +83,7 @@ async def test_the_version_is_known_before_the_models_are():
 
 async def test_the_estimators_are_those_of_the_registry(service):
     result = (await service.client.get("/estimators")).json()
-    assert result["default"] == DEFAULT_ESTIMATORS
+    assert result["default"] == list(DEFAULT_ESTIMATORS)
     assert [entry["name"] for entry in result["estimators"]] == list(ESTIMATORS)
     for entry in result["estimators"]:
         assert entry["needs"] == sorted(needs([entry["name"]]))
@@ -95,7 +95,7 @@ async def test_the_estimators_are_those_of_the_registry(service):
 
 
 async def test_an_estimator_that_cannot_be_supplied_is_listed_with_its_reason(service):
-    service.engine.statistics = FakeEngine.statistics - {"answer_token_entropies"}
+    service.without_statistics("answer_token_entropies")
     entries = {
         entry["name"]: entry
         for entry in (await service.client.get("/estimators")).json()["estimators"]
@@ -130,15 +130,15 @@ async def test_metrics_count_requests_tokens_and_stages(service):
     assert await metric(service, "cocoa_decode_batch_rows_count") == 2, (
         "the warm-up and the request"
     )
-    assert await metric(service, "cocoa_running_rows") == 11
-    # One call of each pair worker's warm-up, and the request's.
-    assert await metric(service, "cocoa_similarity_batch_pairs_count") == len(
-        service.pipeline.workers.by_name()
-    )
+    assert await metric(service, "cocoa_decode_batch_rows_sum") == 3 + 11
+    assert await metric(service, "cocoa_running_rows") == 0, "the batch has run empty"
+    # The warm-up of each pair model that has weights (fake, NLI, and two over NLI), and the
+    # request's.
+    assert await metric(service, "cocoa_similarity_batch_pairs_count") == 4 + 1
 
 
 async def test_metrics_count_errors_by_code(service):
-    service.replace_engine(failing, EngineError("a step failed"))
+    service.generation_raises(EngineError("a step failed"))
     for _ in range(2):
         await service.generate()
     assert await metric(service, "cocoa_errors_total", code="engine_error") == 2
@@ -155,7 +155,7 @@ async def test_two_applications_share_no_state():
     async with serving() as first, serving() as second:
         await first.generate()
         assert await metric(second, "cocoa_requests_total", route=GENERATE, status="200") is None
-        first.replace_engine(slow, 60)
+        first.generation_takes(60)
         assert (await second.generate()).status_code == 200
 
 

@@ -38,7 +38,7 @@ def url():
     thread = threading.Thread(target=server.run)
     thread.start()
     give_up_at = time.monotonic() + 60
-    while not (server.started and app.state.pipeline.supervisor.ready.is_set()):
+    while not (server.started and app.state.service.supervisor.ready.is_set()):
         assert time.monotonic() < give_up_at
         time.sleep(0.01)
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"

@@ -177,7 +177,7 @@ async def test_the_number_of_items_is_bounded(service, num_items):
 
 
 async def test_sixty_four_items_are_scored_under_a_smaller_admission_limit(service):
-    service.pipeline.admission.limit = 8
+    service.admission.limit = 8
     items = [
         {"answer": f"answer {i}", "samples": SAMPLES, "estimators": ["consistency"]}
         for i in range(64)
@@ -187,3 +187,50 @@ async def test_sixty_four_items_are_scored_under_a_smaller_admission_limit(servi
     results = response.json()["results"]
     assert len(results) == 64
     assert all(result["error"] is None for result in results)
+
+
+async def counted(service, code):
+    metrics = (await service.client.get("/metrics")).text
+    line = next(
+        line for line in metrics.splitlines() if f'cocoa_errors_total{{code="{code}"}}' in line
+    )
+    return float(line.split()[-1])
+
+
+async def test_errors_of_single_items_are_counted_and_logged_as_those_of_requests(service, caplog):
+    caplog.set_level("INFO")
+    items = [{"answer": "Paris"}, {"prompt": "word " * 600, "answer": "zanzibar"}]
+    response = await service.client.post("/score", json={"items": items})
+
+    codes = [item["error"]["code"] for item in response.json()["results"]]
+    assert codes == ["invalid_request", "prompt_too_long"]
+    assert (
+        await counted(service, "invalid_request"),
+        await counted(service, "prompt_too_long"),
+    ) == (1, 1)
+    logged = [record.code for record in caplog.records if record.getMessage() == "item failed"]
+    assert sorted(logged) == sorted(codes)
+    assert "zanzibar" not in caplog.text
+
+
+async def test_a_defect_in_one_item_leaves_the_others_their_result(service, caplog):
+    generate = service.generator.generate
+
+    async def defective(request, on_token=None):
+        if "defect" in request.prompt:
+            raise RuntimeError("zanzibar")
+        return await generate(request, on_token)
+
+    service.generator.generate = defective
+    good = {"prompt": PROMPT, "answer": "Paris", "max_new_tokens": 8}
+    items = [good, good | {"prompt": "a defect"}, good | {"prompt": "Another?"}]
+    results = (await service.client.post("/score", json={"items": items})).json()["results"]
+
+    assert [result["error"] and result["error"]["code"] for result in results] == [
+        None,
+        "internal_error",
+        None,
+    ]
+    assert results[1]["error"]["request_id"].endswith("-1")
+    assert await counted(service, "internal_error") == 1
+    assert "zanzibar" not in caplog.text

@@ -11,8 +11,8 @@ class BrokenTransformers(TransformersEngine):
     """Each pass that decodes raises or hangs while the file says "raise" or "hang"."""
 
     @classmethod
-    def load(cls, config, on_step=None):
-        engine = super().load(config, on_step)
+    def load(cls, config):
+        engine = super().load(config)
         path = Path(os.environ["COCOA_TEST_FAULT"])
 
         def misbehave(_, args, kwargs):

@@ -3,7 +3,6 @@
 The tests run it as a program.
 """
 
-import asyncio
 import os
 import threading
 import time
@@ -12,43 +11,58 @@ from pathlib import Path
 from app.cli import main
 from models.engines import ENGINES
 from models.engines.fake import FakeEngine
-from models.errors import EngineError
+from models.errors import EngineError, ModelLost
 from models.similarity import PAIR_MODELS
 from models.similarity.fake import FakePairModel
 
 
+def gate_is_open():
+    """Whether the test has made the file COCOA_TEST_GATE."""
+    return Path(os.environ["COCOA_TEST_GATE"]).exists()
+
+
 class GatedEngine(FakeEngine):
-    """Answers a prompt that says "wait" once the file COCOA_TEST_GATE exists.
+    """Answers a prompt that says "wait" once the gate is open; one that says "fail" fails."""
 
-    A prompt that says "fail" raises.
-    """
+    def __init__(self):
+        super().__init__()
+        self._held = []
 
-    async def generate(self, request, on_token=None):
-        if "fail" in (request.prompt or ""):
-            raise EngineError("a step failed")
-        gate = Path(os.environ["COCOA_TEST_GATE"])
-        while "wait" in (request.prompt or "") and not gate.exists():  # noqa: ASYNC110, ASYNC240 - another process opens it
-            await asyncio.sleep(0.01)
-        return await super().generate(request, on_token)
+    @property
+    def is_idle(self):
+        return not self._held
+
+    def step(self, incoming):
+        jobs = [job for job in [*self._held, *incoming] if not job.cancelled]
+        is_open = gate_is_open()
+        self._held = [job for job in jobs if "wait" in job.prompt and not is_open]
+        report = super().step([job for job in jobs if job not in self._held])
+        for job in list(report.finished):
+            if "fail" in job.prompt:
+                report.finished.remove(job)
+                report.failed.append((job, EngineError("a step failed")))
+        if self._held:
+            time.sleep(0.01)
+        return report
 
 
 class LoadingEngine(FakeEngine):
-    """Loads once the file COCOA_TEST_GATE exists."""
+    """Loads once the gate is open."""
 
     @classmethod
-    def load(cls, config, on_step=None):
-        while not Path(os.environ["COCOA_TEST_GATE"]).exists():
+    def load(cls, config):
+        while not gate_is_open():
             time.sleep(0.01)
-        return super().load(config, on_step)
+        return super().load(config)
 
 
 class DyingEngine(GatedEngine):
     """Dies of a prompt that says "die"."""
 
-    async def generate(self, request, on_token=None):
-        if "die" in (request.prompt or ""):
-            self.die()
-        return await super().generate(request, on_token)
+    def step(self, incoming):
+        if any("die" in job.prompt for job in incoming):
+            raise ModelLost("device")
+        return super().step(incoming)
 
 
 class HangingPairModel(FakePairModel):

@@ -9,7 +9,7 @@ import pytest
 from app.main import create_app
 from app.settings import Settings
 from models.engines import ENGINES
-from models.engines.fake import FakeEngine, dying, failing
+from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import EngineError, ModelLost
 from models.similarity.protocol import SimilarityConfig
@@ -26,12 +26,12 @@ async def assert_dead(service):
     response = await service.generate()
     assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
     assert service.deaths == ["died"]
-    assert service.pipeline.admission.num_admitted == 0
+    assert service.admission.num_admitted == 0
 
 
 async def test_a_dying_engine_fails_all_who_wait_and_turns_health_red():
     async with serving() as service, asyncio.timeout(60):
-        service.replace_engine(dying)
+        service.engine_dies()
         responses = await asyncio.gather(*(service.generate() for _ in range(16)))
         assert {
             (response.status_code, response.json()["error"]["code"]) for response in responses
@@ -57,8 +57,13 @@ async def test_an_engine_that_dies_while_pairs_are_scored_leaves_a_result_or_a_t
         score = service.pair_model.score
 
         def score_after_death(pairs):
-            loop.call_soon_threadsafe(service.engine.die)
+            loop.call_soon_threadsafe(end)
             return score(pairs)
+
+        def end():
+            """End the generation worker's loop, as a lost model would."""
+            task = next(task for task in asyncio.all_tasks() if task.get_name() == "generation")
+            task.cancel()
 
         loop = asyncio.get_running_loop()
         service.pair_model.score = score_after_death
@@ -79,7 +84,7 @@ async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_h
         asyncio.timeout(60),
     ):
         service = Service(app, client, deaths)
-        await service.pipeline.supervisor.ready.wait()
+        await service.core.supervisor.ready.wait()
         service.pair_model.score = lambda pairs: go_on.wait(60)
         hurried = await service.generate(timeout_s=0.2, seed=0)
         assert (hurried.status_code, hurried.json()["error"]["code"]) == (504, "deadline_exceeded")
@@ -93,14 +98,13 @@ async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_h
 
 async def test_failed_steps_kill_nothing():
     async with serving() as service, asyncio.timeout(60):
-        healthy = service.engine
-        service.replace_engine(failing, EngineError("a step failed"))
+        undo = service.generation_raises(EngineError("a step failed"))
         responses = await asyncio.gather(*(service.generate() for _ in range(16)))
         assert {
             (response.status_code, response.json()["error"]["code"]) for response in responses
         } == {(503, "engine_error")}
         assert (await service.client.get("/readyz")).status_code == 200
-        service.pipeline.workers.generation.engine = healthy
+        undo()
         assert (await service.generate()).status_code == 200
         assert service.deaths == []
 
@@ -124,22 +128,22 @@ async def test_a_failing_pair_model_kills_nothing():
 
 class Unloadable(FakeEngine):
     @classmethod
-    def load(cls, config, on_step=None):
+    def load(cls, config):
         raise OSError("no such checkpoint")
 
 
 class ColdForever(FakeEngine):
     """Its warm-up fails."""
 
-    async def generate(self, request, on_token=None):
+    def step(self, incoming):
         raise RuntimeError("no kernel")
 
 
 class DeadOnArrival(FakeEngine):
-    """Its loop dies at once."""
+    """Its loop dies with its first step."""
 
-    async def run(self):
-        raise RuntimeError("no device")
+    def step(self, incoming):
+        raise ModelLost("no device")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +158,8 @@ async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engi
     )
     async with app.router.lifespan_context(app), asyncio.timeout(30):
         assert await deaths.get() == "died"
-        assert app.state.pipeline.supervisor.state == "dead"
-        assert not app.state.pipeline.supervisor.ready.is_set()
+        assert app.state.service.supervisor.state == "dead"
+        assert not app.state.service.supervisor.ready.is_set()
     assert deaths.empty()
 
 

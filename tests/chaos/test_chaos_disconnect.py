@@ -22,27 +22,25 @@ REQUEST = HEAD + f"Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
 
 
 class Gate:
-    """Stands before an engine's generation: counts who waits and who was cancelled."""
+    """Stands before every generation: counts who waits and who was cancelled."""
 
-    def __init__(self, engine):
+    def __init__(self, service):
         self.num_started = self.num_cancelled = 0
         self.opened = asyncio.Event()
-        self._generate = engine.generate
-        engine.generate = self.generate
+        service.before_generating(self._pass)
 
-    async def generate(self, request, on_token=None):
+    async def _pass(self, request):
         self.num_started += 1
         try:
             await self.opened.wait()
         except asyncio.CancelledError:
             self.num_cancelled += 1
             raise
-        return await self._generate(request, on_token)
 
 
 @asynccontextmanager
 async def listening(**generation):
-    """The service behind uvicorn on a free port: (service, port, gate before its engine)."""
+    """The service behind uvicorn on a free port: (service, port, gate before its generations)."""
     async with serving(**generation) as service:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             server = uvicorn.Server(
@@ -54,7 +52,7 @@ async def listening(**generation):
             port = listener.getsockname()[1]
             await until(lambda: server.started)
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-                yield Service(service.app, client), port, Gate(service.engine)
+                yield Service(service.app, client), port, Gate(service)
             server.should_exit = True
             await running
 
@@ -81,7 +79,7 @@ async def test_a_client_that_leaves_frees_its_place_and_ends_its_generation(leav
         await until(lambda: gate.num_started == 1)
         assert (await service.generate()).status_code == 429
         leave(writer)
-        await until(lambda: service.pipeline.admission.num_admitted == 0)
+        await until(lambda: service.admission.num_admitted == 0)
         assert gate.num_cancelled == 1
         gate.opened.set()
         assert (await service.generate()).status_code == 200
@@ -98,11 +96,11 @@ async def test_many_clients_that_leave_harm_none_that_stay():
         await until(lambda: gate.num_started == 32)
         for writer in leaving:
             writer.close()
-        await until(lambda: service.pipeline.admission.num_admitted == 16)
+        await until(lambda: service.admission.num_admitted == 16)
         assert gate.num_cancelled == 16
         gate.opened.set()
         assert {(await request).status_code for request in staying} == {200}
-        assert service.pipeline.admission.num_admitted == 0
+        assert service.admission.num_admitted == 0
 
 
 async def test_a_client_that_leaves_while_its_pairs_are_scored_frees_its_place():
@@ -119,7 +117,7 @@ async def test_a_client_that_leaves_while_its_pairs_are_scored_frees_its_place()
         writer = await send(port, REQUEST)
         await until(scoring.is_set)
         writer.close()
-        await until(lambda: service.pipeline.admission.num_admitted == 0)
+        await until(lambda: service.admission.num_admitted == 0)
         go_on.set()
         assert (await service.generate()).status_code == 200
 

@@ -29,11 +29,9 @@ class TinyEngine(TransformersEngine):
     """Keeps its model in reach."""
 
     @classmethod
-    def load(cls, config, on_step=None):
+    def load(cls, config):
         model = random_model("llama")
-        engine = cls(
-            model, byte_tokenizer(), config, model_id="tiny", revision="1", on_step=on_step
-        )
+        engine = cls(model, byte_tokenizer(), config, model_id="tiny", revision="1")
         engine.model = model
         return engine
 
@@ -87,7 +85,7 @@ async def test_invalid_logits_in_the_middle_of_one_request_leave_the_others_as_t
         assert (failed.status_code, failed.json()["error"]["code"]) == (500, "invalid_logits")
         assert_same(responses, healthy[:poisoned] + healthy[poisoned + 1 :])
         assert_same(await ask_all(service), healthy)
-        assert service.pipeline.admission.num_admitted == 0
+        assert service.admission.num_admitted == 0
         assert service.deaths == []
 
 

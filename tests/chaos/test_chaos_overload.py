@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from models.engines.fake import slow
 from tests.conftest import serving, until
 
 pytestmark = pytest.mark.anyio
@@ -12,13 +11,8 @@ pytestmark = pytest.mark.anyio
 
 def hold(service):
     """Every generation waits for the returned event."""
-    gate, generate = asyncio.Event(), service.engine.generate
-
-    async def held(request, on_token=None):
-        await gate.wait()
-        return await generate(request, on_token)
-
-    service.engine.generate = held
+    gate = asyncio.Event()
+    service.before_generating(lambda request: gate.wait())
     return gate
 
 
@@ -27,7 +21,7 @@ async def test_of_200_requests_at_once_32_are_answered_and_the_others_told_to_co
         gate = hold(service)
         requests = [asyncio.create_task(service.generate(seed=seed)) for seed in range(200)]
         await until(lambda: sum(request.done() for request in requests) == 168)
-        assert service.pipeline.admission.num_admitted == 32
+        assert service.admission.num_admitted == 32
         gate.set()
         responses = await asyncio.gather(*requests)
         statuses = [response.status_code for response in responses]
@@ -35,17 +29,17 @@ async def test_of_200_requests_at_once_32_are_answered_and_the_others_told_to_co
         refusals = [response for response in responses if response.status_code == 429]
         assert all(response.json()["error"]["code"] == "overloaded" for response in refusals)
         assert all(1 <= int(response.headers["retry-after"]) <= 60 for response in refusals)
-        assert service.pipeline.admission.num_admitted == 0
+        assert service.admission.num_admitted == 0
         assert (await service.generate()).status_code == 200
 
 
 async def test_200_requests_on_a_slow_engine_all_end_and_the_service_goes_on():
     async with serving(admission_limit=32) as service, asyncio.timeout(60):
-        service.replace_engine(slow, 0.02)
+        service.generation_takes(0.02)
         responses = await asyncio.gather(*(service.generate(seed=seed) for seed in range(200)))
         assert {response.status_code for response in responses} <= {200, 429}
         assert sum(response.status_code == 200 for response in responses) >= 32
-        assert service.pipeline.admission.num_admitted == 0
+        assert service.admission.num_admitted == 0
         assert (await service.generate()).status_code == 200
 
 
@@ -53,7 +47,7 @@ async def test_a_full_service_still_answers_health_checks_and_metrics():
     async with serving(admission_limit=1) as service, asyncio.timeout(60):
         gate = hold(service)
         request = asyncio.create_task(service.generate())
-        await until(lambda: service.pipeline.admission.num_admitted == 1)
+        await until(lambda: service.admission.num_admitted == 1)
         for path in ("/livez", "/readyz", "/version", "/estimators"):
             assert (await service.client.get(path)).status_code == 200
         assert "cocoa_admitted_requests 1.0" in (await service.client.get("/metrics")).text
@@ -67,4 +61,4 @@ async def test_requests_that_pass_their_deadline_free_their_places():
         for _ in range(2):
             responses = await asyncio.gather(*(service.generate(timeout_s=0.02) for _ in range(4)))
             assert [response.status_code for response in responses] == [504] * 4
-        assert service.pipeline.admission.num_admitted == 0
+        assert service.admission.num_admitted == 0

@@ -1,4 +1,8 @@
-"""The contract of `models.engines.protocol.Engine`, on every implementation, the fake first."""
+"""The contract of `models.engines.protocol.Engine`, on every engine of ENGINES, the fake first.
+
+An engine is tried behind the worker that owns it, which is how everybody else meets it: the suite
+is that of `workers.protocol.Generator`, too.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -7,83 +11,133 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.engines.fake import FakeEngine
+from models.engines import ENGINES
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
-from models.errors import ChatTemplateError, InvalidRequest, NotReady, PromptTooLong
-from models.records import ANSWER_STATISTICS, SAMPLE_STATISTICS, GenerationRequest, SamplingParams
+from models.errors import (
+    ChatTemplateError,
+    DeadlineExceeded,
+    InvalidRequest,
+    NotReady,
+    PromptTooLong,
+)
+from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.statistics import supplied_by
+from tests.contract.thirty import ThirtyLines
 from tests.tiny_models import byte_tokenizer, random_model
+from workers.build import resolve
+from workers.generation import GenerationWorker
 
 pytestmark = pytest.mark.anyio
 
-ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
 REQUEST = GenerationRequest(
     prompt="What is the capital of France?",
     sampling=SamplingParams(num_samples=4, max_new_tokens=12, seed=7),
-    statistics=ALL,
+    statistics=supplied_by("answer", "samples"),
 )
+FIRST_TOKEN = replace(REQUEST, sampling=SamplingParams(num_samples=0, max_new_tokens=1))
+GROUPS = [["True", " True"], ["False", " False"], []]
 
 
-def fake():
-    return FakeEngine()
-
-
-def transformers_engine(architecture):
+def tiny(architecture):
     def build():
-        return TransformersEngine(
-            random_model(architecture), byte_tokenizer(), EngineConfig(threads=1), model_id="tiny"
-        )
+        model = random_model(architecture)
+        config = EngineConfig()
+        return TransformersEngine(model, byte_tokenizer(), config, model_id="tiny", revision="1")
 
     return build
 
 
-ENGINES = {
-    "fake": fake,
-    "transformers": transformers_engine("llama"),
-    "transformers-hybrid": transformers_engine("hybrid"),
+def loaded(name):
+    return lambda: resolve(ENGINES[name]).load(EngineConfig(engine=name))
+
+
+# Every engine of the table, so that a new one cannot skip the suite; of the real one two further
+# architectures; and one that is not in the table.
+BUILDERS = {name: loaded(name) for name in ENGINES} | {
+    "tiny llama": tiny("llama"),
+    "tiny hybrid": tiny("hybrid"),
+    "thirty lines": ThirtyLines,
 }
 
 
 @asynccontextmanager
 async def running(build):
-    engine = build()
-    loop = asyncio.create_task(engine.run())
+    """A generator over the engine, while its loop runs."""
+    worker = GenerationWorker(build())
+    loop = asyncio.create_task(worker.run())
     await asyncio.sleep(0)
     try:
-        yield engine
+        yield worker
     finally:
-        await engine.close()
+        await worker.close()
         await asyncio.gather(loop, return_exceptions=True)
 
 
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
-def build(request):
-    return request.param
+def asked(generator, sampling=None, **changes):
+    """REQUEST with changes, for as many of its statistics as the generator supplies."""
+    request = replace(REQUEST, **changes)
+    known = request.statistics & generator.info.statistics
+    changed = replace(request.sampling, **(sampling or {}))
+    return replace(request, statistics=known, sampling=changed)
 
 
-async def test_an_answer_and_m_samples_carry_one_value_a_token(build):
-    async with running(build) as engine:
-        generation = await engine.generate(REQUEST)
+def needs(generator, *statistics):
+    """Skip a test of what the engine does not claim to supply."""
+    if missing := set(statistics) - generator.info.statistics:
+        pytest.skip(f"does not supply {', '.join(sorted(missing))}")
+
+
+def samples_of(generation):
+    return [(sample.text, sample.num_tokens, sample.token_ids) for sample in generation.samples]
+
+
+@pytest.fixture(params=BUILDERS.values(), ids=BUILDERS)
+async def generator(request, anyio_backend):
+    async with running(request.param) as worker:
+        yield worker
+
+
+async def test_an_answer_and_m_samples_carry_one_value_a_token(generator):
+    request = asked(generator)
+    generation = await generator.generate(request)
 
     assert len(generation.samples) == 4
-    for sequence in (generation.answer, *generation.samples):
-        num_tokens = len(sequence.token_ids)
-        assert 1 <= num_tokens <= 12
-        assert sequence.token_logprobs.shape == sequence.token_entropies.shape == (num_tokens,)
-        assert (sequence.token_logprobs <= 1e-6).all()
-        assert (sequence.token_entropies >= -1e-6).all()
-        assert sequence.finish_reason == ("stop" if num_tokens < 12 else sequence.finish_reason)
+    for role, sequence in (
+        ("answer", generation.answer),
+        *(("sample", sample) for sample in generation.samples),
+    ):
+        assert 1 <= sequence.num_tokens <= 12
+        for kind in ("logprobs", "entropies", "texts"):
+            values = getattr(sequence, f"token_{kind}")
+            if f"{role}_token_{kind}" in request.statistics:
+                assert len(values) == sequence.num_tokens
+            else:
+                assert values is None
+        if sequence.token_logprobs is not None:
+            assert (sequence.token_logprobs <= 1e-6).all()
+        if sequence.token_entropies is not None:
+            assert (sequence.token_entropies >= -1e-6).all()
+        if sequence.token_ids is not None:
+            assert len(sequence.token_ids) == sequence.num_tokens
+        assert sequence.finish_reason == "stop" or sequence.num_tokens == 12
         assert sequence.compared_text == sequence.text.strip()
     assert generation.prompt_tokens > 0
-    assert generation.model_id == engine.model_id
+
+
+async def test_a_reply_names_the_weights_that_spoke(generator):
+    info = generator.info
+    generation = await generator.generate(asked(generator))
+
+    assert generation.identity == info.identity != ""
+    assert (generation.model_id, generation.revision) == (info.model_id, info.revision)
 
 
 @pytest.mark.parametrize(
     "statistics", [frozenset(), frozenset({"answer_token_logprobs"})], ids=["none", "log-probs"]
 )
-async def test_what_is_not_wanted_is_not_computed(build, statistics):
-    async with running(build) as engine:
-        generation = await engine.generate(replace(REQUEST, statistics=statistics))
+async def test_what_is_not_wanted_is_not_computed(generator, statistics):
+    generation = await generator.generate(asked(generator, statistics=statistics))
 
     assert generation.samples == ()
     assert generation.answer.token_entropies is None
@@ -91,121 +145,101 @@ async def test_what_is_not_wanted_is_not_computed(build, statistics):
     assert (generation.answer.token_logprobs is not None) == bool(statistics)
 
 
-async def test_samples_come_without_statistics_when_only_their_texts_are_wanted(build):
-    async with running(build) as engine:
-        generation = await engine.generate(replace(REQUEST, statistics=frozenset({"sample_texts"})))
+async def test_samples_come_without_statistics_when_only_their_texts_are_wanted(generator):
+    generation = await generator.generate(asked(generator, statistics=frozenset({"sample_texts"})))
 
     assert len(generation.samples) == 4
-    assert all(
-        sample.token_logprobs is None and sample.token_entropies is None
-        for sample in generation.samples
-    )
+    for sample in generation.samples:
+        assert sample.token_logprobs is None
+        assert sample.token_entropies is None
     assert generation.answer.token_logprobs is None
 
 
-async def test_a_seed_repeats_the_samples_whatever_runs_beside_them(build):
-    async with running(build) as engine:
-        alone = await engine.generate(REQUEST)
-        other = replace(
-            REQUEST, prompt="A different prompt", sampling=replace(REQUEST.sampling, seed=8)
-        )
-        joined, *_ = await asyncio.gather(
-            *[engine.generate(request) for request in (REQUEST, other, other)]
-        )
+async def test_a_seed_repeats_the_samples_whatever_runs_beside_them(generator):
+    alone = await generator.generate(asked(generator))
+    other = asked(generator, prompt="A different prompt", sampling={"seed": 8})
+    joined, *_ = await asyncio.gather(
+        generator.generate(asked(generator)), generator.generate(other), generator.generate(other)
+    )
 
     assert alone.seed == joined.seed == 7
-    assert [s.token_ids for s in joined.samples] == [s.token_ids for s in alone.samples]
+    assert samples_of(joined) == samples_of(alone)
     np.testing.assert_allclose(joined.answer.token_logprobs, alone.answer.token_logprobs, atol=1e-4)
 
 
-async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(build):
-    async with running(build) as engine:
-        first = await engine.generate(
-            replace(REQUEST, sampling=replace(REQUEST.sampling, seed=None))
-        )
-        again = await engine.generate(
-            replace(REQUEST, sampling=replace(REQUEST.sampling, seed=first.seed))
-        )
+async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(generator):
+    first = await generator.generate(asked(generator, sampling={"seed": None}))
+    again = await generator.generate(asked(generator, sampling={"seed": first.seed}))
 
-    assert [s.token_ids for s in first.samples] == [s.token_ids for s in again.samples]
+    assert samples_of(first) == samples_of(again)
 
 
-async def test_the_answer_does_not_depend_on_seed_or_temperature(build):
-    async with running(build) as engine:
-        one = await engine.generate(REQUEST)
-        two = await engine.generate(
-            replace(
-                REQUEST,
-                sampling=replace(REQUEST.sampling, seed=99, temperature=0.3, top_k=3, top_p=0.5),
-            )
-        )
+async def test_the_answer_does_not_depend_on_seed_or_temperature(generator):
+    one = await generator.generate(asked(generator))
+    changed = {"seed": 99, "temperature": 0.3, "top_k": 3, "top_p": 0.5}
+    two = await generator.generate(asked(generator, sampling=changed))
 
-    assert one.answer.token_ids == two.answer.token_ids
+    assert (one.answer.text, one.answer.token_ids) == (two.answer.text, two.answer.token_ids)
     np.testing.assert_allclose(one.answer.token_logprobs, two.answer.token_logprobs, atol=1e-5)
 
 
-async def test_max_new_tokens_cuts_and_says_so(build):
-    async with running(build) as engine:
-        whole = await engine.generate(REQUEST)
-        cut = await engine.generate(
-            replace(REQUEST, sampling=replace(REQUEST.sampling, max_new_tokens=1))
-        )
+async def test_max_new_tokens_cuts_and_says_so(generator):
+    whole = (await generator.generate(asked(generator))).answer
+    cut = (await generator.generate(asked(generator, sampling={"max_new_tokens": 1}))).answer
 
-    assert len(cut.answer.token_ids) == 1
-    assert cut.answer.token_ids == whole.answer.token_ids[:1]
-    assert cut.answer.finish_reason == ("length" if len(whole.answer.token_ids) > 1 else "stop")
+    assert cut.num_tokens == 1
+    assert whole.text.startswith(cut.text)
+    assert cut.finish_reason == ("length" if whole.num_tokens > 1 else "stop")
 
 
-async def test_a_stop_string_ends_the_text_and_its_tokens_count(build):
-    async with running(build) as engine:
-        whole = (await engine.generate(REQUEST)).answer
-        stop = whole.text[2:4]
-        stopped = await engine.generate(
-            replace(REQUEST, sampling=replace(REQUEST.sampling, stop=(stop,)))
-        )
+async def test_a_stop_string_ends_the_text_and_its_tokens_count(generator):
+    whole = (await generator.generate(asked(generator))).answer
+    stop = whole.text[2:4]
+    generation = await generator.generate(asked(generator, sampling={"stop": (stop,)}))
+    stopped = generation.answer
 
-    assert stopped.answer.text == whole.text[: whole.text.index(stop)]
-    assert stopped.answer.finish_reason == "stop"
-    assert stopped.answer.token_ids == whole.token_ids[: len(stopped.answer.token_ids)]
-    assert len(stopped.answer.token_logprobs) == len(stopped.answer.token_ids)
-    assert all(stop not in sample.text for sample in stopped.samples)
+    assert stopped.text == whole.text[: whole.text.index(stop)]
+    assert stopped.finish_reason == "stop"
+    assert 1 <= stopped.num_tokens <= whole.num_tokens
+    if whole.token_ids is not None:
+        assert stopped.token_ids == whole.token_ids[: stopped.num_tokens]
+    assert len(stopped.token_logprobs) == stopped.num_tokens
+    assert all(stop not in sample.text for sample in generation.samples)
 
 
 @pytest.mark.parametrize("stop", [(), ("is", "\n")], ids=["to the end", "with stop strings"])
-async def test_streamed_pieces_join_to_the_text(build, stop):
+async def test_streamed_pieces_join_to_the_text(generator, stop):
     pieces = []
-    async with running(build) as engine:
-        request = replace(REQUEST, sampling=replace(REQUEST.sampling, stop=stop))
-        generation = await engine.generate(request, pieces.append)
+    request = asked(generator, sampling={"stop": stop})
+    generation = await generator.generate(request, pieces.append)
 
     assert "".join(pieces) == generation.answer.text
 
 
-async def test_token_texts_come_with_the_answer_where_wanted(build):
-    async with running(build) as engine:
-        generation = await engine.generate(
-            replace(REQUEST, statistics=frozenset({"answer_token_texts", "sample_texts"}))
-        )
+async def test_token_texts_join_to_the_answer(generator):
+    needs(generator, "answer_token_texts")
+    request = asked(generator, statistics=frozenset({"answer_token_texts", "sample_texts"}))
+    generation = await generator.generate(request)
 
-    assert len(generation.answer.token_texts) == len(generation.answer.token_ids)
+    assert "".join(generation.answer.token_texts) == generation.answer.text
     assert all(sample.token_texts is None for sample in generation.samples)
 
 
-async def test_messages_are_answered_and_differ_from_the_raw_prompt(build):
+async def test_messages_are_answered_where_the_model_takes_any(generator):
     messages = ({"role": "user", "content": REQUEST.prompt},)
-    async with running(build) as engine:
-        chat = await engine.generate(replace(REQUEST, prompt=None, messages=messages))
+    try:
+        chat = await generator.generate(asked(generator, prompt=None, messages=messages))
+    except ChatTemplateError:
+        pytest.skip("takes no messages")
 
     assert chat.prompt_tokens > 0
     assert len(chat.samples) == 4
 
 
-async def test_messages_that_the_template_refuses_are_an_error_of_their_field(build):
-    async with running(build) as engine:
-        with pytest.raises(ChatTemplateError) as error:
-            await engine.generate(
-                replace(REQUEST, prompt=None, messages=({"role": "tool", "content": "secret"},))
-            )
+async def test_messages_that_the_template_refuses_are_an_error_of_their_field(generator):
+    messages = ({"role": "tool", "content": "secret"},)
+    with pytest.raises(ChatTemplateError) as error:
+        await generator.generate(asked(generator, prompt=None, messages=messages))
 
     assert error.value.field == "messages"
     assert "secret" not in error.value.message
@@ -217,115 +251,123 @@ async def test_messages_that_the_template_refuses_are_an_error_of_their_field(bu
     ids=["prompt over the context", "new tokens over the context"],
 )
 async def test_what_does_not_fit_the_context_is_refused_with_both_lengths(
-    build, prompt, max_new_tokens, field
+    generator, prompt, max_new_tokens, field
 ):
-    sampling = replace(REQUEST.sampling, max_new_tokens=max_new_tokens)
-    async with running(build) as engine:
-        with pytest.raises(PromptTooLong) as error:
-            await engine.generate(replace(REQUEST, prompt=prompt, sampling=sampling))
+    sampling = {"max_new_tokens": max_new_tokens}
+    with pytest.raises(PromptTooLong) as error:
+        await generator.generate(asked(generator, prompt=prompt, sampling=sampling))
 
-        assert error.value.field == field
-        assert str(engine.max_context_tokens) in error.value.message
-        assert isinstance(error.value, InvalidRequest)
-        assert (await engine.generate(REQUEST)).samples
+    assert error.value.field == field
+    assert str(generator.info.max_context_tokens) in error.value.message
+    assert isinstance(error.value, InvalidRequest)
+    assert (await generator.generate(asked(generator))).samples
 
 
-async def test_a_given_answer_is_scored_and_samples_still_come(build):
-    async with running(build) as engine:
-        whole = await engine.generate(REQUEST)
-        scored = await engine.generate(replace(REQUEST, answer_ids=whole.answer.token_ids))
+async def test_a_given_answer_is_scored_and_samples_still_come(generator):
+    whole = await generator.generate(asked(generator))
+    scored = await generator.generate(asked(generator, answer=GivenAnswer(" It is Rome.")))
 
-    assert scored.answer.finish_reason == "given"
-    assert scored.answer.token_ids == whole.answer.token_ids
-    assert (
-        len(scored.answer.token_logprobs)
-        == len(scored.answer.token_entropies)
-        == len(whole.answer.token_ids)
+    assert (scored.answer.text, scored.answer.finish_reason) == (" It is Rome.", "given")
+    assert scored.answer.compared_text == "It is Rome."
+    assert len(scored.answer.token_logprobs) == scored.answer.num_tokens > 0
+    assert samples_of(scored) == samples_of(whole)
+
+
+async def test_the_end_of_a_given_answer_counts_where_it_ends(generator):
+    ended = await generator.generate(asked(generator, answer=GivenAnswer(" Paris")))
+    open_ended = await generator.generate(
+        asked(generator, answer=GivenAnswer(" Paris", append_eos=False))
     )
-    assert [s.token_ids for s in scored.samples] == [s.token_ids for s in whole.samples]
+
+    assert ended.answer.num_tokens == open_ended.answer.num_tokens + 1
+    np.testing.assert_allclose(
+        ended.answer.token_logprobs[:-1], open_ended.answer.token_logprobs, atol=1e-4
+    )
 
 
-async def test_a_given_empty_answer_has_no_tokens(build):
-    async with running(build) as engine:
-        scored = await engine.generate(replace(REQUEST, answer_ids=()))
+async def test_a_given_empty_answer_has_no_tokens(generator):
+    empty = GivenAnswer("", append_eos=False)
+    scored = await generator.generate(asked(generator, answer=empty))
 
+    assert scored.answer.num_tokens == 0
     assert scored.answer.token_logprobs.shape == (0,)
 
 
-async def test_an_answer_is_encoded_with_or_without_its_end(build):
-    async with running(build) as engine:
-        ended = await engine.encode_answer(" Paris", append_eos=True)
-        open_ended = await engine.encode_answer(" Paris", append_eos=False)
-        scored = await engine.generate(replace(REQUEST, answer_ids=ended))
-
-    assert ended[:-1] == open_ended
-    assert len(scored.answer.token_logprobs) == len(ended)
-
-
-async def test_first_token_groups_share_at_most_the_whole_mass(build):
-    request = replace(REQUEST, sampling=SamplingParams(num_samples=0, max_new_tokens=1))
-    async with running(build) as engine:
-        true, false, empty = await engine.first_token_logprobs(
-            request, [["True", " True"], ["False", " False"], []]
-        )
+async def test_first_token_groups_share_at_most_the_whole_mass(generator):
+    needs(generator, "p_true_logprob")
+    reply = await generator.first_token_logprobs(FIRST_TOKEN, GROUPS)
+    true, false, empty = reply.logprobs
 
     assert np.exp(true) + np.exp(false) <= 1 + 1e-6
     assert empty is None
+    assert reply.identity == generator.info.identity
 
 
-async def test_a_cancelled_request_leaves_the_others_alone(build):
-    async with running(build) as engine:
-        task = asyncio.create_task(engine.generate(replace(REQUEST, prompt="Somebody else")))
-        await asyncio.sleep(0)
-        task.cancel()
-        generation = await engine.generate(REQUEST)
-
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert len(generation.samples) == 4
-        assert engine.num_waiting == 0
+async def test_a_question_that_does_not_fit_the_context_is_refused(generator):
+    needs(generator, "p_true_logprob")
+    with pytest.raises(PromptTooLong):
+        await generator.first_token_logprobs(replace(FIRST_TOKEN, prompt="word " * 3000), GROUPS)
 
 
-async def test_an_engine_is_not_busy_before_and_after_its_work(build):
-    async with running(build) as engine:
-        assert engine.busy_since is None
-        await engine.generate(REQUEST)
-        assert engine.busy_since is None
+async def test_a_cancelled_request_leaves_the_others_alone(generator):
+    task = asyncio.create_task(generator.generate(asked(generator, prompt="Somebody else")))
+    await asyncio.sleep(0)
+    task.cancel()
+    generation = await generator.generate(asked(generator))
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(generation.samples) == 4
+    assert generator.num_waiting == 0
 
 
+async def test_a_request_ends_at_its_own_deadline(generator):
+    with pytest.raises(DeadlineExceeded):
+        await generator.generate(asked(generator, timeout_s=1e-9))
+    assert (await generator.generate(asked(generator, timeout_s=60.0))).samples
+
+
+async def test_it_is_not_busy_before_and_after_its_work(generator):
+    assert generator.busy_since is None
+    await generator.generate(asked(generator))
+    assert generator.busy_since is None
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 async def test_a_loop_that_is_cancelled_fails_who_comes_after(build):
-    engine = build()
-    loop = asyncio.create_task(engine.run())
-    await engine.generate(REQUEST)
+    generator = GenerationWorker(build())
+    loop = asyncio.create_task(generator.run())
+    await generator.generate(asked(generator))
     loop.cancel()
     await asyncio.gather(loop, return_exceptions=True)
     with pytest.raises(NotReady):
-        await engine.generate(REQUEST)
-    await engine.close()
+        await generator.generate(asked(generator))
+    await generator.close()
 
 
-async def test_after_close_every_call_is_refused(build):
-    async with running(build) as engine:
-        await engine.close()
-        with pytest.raises(NotReady):
-            await engine.generate(REQUEST)
+async def test_after_close_every_call_is_refused(generator):
+    await generator.close()
+    with pytest.raises(NotReady):
+        await generator.generate(asked(generator))
 
 
-async def test_hidden_layers_bring_one_mean_a_layer_that_samples_do_not_change(build):
-    light = replace(REQUEST, statistics=frozenset({"answer_token_logprobs"}), hidden_layers=(2, 1))
-    async with running(build) as engine:
-        alone = await engine.generate(light)
-        with_samples = await engine.generate(replace(light, statistics=ALL))
-        reversed_layers = await engine.generate(replace(light, hidden_layers=(1, 2)))
-
-    assert alone.answer_hidden_mean.shape == (2, engine.hidden_size)
-    np.testing.assert_allclose(with_samples.answer_hidden_mean, alone.answer_hidden_mean, atol=1e-5)
-    np.testing.assert_allclose(
-        reversed_layers.answer_hidden_mean[::-1], alone.answer_hidden_mean, atol=1e-5
+async def test_hidden_layers_bring_one_mean_a_layer_that_samples_do_not_change(generator):
+    if not generator.info.num_layers:
+        pytest.skip("does not show its hidden states")
+    light = {"statistics": frozenset({"answer_token_logprobs"}), "hidden_layers": (2, 1)}
+    alone = await generator.generate(asked(generator, **light))
+    with_samples = await generator.generate(asked(generator, hidden_layers=(2, 1)))
+    reversed_layers = await generator.generate(
+        asked(generator, **light | {"hidden_layers": (1, 2)})
     )
 
+    assert alone.answer_hidden_mean.shape == (2, generator.info.hidden_size)
+    size = np.abs(alone.answer_hidden_mean).max()
+    for other in (with_samples.answer_hidden_mean, reversed_layers.answer_hidden_mean[::-1]):
+        np.testing.assert_allclose(other, alone.answer_hidden_mean, atol=1e-5 * max(1.0, size))
 
-async def test_a_layer_that_the_model_does_not_have_is_refused(build):
-    async with running(build) as engine:
-        with pytest.raises(InvalidRequest):
-            await engine.generate(replace(REQUEST, hidden_layers=(engine.num_layers,)))
+
+async def test_a_layer_that_the_model_does_not_have_is_refused(generator):
+    layer = generator.info.num_layers
+    with pytest.raises(InvalidRequest):
+        await generator.generate(asked(generator, hidden_layers=(layer,)))

@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from models.similarity.align import AlignModel
-from models.similarity.cross_encoder import CrossEncoderModel
-from models.similarity.entailment import EntailmentModel
-from models.similarity.fake import FakeNliModel, FakePairModel
-from models.similarity.lexical import LexicalModel, jaccard, rouge_l
-from models.similarity.nli import NliModel
+from models.similarity import NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from workers.build import resolve
 
 PAIRS = [
     ("Paris", "It is Paris."),
@@ -21,16 +17,24 @@ PAIRS = [
 ]
 
 
+def loaded(name):
+    return lambda: resolve(PAIR_MODELS[name]).load(SimilarityConfig(name=name))
+
+
+def loaded_nli(name):
+    return lambda: resolve(NLI_MODELS[name]).load(NliConfig(name=name, model="embedded"))
+
+
+def over(name, inner):
+    return lambda: resolve(OVER_NLI[name])(inner())
+
+
+# Every model of the tables, so that a new one cannot skip the suite.
 MODELS = {
-    "fake": lambda: FakePairModel.load(SimilarityConfig()),
-    "fake_nli": lambda: FakeNliModel.load(NliConfig()),
-    "cross_encoder": lambda: CrossEncoderModel.load(SimilarityConfig()),
-    "nli": lambda: NliModel.load(NliConfig(model="embedded")),
-    "nli similarity": lambda: EntailmentModel(NliModel.load(NliConfig(model="embedded"))),
-    "align over nli": lambda: AlignModel(NliModel.load(NliConfig(model="embedded"))),
-    "align over a cross-encoder": lambda: AlignModel(CrossEncoderModel.load(SimilarityConfig())),
-    "rouge_l": lambda: LexicalModel(rouge_l),
-    "jaccard": lambda: LexicalModel(jaccard),
+    **{name: loaded(name) for name in PAIR_MODELS},
+    **{name: loaded_nli(name) for name in NLI_MODELS},
+    **{f"{name} over nli": over(name, loaded_nli("nli")) for name in OVER_NLI},
+    "align over a cross-encoder": over("align", loaded("cross_encoder")),
 }
 
 
@@ -88,9 +92,10 @@ def test_a_pair_over_the_input_length_is_cut_and_flagged_alone(model):
 
 def test_a_fitted_context_leaves_the_pair_uncut_and_ends_as_the_context_does(model):
     context, text = "Where does the river Seine end? " * 200, "It ends in the Channel."
-    fitted = model.fit_context(context, text)
+    fitted, whole = model.fit_contexts([(context, text), ("short", text)])
 
     assert context.rstrip().endswith(fitted.rstrip())
     assert len(fitted) > 100
     assert not model.score([(f"{fitted} {text}", f"{fitted} {text}")]).truncated.any()
-    assert model.fit_context("short", text) == "short"
+    assert whole == "short"
+    assert model.fit_contexts([]) == []

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.schemas import GenerateResponse
+from app.http.schemas import GenerateResponse
 
 FAKE = {"COCOA_GENERATION__ENGINE": "fake", "COCOA_SIMILARITY__NAME": "fake"}
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}

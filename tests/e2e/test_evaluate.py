@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from models.estimators import ESTIMATORS, needs
-from models.records import PROBE_STATISTICS
+from models.statistics import PROBE_STATISTICS
 
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 

@@ -49,7 +49,7 @@ async def client(anyio_backend):
             transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=60
         ) as client,
     ):
-        await app.state.pipeline.supervisor.ready.wait()
+        await app.state.service.supervisor.ready.wait()
         client.app = app
         yield client
 
@@ -81,14 +81,14 @@ async def test_features_in_serving_are_those_that_a_collection_stored(client, tm
         CollectionSpec("testbed", examples, tmp_path, 4, 0, (2, 4)), SETTINGS, lambda: None
     )
     stored = read(tmp_path)
-    engine = client.app.state.pipeline.workers.generation.engine
+    generator = client.app.state.service.scorer.workers.generator
     requests = []
     for e in examples:
         sampling = SamplingParams(max_new_tokens=64)
         request = GenerationRequest(prompt=e.prompt, sampling=sampling, hidden_layers=(2, 4))
         requests.append(request)
-    alone = [await engine.generate(request) for request in requests[:6]]
-    together = await asyncio.gather(*map(engine.generate, requests))
+    alone = [await generator.generate(request) for request in requests[:6]]
+    together = await asyncio.gather(*map(generator.generate, requests))
 
     for i, generation in [*enumerate(alone), *enumerate(together)]:
         assert generation.answer.compared_text == stored.answers[i].text

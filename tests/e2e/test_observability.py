@@ -14,8 +14,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.schemas import DEFAULT_ESTIMATORS
-from app.telemetry import CONSISTENCY_NAMES, SCORE_NAMES
+from app.http.telemetry import CONSISTENCY_NAMES, SCORE_NAMES
+from app.scoring.plan import DEFAULT_ESTIMATORS
 from tests.binaries import binary
 from tests.chaos.cocoa_process import cocoa_serve
 from tests.chaos.test_chaos_disconnect import listening
@@ -176,7 +176,7 @@ async def test_one_request_is_one_value_of_each_score(samples):
 @pytest.mark.anyio
 async def test_the_limit_of_the_queue_is_that_of_the_settings(service, samples):
     (limit,) = [s.value for s in samples if s.name == "cocoa_admission_limit_requests"]
-    assert limit == service.pipeline.admission.limit > 0
+    assert limit == service.admission.limit > 0
 
 
 def test_every_alert_has_its_severity_texts_and_a_runbook_that_exists():

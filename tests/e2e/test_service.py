@@ -22,7 +22,7 @@ async def embedded_service():
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client,
     ):
-        await app.state.pipeline.supervisor.ready.wait()
+        await app.state.service.supervisor.ready.wait()
         yield client
 
 

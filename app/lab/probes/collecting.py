@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.evidence import gather_evidence
 from app.lab.examples import Example
-from app.lab.loading import lab_workers, support_of
+from app.lab.loading import lab_scorer, support_of
 from app.lab.probes.collection import CollectedAnswer, CollectionHeader, CollectionLog, read
 from app.lab.quality import Measure, score_by_task
 from app.lab.running import each, sampling_of, seed_of
-from app.planning import Plan, derivable
+from app.scoring.ask import Ask
+from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.errors import InvalidLogits, InvalidRequest
-from models.estimators import needs, score
-from models.records import Array, GenerationRequest, SamplingParams
-from workers.build import Workers
+from models.estimators import needs
+from models.records import Array, SamplingParams
+from workers.protocol import Workers
 
 # The targets of probes, and the full scores beside which the light ones are measured.
 ESTIMATORS = (
@@ -83,8 +83,8 @@ async def collect(spec: CollectionSpec, settings: Settings, on_done: Callable[[]
         AnotherRun: the folder holds that of another run.
         CocoaError: a model failed; what was collected before is in the folder.
     """
-    async with lab_workers(settings) as workers:
-        await _collect(spec, workers, on_done)
+    async with lab_scorer(settings) as scorer:
+        await _collect(spec, scorer, on_done)
 
 
 async def collect_and_measure(
@@ -100,11 +100,11 @@ async def collect_and_measure(
     Raises:
         ValueError: a measure needs an NLI model and none is loaded; nothing is collected then.
     """
-    async with lab_workers(settings) as workers:
-        support = support_of(workers)
+    async with lab_scorer(settings) as scorer:
+        support = support_of(scorer.workers)
         for measure in measures.values():
             measure.check(support)
-        await _collect(spec, workers, on_done)
+        await _collect(spec, scorer, on_done)
         by_id = {example.id: example for example in spec.examples}
         answers = read(spec.folder).answers
         examples = [by_id[answer.id] for answer in answers]
@@ -114,75 +114,77 @@ async def collect_and_measure(
     return AnswerQuality(values, all(measures[task].is_binary for task in tasks))
 
 
-async def _collect(spec: CollectionSpec, workers: Workers, on_done: Callable[[], None]) -> None:
-    plan, header = _plan(workers), _header(spec, workers)
+async def _collect(spec: CollectionSpec, scorer: Scorer, on_done: Callable[[], None]) -> None:
+    estimators, header = _estimators(scorer), _header(spec, scorer.workers)
     with CollectionLog(spec.folder, header) as log:
         new = [example for example in spec.examples if example.id not in log.ids]
         for _ in range(len(spec.examples) - len(new)):
             on_done()
 
         async def one(position: int) -> None:
-            request = _request(new[position], header, plan)
-            log.put(position, *await _answer(new[position], request, plan, workers))
+            ask = _ask(new[position], header, estimators)
+            log.put(position, *await _answer(new[position], ask, scorer))
             on_done()
 
         await each(range(len(new)), one)
 
 
 async def _answer(
-    example: Example, request: GenerationRequest, plan: Plan, workers: Workers
+    example: Example, ask: Ask, scorer: Scorer
 ) -> tuple[CollectedAnswer, Array | None]:
+    """What samples showed of the answer, and its features (layers, d); None without an answer."""
     try:
-        generation = await workers.generation.engine.generate(request)
+        result = await scorer.run(ask)
     except (InvalidRequest, InvalidLogits) as error:
         return CollectedAnswer(example.id, example.task, "", 0, {}, error.code), None
-    evidence = await gather_evidence(plan, generation, request, workers)
-    scores, _ = score(plan.estimators, evidence.statistics, evidence.absent)
-    answer = generation.answer
+    answer = result.evidence.subject.answer
     collected = CollectedAnswer(
         id=example.id,
         task=example.task,
         text=answer.compared_text,
-        num_tokens=len(answer.token_ids),
-        scores=scores,
+        num_tokens=answer.num_tokens,
+        scores=result.scores,
     )
-    return collected, generation.answer_hidden_mean
+    return collected, None if result.generation is None else result.generation.answer_hidden_mean
 
 
-def _plan(workers: Workers) -> Plan:
-    engine = workers.generation.engine
-    if "answer_hidden_mean" not in engine.statistics:
+def _estimators(scorer: Scorer) -> tuple[str, ...]:
+    """Those of ESTIMATORS that these models supply.
+
+    Raises:
+        InvalidRequest: the generator does not show its hidden states.
+    """
+    if not scorer.workers.generator.info.num_layers:
         raise InvalidRequest("this engine does not show its hidden states, which probes read")
-    available = derivable(engine.statistics, has_nli=workers.nli is not None)
-    names = tuple(name for name in ESTIMATORS if needs([name]) <= available)
-    return Plan(names, names[0], "greedy", needs(names), workers.default_similarity)
+    available = scorer.available_statistics(Ask(prompt=""))
+    return tuple(name for name in ESTIMATORS if needs([name]) <= available)
 
 
-def _request(example: Example, header: CollectionHeader, plan: Plan) -> GenerationRequest:
+def _ask(example: Example, header: CollectionHeader, estimators: tuple[str, ...]) -> Ask:
     sampling = SamplingParams(
         num_samples=header.sampling["num_samples"],
         max_new_tokens=example.max_new_tokens,
         stop=tuple(example.stop),
         seed=seed_of(header.seed, example.id),
     )
-    return GenerationRequest(
+    return Ask(
         prompt=example.prompt,
         sampling=sampling,
-        statistics=plan.engine_statistics,
+        estimators=estimators,
         hidden_layers=header.layers,
     )
 
 
 def _header(spec: CollectionSpec, workers: Workers) -> CollectionHeader:
-    engine = workers.generation.engine
+    generator = workers.generator.info
     limits = [example.max_new_tokens for example in spec.examples]
     return CollectionHeader(
         prompts=spec.prompts,
-        model=engine.model_id,
-        revision=engine.revision,
-        dtype=engine.dtype,
-        layers=spec.layers or candidate_layers(engine.num_layers),
-        dimension=engine.hidden_size,
+        model=generator.model_id,
+        revision=generator.revision,
+        dtype=generator.dtype,
+        layers=spec.layers or candidate_layers(generator.num_layers),
+        dimension=generator.hidden_size,
         sampling=sampling_of(spec.num_samples) | {"max_new_tokens": max(limits, default=0)},
         seed=spec.seed,
         compared_by=_compared_by(workers),
@@ -191,15 +193,15 @@ def _header(spec: CollectionSpec, workers: Workers) -> CollectionHeader:
 
 def _compared_by(workers: Workers) -> dict[str, str | bool | None]:
     """The models behind the targets, with the rules that change them."""
-    similarity = workers.similarity[workers.default_similarity]
+    similarity = workers.comparers[workers.default_similarity].info
     compared_by: dict[str, str | bool | None] = {
         "similarity": workers.default_similarity,
-        "similarity_model": similarity.model.model_id,
-        "similarity_revision": similarity.model.revision,
+        "similarity_model": similarity.model_id,
+        "similarity_revision": similarity.revision,
         "strip": similarity.rules.strip,
         "exact_match": similarity.rules.exact_match,
     }
     if workers.nli is not None:
-        compared_by["nli_model"] = workers.nli.model.model_id
-        compared_by["nli_revision"] = workers.nli.model.revision
+        compared_by["nli_model"] = workers.nli.info.model_id
+        compared_by["nli_revision"] = workers.nli.info.revision
     return compared_by

@@ -18,10 +18,10 @@ from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.records import PROBE_STATISTICS
 from models.similarity.align import AlignModel
 from models.similarity.fake import FakeNliModel, FakePairModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.statistics import PROBE_STATISTICS
 from tests.conftest import serving
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
@@ -77,17 +77,17 @@ def scores(run):
 def calls(monkeypatch):
     """Calls of every fake engine but its warm-up, and pairs of every fake pair model."""
     seen = {"generate": 0, "pairs": []}
-    generate, score = FakeEngine.generate, FakePairModel.score
+    prepare, score = FakeEngine.prepare, FakePairModel.score
 
-    async def counted(self, request, on_token=None):
+    def counted(self, request, *, streams=False):
         seen["generate"] += request.prompt != "Hello"
-        return await generate(self, request, on_token)
+        return prepare(self, request, streams=streams)
 
     def noted(self, pairs):
         seen["pairs"] += [(self.labels, pair) for pair in pairs]
         return score(self, pairs)
 
-    monkeypatch.setattr(FakeEngine, "generate", counted)
+    monkeypatch.setattr(FakeEngine, "prepare", counted)
     monkeypatch.setattr(FakePairModel, "score", noted)
     return seen
 
@@ -166,7 +166,7 @@ def test_what_was_not_recorded_is_refused_by_name(tmp_path):
 
 
 def test_a_similarity_function_that_is_not_loaded_is_refused(tmp_path):
-    with pytest.raises(InvalidRequest, match="nosuch is none of"):
+    with pytest.raises(InvalidRequest, match="must be one of align, fake"):
         evaluate(spec(tmp_path, similarities=["nosuch"]))
 
 

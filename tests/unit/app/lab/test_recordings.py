@@ -22,7 +22,13 @@ HEADER = RecordingHeader(
 
 def a_recording(number):
     answer = Sequence(
-        " Zürich\n", "Zürich", (3, 1), "stop", np.array([-0.1, -1 / 3]), None, (" Zürich", "")
+        text=" Zürich\n",
+        compared_text="Zürich",
+        num_tokens=2,
+        finish_reason="stop",
+        token_ids=(3, 1),
+        token_logprobs=np.array([-0.1, -1 / 3]),
+        token_texts=(" Zürich", ""),
     )
     sample = replace(answer, text="", compared_text="", token_logprobs=None, finish_reason="length")
     generation = Generation(

@@ -24,19 +24,19 @@ def collection(tmp_path_factory):
 def prompts_seen(monkeypatch):
     """Prompts that the fake engine generated for, but the warm-up's."""
     seen = []
-    generate = FakeEngine.generate
+    prepare = FakeEngine.prepare
 
-    async def noted(self, request, on_token=None):
+    def noted(self, request, *, streams=False):
         if request.prompt != "Hello":
             seen.append(request.prompt)
-        return await generate(self, request, on_token)
+        return prepare(self, request, streams=streams)
 
-    monkeypatch.setattr(FakeEngine, "generate", noted)
+    monkeypatch.setattr(FakeEngine, "prepare", noted)
     return seen
 
 
 def test_a_collection_holds_features_of_every_layer_and_what_samples_showed(collection):
-    assert collection.header.layers == (1, 2, 3) == candidate_layers(FakeEngine.num_layers)
+    assert collection.header.layers == (1, 2, 3) == candidate_layers(FakeEngine().info.num_layers)
     assert collection.features.shape == (300, 3, 8)
     assert {one.task for one in collection.answers} == {"facts", "sums"}
     assert all(0 <= one.scores["consistency"] <= 1 for one in collection.answers)

@@ -1,0 +1,129 @@
+"""Error class to HTTP status, in one table, and the one shape of every error response."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from app.http.logs import places_of
+from app.http.schemas import ErrorBody, ErrorResponse
+from app.http.telemetry import Telemetry
+from models import errors
+
+logger = logging.getLogger(__name__)
+
+STATUS: dict[type[errors.CocoaError], int] = {
+    errors.InvalidRequest: 422,
+    errors.PromptTooLong: 422,
+    errors.ChatTemplateError: 422,
+    errors.StatisticUnavailable: 422,
+    errors.ProbeMissing: 422,
+    errors.Overloaded: 429,
+    errors.InvalidLogits: 500,
+    errors.NotReady: 503,
+    errors.EngineError: 503,
+    errors.SimilarityUnavailable: 503,
+    errors.DeadlineExceeded: 504,
+    errors.CocoaError: 500,
+}
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+CODES = (
+    {error.code for error in STATUS}
+    | set(_HTTP_CODES.values())
+    | {"invalid_json", "http_error", "body_too_large"}
+)
+# What the fields of an `Ask` are called in requests, where that differs.
+_FIELDS = {"strategy": "answer", "primary": "estimator", "light": "mode"}
+_NO_JSON = "the body is not valid JSON"
+_MAX_FIELD_CHARACTERS = 64
+
+
+def error_response(status: int, body: ErrorBody, retry_after_s: int | None = None) -> JSONResponse:
+    """`{"error": {"code", "message", "field", "request_id"}}`."""
+    headers = {"Retry-After": str(retry_after_s)} if retry_after_s is not None else None
+    return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
+
+
+def error_body(error: errors.CocoaError, request_id: str) -> ErrorBody:
+    """The body of a typed error."""
+    field = None if error.field is None else _FIELDS.get(error.field, error.field)
+    return ErrorBody(code=error.code, message=error.message, field=field, request_id=request_id)
+
+
+def invalid_body(error: Mapping[str, Any], request_id: str) -> ErrorBody:
+    """The body for one of pydantic's errors.
+
+    The message names the limit; `input` is left out, because it would quote the prompt.
+    """
+    if error["type"] == "json_invalid":
+        return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
+    return ErrorBody(
+        code="invalid_request", message=error["msg"], field=_field(error), request_id=request_id
+    )
+
+
+def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
+    """Answer every exception of a handler in the one shape, and count it by code."""
+    for code in sorted(CODES):
+        telemetry.errors.labels(code)  # from 0, so that `rate` sees the first
+
+    def respond(
+        request: Request, status: int, body: ErrorBody, retry_after_s: int | None = None
+    ) -> JSONResponse:
+        telemetry.errors.labels(body.code).inc()
+        request.state.error_code = body.code
+        return error_response(status, body, retry_after_s)
+
+    @app.exception_handler(errors.CocoaError)
+    async def on_cocoa_error(request: Request, error: errors.CocoaError) -> JSONResponse:
+        return respond(
+            request,
+            STATUS[type(error)],
+            error_body(error, request.state.request_id),
+            error.retry_after_s,
+        )
+
+    @app.exception_handler(RequestValidationError)
+    async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        body = invalid_body(error.errors()[0], request.state.request_id)
+        return respond(request, 400 if body.code == "invalid_json" else 422, body)
+
+    @app.exception_handler(HTTPException)
+    async def on_http_exception(request: Request, error: HTTPException) -> JSONResponse:
+        code, message = _HTTP_CODES.get(error.status_code, "http_error"), str(error.detail)
+        # FastAPI's word for bytes that are not UTF-8, too deep, or of too many digits.
+        if error.status_code == 400:
+            code, message = "invalid_json", _NO_JSON
+        response = respond(
+            request,
+            error.status_code,
+            ErrorBody(code=code, message=message, field=None, request_id=request.state.request_id),
+        )
+        response.headers.update(error.headers or {})  # Allow, of a 405
+        return response
+
+
+def defect_body(error: Exception, request_id: str) -> ErrorBody:
+    """The body for an exception that no handler expects, of which the log gets type and place.
+
+    Its own text stays out of both, since it may quote a prompt.
+    """
+    places = " > ".join(places_of(error)) or "an unknown place"
+    logger.error("request %s failed: %s at %s", request_id, type(error).__name__, places)
+    message = "an internal error; the logs know it by its request_id"
+    code = errors.CocoaError.code
+    return ErrorBody(code=code, message=message, field=None, request_id=request_id)
+
+
+def _field(error: Mapping[str, Any]) -> str | None:
+    """Dotted path of the field at fault; a cross-field check names it itself."""
+    named = error.get("ctx", {}).get("field")
+    if isinstance(named, str):
+        return named
+    parts = [str(part) for part in error["loc"]]
+    path = ".".join(part for part in parts if part != "body" and not part.startswith("#"))
+    return path[:_MAX_FIELD_CHARACTERS] or None

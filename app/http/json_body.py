@@ -1,0 +1,87 @@
+"""Routes whose only input is a JSON body, read without FastAPI's dependency solver.
+
+The solver costs as much as a whole answer from the cache.
+"""
+
+import json
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any
+
+from fastapi import Request, Response, routing
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
+
+# Since FastAPI builds included routes late, what a route depends on there is known from this alone.
+_INCLUSION: "ContextVar[Any | None] | None" = getattr(routing, "_effective_route_context_var", None)
+
+
+class JsonBodyRoute(APIRoute):
+    """Calls `endpoint(body, request)`; documented, checked and refused as FastAPI does it.
+
+    Where a route, its router or the application has dependencies, or the endpoint reads more than
+    its body, FastAPI's own solver serves it: a dependency may be a lock on the door.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The endpoint behind the checks of its body."""
+        if self._needs_solver():
+            return super().get_route_handler()
+        endpoint = self.endpoint
+        adapter = TypeAdapter[Any](self.endpoint.__annotations__["body"])
+
+        async def handle(request: Request) -> Response:
+            value = _json_of(request.headers.get("content-type", ""), await request.body())
+            try:
+                body = adapter.validate_python(value, from_attributes=True)
+            except ValidationError as error:
+                raise RequestValidationError(_located(error)) from None
+            response: Response = await endpoint(body, request)
+            return response
+
+        return handle
+
+    def _needs_solver(self) -> bool:
+        """Whether the route, as it is included, depends on more than its body."""
+        dependant: Dependant = self.dependant
+        inclusion = None if _INCLUSION is None else _INCLUSION.get()
+        if inclusion is not None and inclusion.original_route is self:
+            dependant = inclusion.dependant
+        return bool(
+            dependant.dependencies
+            or dependant.path_params
+            or dependant.query_params
+            or dependant.header_params
+            or dependant.cookie_params
+        )
+
+
+def _located(error: ValidationError) -> list[Any]:
+    """The errors as FastAPI locates them: in the body."""
+    found = []
+    for one in error.errors(include_url=False):
+        found.append({**one, "loc": ("body", *one["loc"])})
+    return found
+
+
+def _json_of(content_type: str, content: bytes) -> Any:
+    """What the content says; content of another type stays bytes, which no body is made of.
+
+    Raises:
+        RequestValidationError: it says it is JSON and is not.
+        HTTPException: 400, no text, too deep, or a number of too many digits.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    is_json = kind.startswith("application/") and kind.endswith("+json")
+    if kind != "application/json" and not is_json:
+        return content or None
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        found = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
+        raise RequestValidationError([found]) from None
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, "There was an error parsing the body") from error

@@ -1,0 +1,152 @@
+"""Pure ASGI around every request: its id, the body limit, its metrics, its line in the log."""
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.http.errors import defect_body, error_response
+from app.http.logs import current_request_id
+from app.http.schemas import ErrorBody
+from app.http.telemetry import Telemetry
+from models.errors import NotReady
+
+logger = logging.getLogger(__name__)
+
+_NO_RESPONSE = 499  # stands in the metrics where the client went before a response began
+_PROBES = ("/livez", "/readyz", "/metrics")  # asked every few seconds: no events
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+
+
+class RequestMiddleware:
+    """Reads the body itself and replays it to the application.
+
+    That way its limit holds for chunked bodies too.
+
+    A client's `X-Request-ID` of up to 128 printable characters is kept, else one is made; every
+    response carries it.
+    """
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry, max_body_bytes: int) -> None:
+        self._app = app
+        self._telemetry = telemetry
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_at = time.perf_counter()
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        in_logs = current_request_id.set(request_id)
+        status = _NO_RESPONSE
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", request_id.encode()),
+                ]
+            await send(message)
+
+        try:
+            body = await self._read_body(scope, receive)
+            if body is None:
+                message = f"the body exceeds {self._max_body_bytes} bytes"
+                refusal = error_response(413, self._error(scope, "body_too_large", message))
+                await refusal(scope, receive, send_with_id)
+            else:
+                await self._app(scope, _replay(body, receive), send_with_id)
+        except ClientDisconnect:
+            pass  # half a body is nobody's request
+        except asyncio.CancelledError:
+            # The server gives up draining; without a response here it would send an untyped 500.
+            if status == _NO_RESPONSE:
+                farewell = error_response(
+                    503, self._error(scope, NotReady.code, "the service has stopped")
+                )
+                await farewell(scope, receive, send_with_id)
+            raise
+        except Exception as error:
+            # Starlette's own handler would raise on to the server, whose log would quote the
+            # exception's text.
+            defect = self._counted(scope, defect_body(error, request_id))
+            if status == _NO_RESPONSE:
+                await error_response(500, defect)(scope, receive, send_with_id)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")  # the template, never the raw path
+            seconds = time.perf_counter() - started_at
+            self._telemetry.requests.labels(route, str(status)).inc()
+            self._telemetry.request_seconds.labels(route).observe(seconds)
+            _log(route, status, seconds, scope["state"].get("error_code"))
+            current_request_id.reset(in_logs)
+
+    def _error(self, scope: Scope, code: str, message: str) -> ErrorBody:
+        request_id = scope["state"]["request_id"]
+        body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
+        return self._counted(scope, body)
+
+    def _counted(self, scope: Scope, body: ErrorBody) -> ErrorBody:
+        """The body of an error, counted, its code kept for the log."""
+        self._telemetry.errors.labels(body.code).inc()
+        scope["state"]["error_code"] = body.code
+        return body
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The whole body, or None where it is too large; a declared length is refused unread.
+
+        Raises:
+            ClientDisconnect: the client went before its body was complete.
+        """
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._max_body_bytes:
+            return None
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientDisconnect
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._max_body_bytes:
+                return None
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+
+def _log(route: str, status: int, seconds: float, code: str | None) -> None:
+    level = (
+        logging.DEBUG if route in _PROBES else logging.WARNING if status >= 500 else logging.INFO
+    )
+    fields = {"route": route, "status": status, "seconds": round(seconds, 4), "code": code}
+    logger.log(level, "request", extra=fields)
+
+
+def _request_id(scope: Scope) -> str:
+    given = dict(scope["headers"]).get(b"x-request-id", b"")
+    return given.decode() if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once and then what the server says.
+
+    That way a disconnect is still seen.
+    """
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed

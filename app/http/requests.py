@@ -1,0 +1,247 @@
+"""Bodies of requests: shapes and bounds, and the `Ask` that each one is."""
+
+import json
+from dataclasses import replace
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.plan import DEFAULT_ESTIMATORS
+from models.estimators import ESTIMATORS
+from models.records import GivenAnswer, SamplingParams
+
+Value = TypeVar("Value")
+
+
+def _known_estimator(name: str) -> str:
+    if name not in ESTIMATORS:
+        raise PydanticCustomError(
+            "unknown_estimator", "unknown estimator; GET /estimators lists all"
+        )
+    return name
+
+
+def _encodable(value: Value) -> Value:
+    """JSON can spell half of a surrogate pair, which is no text and which no tokenizer takes."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError(
+            "lone_surrogate", "Input should be a valid string, without lone surrogates"
+        ) from None
+    return value
+
+
+EstimatorName = Annotated[
+    str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
+]
+StopString = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+# What `_check_input` holds a request to, for whoever reads the document: one input, template
+# variables with messages.
+_NULL: JsonDict = {"type": "null"}
+_OF_PROMPT: JsonDict = {
+    "required": ["prompt"],
+    "properties": {"prompt": {"type": "string"}, "messages": _NULL, "chat_template_kwargs": _NULL},
+}
+_OF_MESSAGES: JsonDict = {
+    "required": ["messages"],
+    "properties": {"messages": {"type": "array"}, "prompt": _NULL},
+}
+_OF_SAMPLES: JsonDict = {
+    "required": ["samples"],
+    "properties": {
+        "samples": {"type": "array"},
+        "prompt": _NULL,
+        "messages": _NULL,
+        "chat_template_kwargs": _NULL,
+    },
+}
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Message(_Request):
+    """One chat message."""
+
+    role: Annotated[str, Field(min_length=1, max_length=32)]
+    content: Annotated[str, AfterValidator(_encodable)]
+
+
+class _ScoringRequest(_Request):
+    """What every request may say about scores and samples."""
+
+    prompt: Annotated[
+        str | None, Field(min_length=1, description="Raw text that the model continues.")
+    ] = None
+    messages: Annotated[
+        list[Message] | None,
+        Field(min_length=1, max_length=1024, description="Chat, in the model's own template."),
+    ] = None
+    chat_template_kwargs: Annotated[
+        dict[str, JsonValue] | None,
+        Field(max_length=32, description="Variables of the chat template."),
+        AfterValidator(_encodable),
+    ] = None
+    estimators: Annotated[
+        list[EstimatorName] | None,
+        Field(
+            min_length=1, max_length=64, description=f"Default: {', '.join(DEFAULT_ESTIMATORS)}."
+        ),
+    ] = None
+    estimator: Annotated[
+        EstimatorName | None,
+        Field(
+            description="The one reported as `uncertainty`. Default: cocoa_ppl or cocoa_ppl_light, "
+            "or the first of `estimators`."
+        ),
+    ] = None
+    similarity: Annotated[
+        str | None,
+        Field(
+            max_length=32, description="Similarity function, among those that GET /version lists."
+        ),
+    ] = None
+    num_samples: Annotated[int, Field(ge=1, le=64)] = 10
+    max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 256
+    temperature: Annotated[float, Field(gt=0, le=2)] = 1.0
+    top_k: Annotated[int, Field(ge=0, le=1000, description="0 keeps the whole vocabulary.")] = 50
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    stop: Annotated[list[StopString], Field(max_length=8)] = []
+    seed: Annotated[int | None, Field(ge=0, lt=2**63)] = None
+    return_samples: bool = False
+    return_tokens: bool = False
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
+    cache: Annotated[
+        bool,
+        Field(
+            description="Whether statistics of an identical request may serve, "
+            "and these be remembered."
+        ),
+    ] = True
+
+    def to_ask(self) -> Ask:
+        """What every request asks."""
+        messages = None
+        if self.messages is not None:
+            messages = tuple({"role": one.role, "content": one.content} for one in self.messages)
+        return Ask(
+            prompt=self.prompt,
+            messages=messages,
+            chat_template_kwargs=self.chat_template_kwargs or {},
+            sampling=SamplingParams(
+                num_samples=self.num_samples,
+                max_new_tokens=self.max_new_tokens,
+                temperature=self.temperature,
+                top_k=self.top_k,
+                top_p=self.top_p,
+                stop=tuple(self.stop),
+                seed=self.seed,
+            ),
+            estimators=None if self.estimators is None else tuple(self.estimators),
+            primary=self.estimator,
+            similarity=self.similarity,
+            return_samples=self.return_samples,
+            return_tokens=self.return_tokens,
+            cache=self.cache,
+            timeout_s=self.timeout_s,
+        )
+
+    def _check_input(self, *, required: bool) -> None:
+        num_given = (self.prompt is not None) + (self.messages is not None)
+        if num_given > 1 or (required and num_given == 0):
+            raise PydanticCustomError(
+                "one_of", "exactly one of prompt and messages must be given", {"field": "prompt"}
+            )
+        if self.chat_template_kwargs is not None and self.messages is None:
+            raise PydanticCustomError(
+                "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
+            )
+
+
+class GenerateRequest(_ScoringRequest):
+    """A prompt, and which uncertainty scores are wanted of its answer."""
+
+    mode: Annotated[
+        Literal["full", "light"],
+        Field(
+            description="`light` draws no samples: a probe on the model's hidden states predicts "
+            "what they would show."
+        ),
+    ] = "full"
+    answer: Annotated[
+        Literal["greedy", "most_probable", "most_probable_normalized", "mbr"],
+        Field(description="Which answer is scored: the greedy one, or one of the samples."),
+    ] = "greedy"
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [_OF_PROMPT, _OF_MESSAGES],
+            "examples": [
+                {"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}
+            ],
+        }
+    )
+
+    @model_validator(mode="after")
+    def _one_input(self) -> Self:
+        self._check_input(required=True)
+        return self
+
+    def to_ask(self) -> Ask:
+        """A prompt to be answered."""
+        return replace(super().to_ask(), strategy=self.answer, light=self.mode == "light")
+
+
+class ClientSample(_Request):
+    """A sample that the client brings; its log-probs, in nats, where it has them."""
+
+    text: Annotated[str, AfterValidator(_encodable)]
+    token_logprobs: Annotated[
+        list[Annotated[float, Field(le=0)]] | None, Field(min_length=1, max_length=8192)
+    ] = None
+
+    def to_given(self) -> GivenSample:
+        """The sample as an ask brings it."""
+        logprobs = None if self.token_logprobs is None else tuple(self.token_logprobs)
+        return GivenSample(self.text, logprobs)
+
+
+class ScoreRequest(_ScoringRequest):
+    """An answer that exists already.
+
+    Without prompt and messages no model is asked, and `samples` must be given.
+    """
+
+    answer: Annotated[str, AfterValidator(_encodable)]
+    append_eos: Annotated[
+        bool, Field(description="Whether the answer ends there; its end then counts.")
+    ] = True
+    samples: Annotated[list[ClientSample] | None, Field(min_length=1, max_length=64)] = None
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES]})
+
+    @model_validator(mode="after")
+    def _some_input(self) -> Self:
+        self._check_input(required=self.samples is None)
+        return self
+
+    def to_ask(self) -> Ask:
+        """An answer to be scored."""
+        given = None
+        if self.samples is not None:
+            given = tuple(sample.to_given() for sample in self.samples)
+        answer = GivenAnswer(self.answer, self.append_eos)
+        return replace(super().to_ask(), answer=answer, samples=given)
+
+
+class ScoreBatch(_Request):
+    """Several answers in one call; each is checked on its own."""
+
+    items: Annotated[list[JsonValue], Field(min_length=1, max_length=64)]

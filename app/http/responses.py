@@ -1,0 +1,112 @@
+"""From results to response bodies."""
+
+from app.http.schemas import (
+    GenerateResponse,
+    ModelInfo,
+    ProbeInfo,
+    Sample,
+    Timing,
+    Token,
+    Usage,
+)
+from app.scoring.result import Result
+from models.records import Sequence
+from workers.protocol import ComparerInfo
+
+
+def to_response(result: Result, request_id: str) -> GenerateResponse:
+    """The response of one scored request."""
+    plan, generation, subject = result.plan, result.generation, result.evidence.subject
+    has_similarity, has_nli = plan.reads("similarity"), plan.reads("nli")
+    drawn = generation is not None and result.samples_source == "model"
+    stage_ms = {stage: _ms(seconds) for stage, seconds in result.stage_s.items()}
+    return GenerateResponse(
+        id=request_id,
+        model=_model_info(generation.model_id, generation.revision) if generation else None,
+        mode="light" if result.ask.light else "full",
+        answer=plan.strategy,
+        answer_sample=subject.answer_sample,
+        text=subject.answer.text,
+        finish_reason=subject.answer.finish_reason,
+        retokenized=plan.strategy == "given" and generation is not None,
+        estimator=plan.primary,
+        uncertainty=result.uncertainty,
+        confidence=None,
+        scores=dict(result.scores),
+        reasons=dict(result.reasons),
+        warnings=result.warnings,
+        samples_source=result.samples_source,
+        num_samples=len(subject.samples),
+        num_distinct_samples=result.num_distinct_samples,
+        consistency_std_error=result.consistency_std_error,
+        similarity=plan.similarity if has_similarity else None,
+        similarity_model=_comparer_info(result.comparer) if has_similarity else None,
+        nli_model=_comparer_info(result.nli) if has_nli and result.nli else None,
+        probe=_probe(result),
+        seed=generation.seed if generation is not None and drawn else None,
+        samples=_samples(result) if result.ask.return_samples else None,
+        tokens=_tokens(subject.answer) if result.ask.return_tokens else None,
+        usage=_usage(result),
+        timing_ms=Timing(**stage_ms, total=_ms(result.total_s)),
+        cached=result.source == "cache",
+    )
+
+
+def _probe(result: Result) -> ProbeInfo | None:
+    if result.probe is None:
+        return None
+    probe, reading = result.probe
+    return ProbeInfo(
+        id=probe.id,
+        training_set=probe.training_set,
+        distance_percentile=reading.distance_percentile,
+        out_of_domain=reading.out_of_domain,
+    )
+
+
+def _samples(result: Result) -> list[Sample]:
+    samples = []
+    for one, similarity in zip(
+        result.evidence.subject.samples, result.sample_similarities, strict=True
+    ):
+        logprob = None if one.token_logprobs is None else float(one.token_logprobs.sum())
+        sample = Sample(
+            text=one.text,
+            logprob=logprob,
+            similarity=similarity,
+            finish_reason=one.finish_reason,
+        )
+        samples.append(sample)
+    return samples
+
+
+def _tokens(answer: Sequence) -> list[Token]:
+    missing: list[None] = [None] * answer.num_tokens
+    texts = answer.token_texts or ("",) * answer.num_tokens
+    logprobs = missing if answer.token_logprobs is None else answer.token_logprobs.tolist()
+    entropies = missing if answer.token_entropies is None else answer.token_entropies.tolist()
+    tokens = []
+    for text, logprob, entropy in zip(texts, logprobs, entropies, strict=True):
+        tokens.append(Token(text=text, logprob=logprob, entropy=entropy))
+    return tokens
+
+
+def _usage(result: Result) -> Usage:
+    subject, generation = result.evidence.subject, result.generation
+    return Usage(
+        prompt_tokens=0 if generation is None else generation.prompt_tokens,
+        completion_tokens=subject.answer.num_tokens,
+        sample_tokens=sum(sample.num_tokens for sample in subject.samples),
+    )
+
+
+def _comparer_info(info: ComparerInfo) -> ModelInfo:
+    return _model_info(info.model_id, info.revision)
+
+
+def _model_info(model_id: str, revision: str | None) -> ModelInfo:
+    return ModelInfo(id=model_id, revision=revision)
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

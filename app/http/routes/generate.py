@@ -1,0 +1,26 @@
+"""`POST /generate-with-uncertainty`."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.http.disconnect import ClientGone, unless_gone
+from app.http.json_body import JsonBodyRoute
+from app.http.requests import GenerateRequest
+from app.http.responses import to_response
+from app.http.schemas import ERROR_RESPONSES, GenerateResponse
+from app.http.service import Service
+
+router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
+
+
+@router.post(
+    "/generate-with-uncertainty", response_model=GenerateResponse, responses=ERROR_RESPONSES
+)
+async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
+    """Answer a prompt and say how sure the model is of it."""
+    service: Service = request.app.state.service
+    try:
+        result = await unless_gone(request, service.run(body.to_ask()))
+    except ClientGone:
+        return Response(status_code=499)  # nobody reads it; the metrics do
+    response = to_response(result, request.state.request_id)
+    return Response(response.model_dump_json(), media_type="application/json")

@@ -1,0 +1,114 @@
+"""What operators ask: liveness, readiness, version, metrics, estimators."""
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from app.http.schemas import (
+    ERROR_RESPONSES,
+    EstimatorInfo,
+    EstimatorList,
+    LoadedProbe,
+    ModelInfo,
+    Status,
+    Version,
+)
+from app.http.service import Service
+from app.scoring.ask import Ask
+from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, missing_statistics
+from app.settings import Settings
+from models.errors import NotReady
+from models.estimators import ESTIMATORS, formula, needs
+from workers.protocol import ComparerInfo, GeneratorInfo
+
+router = APIRouter(tags=["operation"])
+_NOT_READY: dict[int | str, dict[str, Any]] = {503: ERROR_RESPONSES[503]}
+
+
+@router.get("/livez", responses=_NOT_READY)
+async def livez(request: Request) -> Status:
+    """200 while the process can still become or be ready."""
+    service: Service = request.app.state.service
+    if service.supervisor.state == "dead":
+        raise NotReady("a model loop has died")
+    return Status(status="alive")
+
+
+@router.get("/readyz", responses=_NOT_READY)
+async def readyz(request: Request) -> Status:
+    """200 while requests are accepted."""
+    service: Service = request.app.state.service
+    service.ready_scorer()
+    return Status(status="ready")
+
+
+@router.get("/version")
+async def get_version(request: Request) -> Version:
+    """Version, models and limits; the models are null until they are loaded."""
+    service: Service = request.app.state.service
+    settings: Settings = request.app.state.settings
+    limits: dict[str, int | None] = {
+        "max_body_bytes": settings.limits.max_body_bytes,
+        "admission_limit": settings.generation.admission_limit,
+        "max_rows": settings.generation.max_rows,
+        "max_cache_tokens": settings.generation.max_cache_tokens,
+        "max_context_tokens": None,
+        "max_pair_tokens": None,
+    }
+    if service.scorer is None:
+        return Version(version=version("cocoa-serve"), limits=limits)
+    workers = service.scorer.workers
+    generator, default = workers.generator.info, workers.default_similarity
+    limits["max_context_tokens"] = generator.max_context_tokens
+    limits["max_pair_tokens"] = workers.comparers[default].info.max_pair_tokens
+    similarity_models = {}
+    for name, comparer in workers.comparers.items():
+        similarity_models[name] = _model_info(comparer.info)
+    probes = {}
+    for name, probe in generator.probes.items():
+        probes[name] = LoadedProbe(id=probe.id, training_set=probe.training_set, layer=probe.layer)
+    return Version(
+        version=version("cocoa-serve"),
+        model=_model_info(generator),
+        similarity_models=similarity_models,
+        default_similarity=default,
+        nli_model=_model_info(workers.nli.info) if workers.nli is not None else None,
+        probes=probes,
+        limits=limits,
+    )
+
+
+@router.get("/estimators", responses=_NOT_READY)
+async def estimators(request: Request) -> EstimatorList:
+    """Every estimator: its formula, its needs, and whether this deployment supplies them."""
+    service: Service = request.app.state.service
+    available = service.ready_scorer().available_statistics(Ask(prompt=""))
+    return EstimatorList(
+        default=list(DEFAULT_ESTIMATORS),
+        light=list(LIGHT_ESTIMATORS),
+        estimators=[_describe(name, missing_statistics(name, available)) for name in ESTIMATORS],
+    )
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """Prometheus text exposition."""
+    service: Service = request.app.state.service
+    return Response(service.telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _describe(name: str, missing: list[str]) -> EstimatorInfo:
+    reason = f"{', '.join(missing)} cannot be supplied here" if missing else None
+    return EstimatorInfo(
+        name=name,
+        formula=formula(name),
+        needs=sorted(needs([name])),
+        available=not missing,
+        reason=reason,
+    )
+
+
+def _model_info(info: GeneratorInfo | ComparerInfo) -> ModelInfo:
+    return ModelInfo(id=info.model_id, revision=info.revision)

@@ -1,0 +1,99 @@
+"""`POST /score`: answers that exist already."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+from pydantic import BaseModel, Discriminator, JsonValue, Tag, ValidationError
+
+from app.http.disconnect import ClientGone, unless_gone
+from app.http.errors import defect_body, error_body, invalid_body
+from app.http.json_body import JsonBodyRoute
+from app.http.logs import current_request_id
+from app.http.requests import ScoreBatch, ScoreRequest
+from app.http.responses import to_response
+from app.http.schemas import (
+    ERROR_RESPONSES,
+    ErrorBody,
+    GenerateResponse,
+    ScoreOutcome,
+    ScoreResults,
+)
+from app.http.service import Service
+from models.errors import CocoaError
+
+logger = logging.getLogger(__name__)
+router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
+
+# Items of one call that run at once: one call must not take all places of the admission limit.
+_CONCURRENT_ITEMS = 8
+
+
+def _kind(body: object) -> str:
+    return "#batch" if isinstance(body, dict) and "items" in body else "#single"
+
+
+ScoreBody = Annotated[
+    Annotated[ScoreRequest, Tag("#single")] | Annotated[ScoreBatch, Tag("#batch")],
+    Discriminator(_kind),
+]
+
+
+@router.post("/score", response_model=GenerateResponse | ScoreResults, responses=ERROR_RESPONSES)
+async def score(body: Annotated[ScoreBody, Body()], request: Request) -> Response:
+    """Score a given answer against samples drawn here or brought along.
+
+    Or score several answers, each on its own.
+    """
+    service: Service = request.app.state.service
+    request_id = request.state.request_id
+    work: Coroutine[None, None, BaseModel]
+    if isinstance(body, ScoreRequest):
+        work = _score(service, body, request_id)
+    else:
+        work = _score_all(service, body.items, request_id)
+    try:
+        result = await unless_gone(request, work)
+    except ClientGone:
+        return Response(status_code=499)  # nobody reads it; the metrics do
+    return Response(result.model_dump_json(), media_type="application/json")
+
+
+async def _score(service: Service, body: ScoreRequest, request_id: str) -> GenerateResponse:
+    return to_response(await service.run(body.to_ask()), request_id)
+
+
+async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:
+    service.ready_scorer()
+    places = asyncio.Semaphore(_CONCURRENT_ITEMS)
+
+    async def outcome(item: JsonValue, number: int) -> ScoreOutcome:
+        item_id = f"{request_id}-{number}"
+        current_request_id.set(item_id)  # of this task alone
+        async with places:
+            return await _outcome(service, item, item_id)
+
+    outcomes = [outcome(item, number) for number, item in enumerate(items)]
+    return ScoreResults(results=await asyncio.gather(*outcomes))
+
+
+async def _outcome(service: Service, item: JsonValue, item_id: str) -> ScoreOutcome:
+    """What became of one item; its error is answered, counted and logged as a request's is."""
+    try:
+        result = await _score(service, ScoreRequest.model_validate(item), item_id)
+        return ScoreOutcome(result=result, error=None)
+    except ValidationError as error:
+        body = invalid_body(error.errors()[0], item_id)
+    except CocoaError as error:
+        body = error_body(error, item_id)
+    except Exception as error:
+        body = defect_body(error, item_id)
+    return _failed(service, body)
+
+
+def _failed(service: Service, error: ErrorBody) -> ScoreOutcome:
+    service.telemetry.errors.labels(error.code).inc()
+    logger.info("item failed", extra={"route": "/score", "code": error.code})
+    return ScoreOutcome(result=None, error=error)

@@ -1,0 +1,198 @@
+"""Bodies of responses: shapes, no logic."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from models.records import FinishReason
+from models.selection import Strategy
+
+
+class ModelInfo(BaseModel):
+    """Which weights spoke: id, and a revision that changes with them."""
+
+    id: str
+    revision: str | None
+
+
+class Sample(BaseModel):
+    """One sampled answer; `logprob` is its sum in nats, `similarity` that to the answer."""
+
+    text: str
+    logprob: float | None
+    similarity: float | None
+    finish_reason: FinishReason
+
+
+class Token(BaseModel):
+    """One token of the answer; log-prob and entropy in nats."""
+
+    text: str
+    logprob: float | None
+    entropy: float | None
+
+
+class Usage(BaseModel):
+    """Tokens read and written."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    sample_tokens: int
+
+
+class ProbeInfo(BaseModel):
+    """The probe behind the light scores, and how far this answer lies from its training set."""
+
+    id: str
+    training_set: str
+    distance_percentile: Annotated[
+        float, Field(description="among held-out answers of the training set, 0 to 100")
+    ]
+    out_of_domain: Annotated[
+        bool, Field(description="farther than 99 of 100 of them: do not trust the light scores")
+    ]
+
+
+class Timing(BaseModel):
+    """Milliseconds of each stage; `total` also holds what lies between them."""
+
+    queue: float
+    generate: float
+    similarity: float
+    score: float
+    total: float
+
+
+class GenerateResponse(BaseModel):
+    """The answer with its scores; higher means less sure."""
+
+    id: str
+    model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
+    mode: Literal["full", "light"]
+    answer: Strategy
+    answer_sample: Annotated[
+        int | None, Field(description="index of the answer among the samples, where it is one")
+    ]
+    text: str
+    finish_reason: FinishReason
+    retokenized: Annotated[
+        bool, Field(description="whether a given answer's text was tokenised again")
+    ]
+    estimator: str
+    uncertainty: float | None
+    confidence: Annotated[float | None, Field(description="null until a calibrator is loaded")]
+    scores: dict[str, float | None]
+    reasons: Annotated[dict[str, str], Field(description="why a score is null")]
+    warnings: list[str]
+    samples_source: Annotated[
+        Literal["model", "client"] | None, Field(description="null where there are no samples")
+    ]
+    num_samples: int
+    num_distinct_samples: int
+    consistency_std_error: float | None
+    similarity: Annotated[
+        str | None, Field(description="similarity function; null where none was asked")
+    ]
+    similarity_model: ModelInfo | None
+    nli_model: ModelInfo | None
+    probe: Annotated[
+        ProbeInfo | None, Field(description="null where no light estimator was asked for")
+    ]
+    seed: Annotated[
+        int | None, Field(description="repeats the samples; null where no model draws any")
+    ]
+    samples: list[Sample] | None
+    tokens: list[Token] | None
+    usage: Usage
+    timing_ms: Timing
+    cached: bool
+
+
+class ErrorBody(BaseModel):
+    """What went wrong: a stable code, the field at fault, and the id of the request in the logs."""
+
+    code: str
+    message: str
+    field: str | None
+    request_id: str
+
+
+class ErrorResponse(BaseModel):
+    """Every response that is no success."""
+
+    error: ErrorBody
+
+
+class ScoreOutcome(BaseModel):
+    """What became of one item: exactly one of the two."""
+
+    result: GenerateResponse | None
+    error: ErrorBody | None
+
+
+class ScoreResults(BaseModel):
+    """One outcome an item, in order."""
+
+    results: list[ScoreOutcome]
+
+
+class EstimatorInfo(BaseModel):
+    """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
+
+    name: str
+    formula: str
+    needs: list[str]
+    available: bool
+    reason: str | None
+
+
+class EstimatorList(BaseModel):
+    """All estimators of the registry."""
+
+    default: list[str]
+    light: Annotated[list[str], Field(description="the default in light mode")]
+    estimators: list[EstimatorInfo]
+
+
+class LoadedProbe(BaseModel):
+    """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
+
+    id: str
+    training_set: str
+    layer: int
+
+
+class Version(BaseModel):
+    """What runs here, and the limits it holds."""
+
+    version: str
+    model: ModelInfo | None = None
+    similarity_models: Annotated[
+        dict[str, ModelInfo], Field(description="by similarity function")
+    ] = {}
+    default_similarity: str | None = None
+    nli_model: ModelInfo | None = None
+    probes: Annotated[
+        dict[str, LoadedProbe], Field(description="by the statistic that they predict")
+    ] = {}
+    limits: dict[str, int | None]
+
+
+class Status(BaseModel):
+    """Liveness or readiness."""
+
+    status: str
+
+
+_ERRORS = {
+    400: "The body is not JSON or not UTF-8",
+    413: "The body is too large",
+    422: "A field is out of its bounds, or the request does not fit the model",
+    429: "The admission limit is reached; Retry-After says when to come back",
+    500: "A defect of the service or invalid numbers from the model",
+    503: "Not ready, or a model failed; may be repeated",
+    504: "The deadline passed",
+}
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorResponse, "description": text} for status, text in _ERRORS.items()
+}

@@ -1,0 +1,37 @@
+"""What stands behind the routes: the scorer as its workers load, live and die."""
+
+from app.http.telemetry import Telemetry
+from app.scoring.ask import Ask
+from app.scoring.result import Result
+from app.scoring.scorer import Scorer
+from models.errors import NotReady
+from workers.supervision import Supervisor
+
+
+class Service:
+    """One deployment.
+
+    Attributes:
+        supervisor: of its workers.
+        telemetry: its metrics.
+        scorer: None until the workers are loaded.
+    """
+
+    def __init__(self, supervisor: Supervisor, telemetry: Telemetry) -> None:
+        self.supervisor = supervisor
+        self.telemetry = telemetry
+        self.scorer: Scorer | None = None
+
+    def ready_scorer(self) -> Scorer:
+        """The scorer, once its workers are warm.
+
+        Raises:
+            NotReady: models are loading, have died, or are stopping.
+        """
+        if self.supervisor.state != "ready" or self.scorer is None:
+            raise NotReady(f"the service is {self.supervisor.state}")
+        return self.scorer
+
+    async def run(self, ask: Ask) -> Result:
+        """See `Scorer.run`; raises `NotReady`, too."""
+        return await self.ready_scorer().run(ask)

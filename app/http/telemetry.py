@@ -1,0 +1,202 @@
+"""Prometheus metrics of one gateway, on a registry of its own; labels come from fixed sets only."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from app.scoring.result import STAGES, Result
+from app.scoring.scorer import Observer
+
+# 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
+_LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+# Scores spread over decades, sure answers near 0: 1, 2, 5 per decade from 1e-5 to 500 nats.
+_SCORES = tuple(float(f"{digit}e{exponent}") for exponent in range(-5, 3) for digit in (1, 2, 5))
+_CONSISTENCIES = tuple(round(0.05 * step, 2) for step in range(21))
+
+SCORE_NAMES = (
+    "cocoa_sp",
+    "cocoa_ppl",
+    "cocoa_mte",
+    "cocoa_sp_light",
+    "cocoa_ppl_light",
+    "cocoa_mte_light",
+)
+CONSISTENCY_NAMES = ("consistency", "consistency_light")
+
+
+class Telemetry:
+    """Counters and histograms; nothing here ever sees a prompt, an answer or a key.
+
+    Children of every fixed label set exist from the start, so that `rate` sees the first event as a
+    step from 0.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = self._counter(
+            "requests", "HTTP requests by route and status.", ["route", "status"]
+        )
+        self.errors = self._counter("errors", "Typed errors by code.", ["code"])
+        self.joined = self._counter(
+            "joined_requests", "Requests that shared the work of an identical one."
+        )
+        self.tokens = self._counter(
+            "tokens", "Tokens by kind.", ["kind"], ("prompt", "answer", "sample")
+        )
+        self.samples = self._counter("samples", "Samples of scored answers.")
+        self.distinct_samples = self._counter(
+            "distinct_samples", "Different texts among the samples of each answer."
+        )
+        self.pairs = self._counter(
+            "pairs", "Text pairs by kind.", ["kind"], ("asked", "cached", "computed")
+        )
+        self.lookups = self._counter(
+            "cache_lookups", "Statistics looked up.", ["result"], ("hit", "miss")
+        )
+        self.breaker_openings = self._counter(
+            "cache_breaker_openings", "Times that the cache was given up for a while."
+        )
+        self.probe_readings = self._counter(
+            "probe_readings", "Answers read by a probe.", ["domain"], ("in", "out")
+        )
+        self.missing_scores = self._counter(
+            "missing_scores",
+            "Scores without a value.",
+            ["estimator"],
+            SCORE_NAMES + CONSISTENCY_NAMES,
+        )
+        self.request_seconds = self._histogram(
+            "request_seconds", "HTTP latency.", ["route"], _LATENCY_S
+        )
+        self.stage_seconds = self._histogram(
+            "stage_seconds", "Latency by stage.", ["stage"], _LATENCY_S, STAGES
+        )
+        self.batch_rows = self._histogram(
+            "decode_batch_rows", "Rows decoded in one step.", [], _SIZES
+        )
+        self.batch_pairs = self._histogram(
+            "similarity_batch_pairs", "Pairs scored in one call.", [], _SIZES
+        )
+        self.scores = self._histogram(
+            "score_nats", "CoCoA scores; higher is less sure.", ["estimator"], _SCORES, SCORE_NAMES
+        )
+        self.consistency = self._histogram(
+            "consistency",
+            "Dissimilarity of an answer to its samples, drawn or predicted.",
+            ["estimator"],
+            _CONSISTENCIES,
+            CONSISTENCY_NAMES,
+        )
+        self.running_rows = self._gauge("running_rows", "Rows of the last decoding step.")
+        self.ready = self._gauge("ready", "1 while requests are accepted.")
+        self.admitted = self._gauge("admitted_requests", "Requests under way.")
+        self.admission_limit = self._gauge(
+            "admission_limit_requests", "Requests under way before one is refused."
+        )
+        self.waiting = self._gauge("waiting_requests", "Admitted requests without a token.")
+        self.breaker_open = self._gauge("cache_breaker_open", "1 while the cache is not asked.")
+
+    def observe_result(self, result: Result) -> None:
+        """One served answer: its samples, its scores, its probe, and what computing it cost."""
+        if result.source == "computed":  # whoever joined cost nothing
+            self._observe_work(result)
+        self.samples.inc(len(result.evidence.subject.samples))
+        self.distinct_samples.inc(result.num_distinct_samples)
+        self._observe_scores(result.scores)
+        if result.probe is not None:
+            _, reading = result.probe
+            self.probe_readings.labels("out" if reading.out_of_domain else "in").inc()
+
+    def observe_lookup(self, hit: bool) -> None:
+        """One request's statistics looked up in the cache."""
+        self.lookups.labels("hit" if hit else "miss").inc()
+
+    def observe_joined(self) -> None:
+        """One request that joined an identical one under way."""
+        self.joined.inc()
+
+    def observe_pairs(self, asked: int, cached: int) -> None:
+        """Distinct pairs that one request asked for, and those of them found in the cache."""
+        self.pairs.labels("asked").inc(asked)
+        self.pairs.labels("cached").inc(cached)
+
+    def observe_batch(self, num_pairs: int) -> None:
+        """One call of a pair model."""
+        self.batch_pairs.observe(num_pairs)
+        self.pairs.labels("computed").inc(num_pairs)
+
+    def set_breaker(self, open: bool) -> None:
+        """Told at each change of whether the cache is given up for now."""
+        self.breaker_open.set(open)
+        if open:
+            self.breaker_openings.inc()
+
+    def observe_step(self, num_rows: int) -> None:
+        """One decoding step; 0 when the batch has run empty."""
+        self.running_rows.set(num_rows)
+        if num_rows:
+            self.batch_rows.observe(num_rows)
+
+    def read_gauges(
+        self,
+        ready: Callable[[], float],
+        admitted: Callable[[], float],
+        waiting: Callable[[], float],
+    ) -> None:
+        """Take these gauges from their owners whenever they are scraped."""
+        self.ready.set_function(ready)
+        self.admitted.set_function(admitted)
+        self.waiting.set_function(waiting)
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self.registry)
+
+    def _observe_work(self, result: Result) -> None:
+        """Tokens and stages of one answer that was computed."""
+        if (generation := result.generation) is not None:
+            sampled = sum(sample.num_tokens for sample in generation.samples)
+            self.tokens.labels("prompt").inc(generation.prompt_tokens)
+            self.tokens.labels("answer").inc(generation.answer.num_tokens)
+            self.tokens.labels("sample").inc(sampled)
+        for stage, seconds in result.stage_s.items():
+            self.stage_seconds.labels(stage).observe(seconds)
+
+    def _observe_scores(self, scores: Mapping[str, float | None]) -> None:
+        """The scores of one served answer; estimators without a histogram are ignored."""
+        for histogram, names in ((self.scores, SCORE_NAMES), (self.consistency, CONSISTENCY_NAMES)):
+            for name in names:
+                if (value := scores.get(name)) is not None:
+                    histogram.labels(name).observe(value)
+                elif name in scores:
+                    self.missing_scores.labels(name).inc()
+
+    def _counter(
+        self, name: str, text: str, labels: Sequence[str] = (), values: Sequence[str] = ()
+    ) -> Counter:
+        counter = Counter(f"cocoa_{name}", text, labels, registry=self.registry)
+        for value in values:
+            counter.labels(value)
+        return counter
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"cocoa_{name}", text, registry=self.registry)
+
+    def _histogram(
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        buckets: Sequence[float],
+        values: Sequence[str] = (),
+    ) -> Histogram:
+        histogram = Histogram(
+            f"cocoa_{name}", text, labels, buckets=buckets, registry=self.registry
+        )
+        for value in values:
+            histogram.labels(value)
+        return histogram
+
+
+_: type[Observer] = Telemetry  # mypy holds the class to its protocol

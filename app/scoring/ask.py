@@ -1,0 +1,68 @@
+"""What a door wants of the core: one frozen record, whichever door it was."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.records import GivenAnswer, SamplingParams
+from models.selection import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSample:
+    """A sample that was drawn elsewhere.
+
+    Attributes:
+        token_logprobs: (T,) nats; None where they are not known.
+    """
+
+    text: str
+    token_logprobs: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A prompt or an answer, and what is to be known of it.
+
+    Doors check shapes and bounds; whether this deployment can do it, `app.scoring.plan` checks. Its
+    errors name these fields, which a door translates into its own.
+
+    Attributes:
+        prompt: raw text; exclusive with `messages`. With neither no model is asked for an answer.
+        messages: chat messages {"role", "content"}.
+        answer: one that exists already; None lets the model answer.
+        samples: some that exist already; None lets the model draw them where any are read.
+        sampling: how the model draws samples, and how long its texts may be.
+        strategy: which text is scored; heeded where the model answers.
+        light: whether no samples may be drawn, so that a probe stands for them.
+        estimators: names to score; None for the default ones.
+        primary: the one whose value is *the* uncertainty; None for the default one.
+        similarity: name of the similarity function; None for the deployment's default.
+        return_samples: whether samples are wanted with all that is known of them.
+        return_tokens: whether the answer's tokens are wanted with all that is known of them.
+        hidden_layers: blocks whose mean hidden states are wanted; such an ask is never cached.
+        cache: whether what was computed before may serve, and this be remembered.
+        timeout_s: seconds within which a result is of use; None for as long as it takes.
+    """
+
+    prompt: str | None = None
+    messages: tuple[Mapping[str, str], ...] | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    answer: GivenAnswer | None = None
+    samples: tuple[GivenSample, ...] | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    strategy: Strategy = "greedy"
+    light: bool = False
+    estimators: tuple[str, ...] | None = None
+    primary: str | None = None
+    similarity: str | None = None
+    return_samples: bool = False
+    return_tokens: bool = False
+    hidden_layers: tuple[int, ...] = ()
+    cache: bool = True
+    timeout_s: float | None = None
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether a model is asked for an answer, or to score one."""
+        return self.prompt is not None or self.messages is not None

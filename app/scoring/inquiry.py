@@ -1,0 +1,138 @@
+"""What is asked of workers for one ask: a generation, then all that its plan wants of it."""
+
+import asyncio
+
+from app.cache.protocol import Cache
+from app.scoring.ask import Ask
+from app.scoring.evidence import (
+    FALSE,
+    TRUE,
+    Evidence,
+    Observations,
+    Subject,
+    TrueFalse,
+    choose,
+    derive,
+    nli_pairs,
+    question_about,
+    question_of,
+    read_by_token,
+    similarity_pairs,
+    subject_of,
+)
+from app.scoring.pairs import OnPairs, PairMemory
+from app.scoring.plan import Plan, generation_request
+from app.scoring.recorded import Recorded
+from models.errors import PromptTooLong
+from models.records import Generation
+from models.similarity.pairs import PairTable, matrix_pairs
+from workers.protocol import Workers
+
+
+class Inquiry:
+    """The questions of one ask.
+
+    Attributes:
+        plan, ask: what is wanted.
+
+    Args:
+        plan: of the ask.
+        ask: whose texts are scored.
+        workers: that are asked.
+        cache: remembers pairs; None where it may not serve.
+        on_pairs: see `PairMemory`.
+        recorded: what the generator said earlier; it is not asked then.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        ask: Ask,
+        workers: Workers,
+        *,
+        cache: Cache | None,
+        on_pairs: OnPairs,
+        recorded: Recorded | None = None,
+    ) -> None:
+        self.plan = plan
+        self.ask = ask
+        self._generator = workers.generator
+        self._generator_identity = workers.generator.info.identity
+        self._recorded = recorded
+        self._similarity = PairMemory(workers.comparers[plan.similarity], cache, on_pairs)
+        self._nli = None if workers.nli is None else PairMemory(workers.nli, cache, on_pairs)
+        self._generator_is_current = True
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every reply came from the weights that were there at the start."""
+        nli_is_current = self._nli is None or self._nli.is_current
+        return self._generator_is_current and self._similarity.is_current and nli_is_current
+
+    async def generate(self, timeout_s: float | None) -> Generation | None:
+        """Answer and samples; None where no model is asked.
+
+        Raises:
+            CocoaError: see `Generator.generate`.
+        """
+        if self._recorded is not None:
+            return self._recorded.generation
+        if not self.ask.has_prompt:
+            return None
+        request = generation_request(self.ask, self.plan.generated, timeout_s)
+        generation = await self._generator.generate(request)
+        self._check_identity(generation.identity)
+        return generation
+
+    async def evidence(self, generation: Generation | None) -> Evidence:
+        """Every statistic of the plan, or its reason.
+
+        Raises:
+            CocoaError: a worker failed.
+        """
+        subject = subject_of(self.ask, generation)
+        matrix: PairTable | None = None
+        if self.plan.strategy == "mbr":
+            rules = self._similarity.info.rules
+            matrix = await self._similarity.table(matrix_pairs(subject.texts, rules))
+        subject = choose(self.plan.strategy, subject, matrix)
+        (similarity, contexts), nli, true_false = await asyncio.gather(
+            self._similarities(subject), self._nli_scores(subject), self._true_false(subject)
+        )
+        said = Observations(similarity, nli, contexts, true_false)
+        return derive(self.plan, subject, generation, said)
+
+    async def _similarities(self, subject: Subject) -> tuple[PairTable, list[str]]:
+        """Scores of the wanted pairs, and what the sequences that are read by token follow."""
+        question = question_of(self.ask)
+        sequences = read_by_token(self.plan, subject)
+        followed = [(question, "".join(sequence.token_texts or ())) for sequence in sequences]
+        contexts = await self._similarity.fit_contexts(followed)
+        rules = self._similarity.info.rules
+        pairs = similarity_pairs(self.plan, subject, contexts, rules)
+        return await self._similarity.table(pairs), contexts
+
+    async def _nli_scores(self, subject: Subject) -> PairTable | None:
+        if self._nli is None:
+            return None
+        return await self._nli.table(nli_pairs(self.plan, subject, self._nli.info.rules))
+
+    async def _true_false(self, subject: Subject) -> TrueFalse:
+        """What the model says of its own answer, where that is wanted."""
+        if "p_true_logprob" not in self.plan.statistics:
+            return None
+        text = subject.answer.compared_text
+        if self._recorded is not None:
+            return self._recorded.true_false[text]
+        question = question_about(text, self.ask)
+        try:
+            reply = await self._generator.first_token_logprobs(question, (TRUE, FALSE))
+        except PromptTooLong:
+            return None
+        self._check_identity(reply.identity)
+        true, false = reply.logprobs
+        return true, false
+
+    def _check_identity(self, identity: str) -> None:
+        if identity != self._generator_identity:
+            self._generator_is_current = False

@@ -1,0 +1,83 @@
+"""Pure: names of entries in a cache.
+
+Whatever changes what is computed is part of a name; a prompt only by its hash.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from app.scoring.ask import Ask
+from app.scoring.plan import Plan
+from models.records import Pair
+from models.statistics import PROBE_STATISTICS, reads_samples
+from workers.protocol import ComparerInfo, GeneratorInfo
+
+FORMAT = 2
+
+
+def statistics_key(
+    plan: Plan,
+    ask: Ask,
+    generator: GeneratorInfo,
+    comparer: ComparerInfo,
+    nli: ComparerInfo | None,
+) -> str:
+    """Name of an ask's statistics.
+
+    The primary estimator, what is returned and the deadline are no part of it, nor which estimators
+    read the statistics, nor how samples are drawn where there are none. Without a seed every draw
+    has the same name.
+
+    Args:
+        plan: what is computed.
+        ask: prompt, sampling, and what it brings.
+        generator: that is asked.
+        comparer: of the plan's similarity function.
+        nli: None where there is no NLI model.
+    """
+    needed = plan.statistics - plan.returned
+    parts: dict[str, Any] = {
+        "format": FORMAT,
+        "strategy": plan.strategy,
+        "statistics": sorted(needed),
+        "max_new_tokens": ask.sampling.max_new_tokens,
+        "stop": ask.sampling.stop,
+    }
+    if ask.has_prompt:
+        parts["model"] = generator.identity
+        parts["prompt"] = ask.prompt
+        if ask.messages is not None:
+            parts["messages"] = [[one["role"], one["content"]] for one in ask.messages]
+            parts["chat_template_kwargs"] = ask.chat_template_kwargs
+    if ask.answer is not None:
+        parts["answer"] = asdict(ask.answer)
+    if ask.samples is not None:
+        parts["samples"] = [[one.text, one.token_logprobs] for one in ask.samples]
+    elif reads_samples(plan.statistics):
+        sampling = asdict(ask.sampling)
+        parts["sampling"] = {name: sampling[name] for name in _SAMPLE_PARAMETERS}
+    if plan.reads("similarity"):
+        parts["similarity"] = comparer.identity
+    if "exact_match" in needed:
+        parts["rules"] = asdict(comparer.rules)
+    if plan.reads("nli") and nli is not None:
+        parts["nli"] = nli.identity
+    for name in sorted(needed & PROBE_STATISTICS):
+        parts[name] = generator.probes[name].sha256
+    return f"statistics:{_digest(parts)}"
+
+
+def pair_key(identity: str, pair: Pair) -> str:
+    """Name of one ordered pair's scores by one comparer."""
+    return f"pair:{_digest([FORMAT, identity, *pair])}"
+
+
+# Those that do not matter where no samples are drawn.
+_SAMPLE_PARAMETERS = ("num_samples", "temperature", "top_k", "top_p", "seed")
+
+
+def _digest(parts: Any) -> str:
+    # orjson knows no integer beyond 64 bits, which a template may be given.
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,0 +1,236 @@
+"""Pure: what an ask needs computed, decided before any work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.scoring.ask import Ask
+from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
+from models.estimators import needs
+from models.records import GenerationRequest
+from models.selection import Strategy
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    Source,
+    derivable,
+    reads_samples,
+    sources_of,
+    supplied_by,
+)
+
+DEFAULT_ESTIMATORS = ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte", "consistency")
+LIGHT_ESTIMATORS = (
+    "cocoa_sp_light",
+    "cocoa_ppl_light",
+    "cocoa_mte_light",
+    "sp",
+    "ppl",
+    "mte",
+    "consistency_light",
+)
+# Reported as the uncertainty where none is named: the first of these that is scored.
+_PRIMARY = ("cocoa_ppl", "cocoa_ppl_light")
+
+# Below these the sampling law is the greedy one, and consistency 0 by construction.
+MIN_SAMPLING_TEMPERATURE = 0.05
+MIN_SAMPLING_TOP_P = 0.05
+
+# What choosing y* among the samples reads.
+STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
+    "greedy": frozenset(),
+    "most_probable": frozenset({"sample_token_logprobs"}),
+    "most_probable_normalized": frozenset({"sample_token_logprobs"}),
+    "mbr": frozenset({"similarity_matrix"}),
+    "given": frozenset(),
+}
+# Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
+_GENERATED = supplied_by("answer", "samples", "probe")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is computed for one ask, and nothing else.
+
+    Attributes:
+        estimators: names to score, the primary among them.
+        primary: the one whose value is the uncertainty.
+        strategy: how y* is chosen.
+        similarity: name of the similarity function.
+        statistics: all that estimators, strategy and returned fields read, derived ones included.
+        returned: those of the statistics that only returned fields read.
+    """
+
+    estimators: tuple[str, ...]
+    primary: str
+    strategy: Strategy
+    similarity: str
+    statistics: frozenset[str]
+    returned: frozenset[str] = frozenset()
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether y* is one of the samples."""
+        return self.strategy not in ("greedy", "given")
+
+    @property
+    def generated(self) -> frozenset[str]:
+        """What the generator is asked for; a sampled y* takes its own from the samples."""
+        sources = sources_of(self.statistics)
+        if self.is_sampled:
+            sources = frozenset(name.replace("answer_", "sample_") for name in sources)
+            sources |= {"sample_texts"}
+        return sources & _GENERATED
+
+    def reads(self, *sources: Source) -> bool:
+        """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
+        return not self.statistics.isdisjoint(supplied_by(*sources))
+
+
+def available_statistics(ask: Ask, supplied: frozenset[str], *, has_nli: bool) -> frozenset[str]:
+    """What can be known of an ask where a generator supplies these statistics.
+
+    Without a prompt no model is asked; a probe reads greedy answers only; samples that are brought
+    along have texts, and maybe log-probs.
+    """
+    sources = supplied if ask.has_prompt else frozenset()
+    if ask.answer is not None:
+        sources = sources - PROBE_STATISTICS
+    if ask.samples is not None:
+        sources = (sources - SAMPLE_STATISTICS) | {"sample_texts"}
+        if all(sample.token_logprobs is not None for sample in ask.samples):
+            sources = sources | {"sample_token_logprobs"}
+    return derivable(sources, has_nli=has_nli)
+
+
+def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> Plan:
+    """The plan of an ask of which `available` statistics can be known.
+
+    Raises:
+        StatisticUnavailable: a named estimator or the strategy reads what cannot be supplied here.
+        InvalidRequest: sampling parameters under which consistency would be 0 by construction, or
+            light mode with something that needs samples.
+    """
+    strategy: Strategy = "given" if ask.answer is not None else ask.strategy
+    estimators = _estimators(ask, available)
+    _check_light(ask, estimators)
+    # Scoring what exists already is best effort: what was not brought is null with its reason.
+    if strategy != "given":
+        _check_available(ask, estimators, available)
+    if missing := STRATEGY_NEEDS[strategy] - available:
+        message = f"{strategy} reads {', '.join(sorted(missing))}, which cannot be supplied here"
+        raise StatisticUnavailable(message, field="strategy")
+    wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
+    if reads_samples(wanted) and ask.samples is None:
+        _check_sampling(ask)
+    shown: frozenset[str] = frozenset()
+    if ask.return_samples:
+        shown |= {"sample_texts", "sample_token_logprobs"}
+    if ask.return_tokens:
+        shown |= ANSWER_STATISTICS
+    primary = ask.primary
+    if primary is None:
+        primary = next((name for name in _PRIMARY if name in estimators), estimators[0])
+    return Plan(
+        estimators=estimators,
+        primary=primary,
+        strategy=strategy,
+        similarity=ask.similarity or default_similarity,
+        statistics=(wanted | shown) & available,
+        returned=(shown - wanted) & available,
+    )
+
+
+def generation_request(
+    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
+) -> GenerationRequest:
+    """What the generator is asked for."""
+    if ask.samples is not None:
+        statistics = statistics - SAMPLE_STATISTICS
+    return GenerationRequest(
+        prompt=ask.prompt,
+        messages=ask.messages,
+        chat_template_kwargs=ask.chat_template_kwargs,
+        sampling=ask.sampling,
+        statistics=statistics,
+        answer=ask.answer,
+        hidden_layers=ask.hidden_layers,
+        timeout_s=timeout_s,
+    )
+
+
+def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
+    """Statistics that an estimator reads and that cannot be supplied."""
+    return sorted(needs([estimator]) - available)
+
+
+def _estimators(ask: Ask, available: frozenset[str]) -> tuple[str, ...]:
+    names: Sequence[str]
+    if ask.estimators is not None:
+        names = ask.estimators
+    elif not ask.light:
+        names = DEFAULT_ESTIMATORS
+    else:
+        has_probe = "predicted_high_semantic_entropy" in available
+        names = (*LIGHT_ESTIMATORS, *(["high_semantic_entropy_light"] if has_probe else []))
+    return tuple(dict.fromkeys([*names, ask.primary] if ask.primary else names))
+
+
+def _check_available(ask: Ask, estimators: Sequence[str], available: frozenset[str]) -> None:
+    named = list(ask.estimators or ())
+    if ask.primary is not None:
+        named.append(ask.primary)
+    # All that light mode is for stands and falls with a probe; null scores would hide that there
+    # is none.
+    for name in estimators if ask.light else named:
+        missing = missing_statistics(name, available)
+        if PROBE_STATISTICS & set(missing):
+            raise ProbeMissing(
+                f"{name} needs a probe for this model, and none is loaded: train one with "
+                "`cocoa probe collect` and `cocoa probe train`",
+                field=_named_by(name, ask),
+            )
+        if missing:
+            raise StatisticUnavailable(
+                f"{name} reads {', '.join(missing)}, which this deployment cannot supply",
+                field=_named_by(name, ask),
+            )
+
+
+def _named_by(estimator: str, ask: Ask) -> str:
+    """The field of the ask by which an estimator came in."""
+    if estimator in (ask.estimators or ()):
+        return "estimators"
+    return "primary" if estimator == ask.primary else "light"
+
+
+def _check_light(ask: Ask, estimators: Sequence[str]) -> None:
+    """Light mode draws no samples, and a probe reads the greedy answer only."""
+    if ask.answer is None and ask.strategy != "greedy":
+        if reading := [name for name in estimators if needs([name]) & PROBE_STATISTICS]:
+            message = f"must be greedy for {reading[0]}, which reads the greedy answer"
+            raise InvalidRequest(message, field="strategy")
+        if ask.light:
+            message = "must be greedy in light mode, which draws no samples"
+            raise InvalidRequest(message, field="strategy")
+    if not ask.light:
+        return
+    if sampled := [name for name in estimators if reads_samples(needs([name]))]:
+        message = f"{sampled[0]} reads samples, which light mode does not draw"
+        raise InvalidRequest(message, field=_named_by(sampled[0], ask))
+    if ask.return_samples:
+        message = "must be false in light mode, which draws no samples"
+        raise InvalidRequest(message, field="return_samples")
+
+
+def _check_sampling(ask: Ask) -> None:
+    sampling = ask.sampling
+    because = "for estimators that read samples: below, every sample repeats the answer"
+    if sampling.temperature < MIN_SAMPLING_TEMPERATURE:
+        message = f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
+        raise InvalidRequest(message, field="temperature")
+    if sampling.top_k == 1:
+        raise InvalidRequest(f"must be 0 or at least 2 {because}", field="top_k")
+    if sampling.top_p < MIN_SAMPLING_TOP_P:
+        message = f"must be at least {MIN_SAMPLING_TOP_P} {because}"
+        raise InvalidRequest(message, field="top_p")

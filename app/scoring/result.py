@@ -1,0 +1,135 @@
+"""What the core gives back: everything that any door may say of one ask."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from app.scoring.ask import Ask
+from app.scoring.evidence import Evidence
+from app.scoring.plan import Plan
+from models.estimators import consistency_std_error, needs
+from models.records import Generation, ProbeReading
+from models.similarity.pairs import num_distinct
+from workers.protocol import ComparerInfo, ProbeInfo
+
+# Where the statistics came from: the cache, an identical ask under way, or this one's own work.
+Source = Literal["cache", "joined", "computed"]
+STAGES = ("queue", "generate", "similarity", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """All that costs a model.
+
+    Attributes:
+        generation: None where no model was asked for an answer.
+        similarity_s: seconds between generation and scoring; 0 where they were remembered.
+    """
+
+    generation: Generation | None
+    evidence: Evidence
+    similarity_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One scored ask.
+
+    Attributes:
+        computed: generation and evidence.
+        scores: estimator to its value; None where it has none, for which `reasons` says why.
+        source: of what was computed.
+        comparer: of the plan's similarity function.
+        nli: None where there is no NLI model.
+        probes: of the generator, by the statistic that each predicts.
+        score_s: seconds that the estimators took.
+        total_s: seconds from the ask to here.
+    """
+
+    ask: Ask
+    plan: Plan
+    computed: Computed
+    scores: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+    source: Source
+    comparer: ComparerInfo
+    nli: ComparerInfo | None
+    probes: Mapping[str, ProbeInfo]
+    score_s: float
+    total_s: float
+
+    @property
+    def generation(self) -> Generation | None:
+        """What the model wrote; None where it was not asked."""
+        return self.computed.generation
+
+    @property
+    def evidence(self) -> Evidence:
+        """Statistics, y* and samples."""
+        return self.computed.evidence
+
+    @property
+    def uncertainty(self) -> float | None:
+        """Value of the primary estimator."""
+        return self.scores[self.plan.primary]
+
+    @property
+    def stage_s(self) -> dict[str, float]:
+        """Seconds of each of `STAGES`; 0 where the stage was not taken."""
+        generation = self.generation
+        queue_s = 0.0 if generation is None else generation.queue_s
+        generate_s = 0.0 if generation is None else generation.generate_s
+        seconds = (queue_s, generate_s, self.computed.similarity_s, self.score_s)
+        return dict(zip(STAGES, seconds, strict=True))
+
+    @property
+    def samples_source(self) -> Literal["model", "client"] | None:
+        """Who drew the samples; None where there are none."""
+        if self.ask.samples is not None:
+            return "client"
+        return "model" if self.evidence.subject.samples else None
+
+    @property
+    def num_distinct_samples(self) -> int:
+        """Different texts among the samples, as they are compared."""
+        return num_distinct(self.evidence.subject.texts, self.comparer.rules)
+
+    @property
+    def consistency_std_error(self) -> float | None:
+        """Of `consistency`; None for fewer than two similarities."""
+        similarity = self.evidence.statistics.get("similarity")
+        return None if similarity is None else consistency_std_error(similarity)
+
+    @property
+    def sample_similarities(self) -> list[float | None]:
+        """Similarity (M,) of each sample to the answer; None for the one that is the answer."""
+        subject = self.evidence.subject
+        values: list[float | None] = [None] * len(subject.samples)
+        similarity = self.evidence.statistics.get("similarity")
+        if similarity is not None:
+            others = (i for i in range(len(values)) if i != subject.answer_sample)
+            for i, value in zip(others, similarity.tolist(), strict=True):
+                values[i] = value
+        return values
+
+    @property
+    def probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
+        """The probe behind the uncertainty, or where that reads none, the first that was read."""
+        readings = {} if self.generation is None else self.generation.probe_readings
+        if not readings:
+            return None
+        wanted = needs([self.plan.primary])
+        name = next((name for name in readings if name in wanted), min(readings))
+        return self.probes[name], readings[name]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Codes of what a reader of the scores should know."""
+        subject, codes = self.evidence.subject, []
+        if subject.answer.finish_reason == "length":
+            codes.append("answer_truncated")
+        if any(sample.finish_reason == "length" for sample in subject.samples):
+            codes.append("samples_truncated")
+        if self.evidence.truncated:
+            codes.append("similarity_truncated")
+        return codes + list(() if self.generation is None else self.generation.warnings)

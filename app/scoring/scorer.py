@@ -1,0 +1,211 @@
+"""The one path of an ask: plan, cache or workers, evidence, scores."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.cache.flight import SingleFlight
+from app.cache.protocol import Cache
+from app.scoring.ask import Ask
+from app.scoring.entries import decode, encode
+from app.scoring.evidence import Evidence
+from app.scoring.inquiry import Inquiry
+from app.scoring.keys import statistics_key
+from app.scoring.plan import Plan, available_statistics, make_plan
+from app.scoring.recorded import Recorded
+from app.scoring.result import Computed, Result, Source
+from models.errors import DeadlineExceeded, InvalidRequest
+from models.estimators import score
+from workers.admission import Admission
+from workers.protocol import Workers
+
+# Word overlap of long samples takes a while; the others take less than handing them to a thread.
+_SLOW = frozenset({"lexical_similarity"})
+
+
+class Observer(Protocol):
+    """Who is told what happens, for metrics."""
+
+    def observe_lookup(self, hit: bool) -> None:
+        """An ask's statistics were looked up in the cache."""
+
+    def observe_joined(self) -> None:
+        """An ask shares the work of an identical one under way."""
+
+    def observe_pairs(self, asked: int, cached: int) -> None:
+        """Distinct pairs of one ask were looked up, and that many were found."""
+
+    def observe_result(self, result: Result) -> None:
+        """An ask has its result."""
+
+
+class Silence:
+    """An `Observer` that tells nobody."""
+
+    def observe_lookup(self, hit: bool) -> None:
+        """See `Observer`."""
+
+    def observe_joined(self) -> None:
+        """See `Observer`."""
+
+    def observe_pairs(self, asked: int, cached: int) -> None:
+        """See `Observer`."""
+
+    def observe_result(self, result: Result) -> None:
+        """See `Observer`."""
+
+
+class Scorer:
+    """Carries asks through workers under one admission limit, each under its own deadline.
+
+    Attributes:
+        workers: that are asked.
+        admission: how many asks may be under way.
+
+    Args:
+        workers: ready ones.
+        admission: counts those that are computed; what the cache holds is not counted.
+        cache: None remembers nothing.
+        observer: told what happens.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        admission: Admission,
+        cache: Cache | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.workers = workers
+        self.admission = admission
+        self._cache = cache
+        self._observer = observer or Silence()
+        self._flights: SingleFlight[Computed] = SingleFlight()
+
+    def available_statistics(
+        self, ask: Ask, supplied: frozenset[str] | None = None
+    ) -> frozenset[str]:
+        """What can be known of an ask here.
+
+        Args:
+            ask: a prompt, or texts.
+            supplied: by what was recorded; None for what the generator supplies.
+        """
+        if supplied is None:
+            supplied = self.workers.generator.info.statistics
+        return available_statistics(ask, supplied, has_nli=self.workers.nli is not None)
+
+    def plan(self, ask: Ask, supplied: frozenset[str] | None = None) -> Plan:
+        """What an ask needs computed; see `available_statistics` for the arguments.
+
+        Raises:
+            InvalidRequest: it cannot be done here.
+        """
+        comparers = self.workers.comparers
+        if ask.similarity is not None and ask.similarity not in comparers:
+            names = ", ".join(sorted(comparers))
+            raise InvalidRequest(f"must be one of {names}", field="similarity")
+        available = self.available_statistics(ask, supplied)
+        return make_plan(ask, available, self.workers.default_similarity)
+
+    async def run(self, ask: Ask, recorded: Recorded | None = None) -> Result:
+        """Answer, or score a given answer, or what was recorded earlier.
+
+        Raises:
+            CocoaError: see `models.errors`; every way in which an ask can end without a result.
+        """
+        started_at = time.monotonic()
+        plan = self.plan(ask, None if recorded is None else recorded.statistics)
+        workers = self.workers
+        try:
+            async with asyncio.timeout(ask.timeout_s) as deadline:
+                computed, source = await self._obtain(plan, ask, recorded)
+                scored_at = time.monotonic()
+                scores, reasons = await _score(plan.estimators, computed.evidence)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            message = f"no result within timeout_s = {ask.timeout_s:g} s"
+            raise DeadlineExceeded(message) from None
+        now = time.monotonic()
+        result = Result(
+            ask=ask,
+            plan=plan,
+            computed=computed,
+            scores=scores,
+            reasons=reasons,
+            source=source,
+            comparer=workers.comparers[plan.similarity].info,
+            nli=None if workers.nli is None else workers.nli.info,
+            probes=workers.generator.info.probes,
+            score_s=now - scored_at,
+            total_s=now - started_at,
+        )
+        self._observer.observe_result(result)
+        return result
+
+    async def _obtain(
+        self, plan: Plan, ask: Ask, recorded: Recorded | None
+    ) -> tuple[Computed, Source]:
+        """What the cache holds for an ask, or what is computed, and which of the two it was.
+
+        Only what is complete is ever put into the cache.
+        """
+        cache = self._cache if ask.cache else None
+        if cache is None or recorded is not None or ask.hidden_layers:
+            inquiry = self._inquiry(plan, ask, cache, recorded)
+            return await self._compute(inquiry, ask.timeout_s), "computed"
+        key = self._key(plan, ask)
+        entry = (await cache.get_many([key]))[0]
+        remembered = None if entry is None else decode(entry, plan, ask)
+        self._observer.observe_lookup(remembered is not None)
+        if remembered is not None:
+            return remembered, "cache"
+
+        async def compute() -> Computed:
+            inquiry = self._inquiry(plan, ask, cache, None)
+            # Each who waits for shared work has a deadline; it ends when the last has left.
+            computed = await self._compute(inquiry, timeout_s=None)
+            if inquiry.is_current:
+                cache.put({key: encode(computed, plan)})
+            return computed
+
+        flight = key, plan.statistics  # an ask that returns more needs more computed
+        source: Source = "joined" if flight in self._flights else "computed"
+        if source == "joined":
+            self._observer.observe_joined()
+        return await self._flights.run(flight, compute), source
+
+    def _inquiry(
+        self, plan: Plan, ask: Ask, cache: Cache | None, recorded: Recorded | None
+    ) -> Inquiry:
+        return Inquiry(
+            plan,
+            ask,
+            self.workers,
+            cache=cache,
+            on_pairs=self._observer.observe_pairs,
+            recorded=recorded,
+        )
+
+    async def _compute(self, inquiry: Inquiry, timeout_s: float | None) -> Computed:
+        with self.admission.admit():
+            generation = await inquiry.generate(timeout_s)
+            generated_at = time.monotonic()
+            evidence = await inquiry.evidence(generation)
+            return Computed(generation, evidence, time.monotonic() - generated_at)
+
+    def _key(self, plan: Plan, ask: Ask) -> str:
+        workers = self.workers
+        comparer = workers.comparers[plan.similarity].info
+        nli = None if workers.nli is None else workers.nli.info
+        return statistics_key(plan, ask, workers.generator.info, comparer, nli)
+
+
+async def _score(
+    names: Sequence[str], evidence: Evidence
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    if _SLOW.isdisjoint(names):
+        return score(names, evidence.statistics, evidence.absent)
+    return await asyncio.to_thread(score, names, evidence.statistics, evidence.absent)

@@ -1,0 +1,77 @@
+"""A `Result` made by hand, for tests of whoever reads one."""
+
+import numpy as np
+
+from app.scoring.ask import Ask
+from app.scoring.evidence import Evidence, Subject, token_statistics
+from app.scoring.plan import Plan
+from app.scoring.result import Computed, Result
+from models.records import Generation, Sequence
+from models.similarity.pairs import PairRules
+from workers.protocol import ComparerInfo, ProbeInfo
+
+PROBES = {"predicted_dissimilarity": ProbeInfo("abc", "prompts.jsonl", 2, "abcdef")}
+
+
+def sequence(text, num_tokens=2, **fields):
+    """A sequence of tokens of log-prob -0.5 each."""
+    values = {
+        "token_ids": tuple(range(num_tokens)),
+        "token_logprobs": np.full(num_tokens, -0.5),
+        "finish_reason": "stop",
+    }
+    return Sequence(text, text.strip(), num_tokens, **values | fields)
+
+
+def generation(answer=" Paris", samples=(" Paris", " Rome"), **fields):
+    """A generation of texts or sequences."""
+    made = [one if isinstance(one, Sequence) else sequence(one) for one in (answer, *samples)]
+    values = {"prompt_tokens": 7, "seed": 3, "model_id": "fake", "revision": "1"}
+    return Generation(made[0], tuple(made[1:]), **values | fields)
+
+
+def comparer_info(**fields):
+    """The fake comparer, with changes."""
+    values = {
+        "identity": "fake pairs",
+        "model_id": "fake",
+        "revision": "1",
+        "labels": ("similarity",),
+        "max_pair_tokens": 512,
+        "rules": PairRules(),
+    }
+    return ComparerInfo(**values | fields)
+
+
+def a_plan(statistics=(), **fields):
+    """The plan of `sp`, with changes."""
+    values = {
+        "estimators": ("sp",),
+        "primary": "sp",
+        "strategy": "greedy",
+        "similarity": "fake",
+        "statistics": frozenset(statistics),
+    }
+    return Plan(**values | fields)
+
+
+def a_result(written=None, *, statistics=None, answer_sample=None, truncated=False, **fields):
+    """A result of a generation, with changes; `written=None` is that of `generation`."""
+    written = generation() if written is None else written
+    answer = written.answer if answer_sample is None else written.samples[answer_sample]
+    subject = Subject(answer, answer_sample, written.samples)
+    known = token_statistics(subject) | (statistics or {})
+    values = {
+        "ask": Ask(prompt="Capital of France?"),
+        "plan": a_plan(known.keys()),
+        "computed": Computed(written, Evidence(subject, known, {}, truncated), similarity_s=0.03),
+        "scores": {"sp": 1.0},
+        "reasons": {},
+        "source": "computed",
+        "comparer": comparer_info(),
+        "nli": None,
+        "probes": PROBES,
+        "score_s": 0.004,
+        "total_s": 2.035,
+    }
+    return Result(**values | fields)

@@ -1,0 +1,25 @@
+"""Generated documentation is up to date."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.cli.estimators import page
+from models.estimators import ESTIMATORS
+
+DOCS = Path(__file__).parents[4] / "docs"
+
+
+def test_the_page_of_estimators_is_what_the_docstrings_say():
+    assert (DOCS / "estimators.md").read_text() == page(), (
+        "run: cocoa estimators > docs/estimators.md"
+    )
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_says_where_it_comes_from_and_when_to_use_it(name):
+    section = page().split(f"## {name}\n")[1].split("\n## ")[0]
+
+    assert section.rpartition("- Use: ")[2].strip()
+    assert re.search(r"\b20\d\d\b", section), "the year of its source"

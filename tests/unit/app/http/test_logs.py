@@ -1,0 +1,160 @@
+"""Logs: one JSON object a line with the request's id, exceptions by type and place only."""
+
+import asyncio
+import json
+import logging
+import warnings
+from datetime import UTC, datetime
+
+import pytest
+
+from app.http.logs import JsonFormatter, TextFormatter, current_request_id
+from tests.log_lines import logged
+
+SECRET = "sesame"
+
+
+@pytest.fixture
+def logger():
+    return logging.getLogger("app.test")
+
+
+@pytest.fixture(params=["json", "text"])
+def log_format(request):
+    return request.param
+
+
+@pytest.fixture
+def lines(log_format):
+    """Lines that the process would write to stderr."""
+    with logged("info", log_format) as lines_so_far:
+        yield lines_so_far
+
+
+def record(message="ready", *args, name="app.test", exc_info=None, **extra):
+    made = logging.getLogger().makeRecord(
+        name, logging.INFO, "f.py", 1, message, args, exc_info, extra=extra
+    )
+    made.created = 0.25
+    return made
+
+
+def entry(*args, **kwargs):
+    return json.loads(JsonFormatter().format(record(*args, **kwargs)))
+
+
+def failure(depth=0):
+    """An exception with a cause, both of which quote what they must not."""
+    try:
+        try:
+            if depth:
+                raise failure(depth - 1)
+            json.loads(SECRET)
+        except ValueError as error:
+            raise RuntimeError(SECRET) from error
+    except RuntimeError as error:
+        return error
+
+
+def test_a_line_is_one_json_object_with_time_level_logger_and_message():
+    assert entry("ready: %s", "embedded") == {
+        "time": "1970-01-01T00:00:00.250+00:00",
+        "level": "info",
+        "logger": "app.test",
+        "message": "ready: embedded",
+    }
+
+
+def test_a_request_line_has_its_route_status_and_seconds_and_nothing_else_of_its_extras():
+    line = entry(
+        "request", route="/score", status=503, seconds=0.25, code="engine_error", prompt=SECRET
+    )
+    assert (
+        line.items()
+        >= {"route": "/score", "status": 503, "seconds": 0.25, "code": "engine_error"}.items()
+    )
+    assert SECRET not in str(line)
+
+
+@pytest.mark.parametrize("message", ["two\nlines", 'a "quote"', "\x00\x1b[31m", "日本"])
+def test_any_message_stays_one_line(message):
+    line = JsonFormatter().format(record(message))
+    assert line.isprintable()
+    assert json.loads(line)["message"] == message
+
+
+def test_a_lone_surrogate_is_escaped():
+    assert entry("\ud800 alone")["message"] == r"\ud800 alone"
+
+
+def test_an_exception_is_logged_with_its_cause_by_type_and_place(log_format):
+    formatter = JsonFormatter() if log_format == "json" else TextFormatter()
+    error = failure()
+    line = formatter.format(record(exc_info=(type(error), error, error.__traceback__)))
+    assert SECRET not in line
+    for told in ("RuntimeError", "JSONDecodeError", "test_logs.py:", "json/decoder.py:"):
+        assert told in line
+
+
+def test_exceptions_stand_outermost_first_each_with_its_innermost_place_last():
+    error = failure()
+    exceptions = entry(exc_info=(type(error), error, error.__traceback__))["exceptions"]
+    assert [exception["type"] for exception in exceptions] == ["RuntimeError", "JSONDecodeError"]
+    assert exceptions[1]["at"][-1].startswith("json/decoder.py:")
+
+
+def test_a_text_line_reads_from_left_to_right():
+    line = TextFormatter().format(record("request", route="/score", status=200, seconds=0.5))
+    assert (
+        line
+        == "1970-01-01T00:00:00.250+00:00 info app.test request route=/score status=200 seconds=0.5"
+    )
+
+
+@pytest.mark.parametrize("log_format", ["json"], indirect=True)
+def test_the_request_id_goes_with_tasks_and_threads_of_its_request_only(lines, logger):
+    async def request(request_id):
+        current_request_id.set(request_id)
+        await asyncio.create_task(asyncio.sleep(0))
+        await asyncio.to_thread(logger.info, "deep")
+
+    async def two_requests():
+        await asyncio.gather(asyncio.create_task(request("a")), asyncio.create_task(request("b")))
+        logger.info("outside")
+
+    asyncio.run(two_requests())
+    told = [json.loads(line) for line in lines()]
+    assert sorted(line["request_id"] for line in told if line["message"] == "deep") == ["a", "b"]
+    assert "request_id" not in told[-1]
+
+
+def test_what_nobody_retrieved_from_a_task_is_not_quoted(lines):
+    async def forgotten():
+        raise RuntimeError(SECRET)
+
+    async def main():
+        task = asyncio.create_task(forgotten())
+        await asyncio.wait([task])
+        del task
+
+    asyncio.run(main())
+    written = "\n".join(lines())
+    assert "Task exception was never retrieved" in written
+    assert "RuntimeError" in written
+    assert SECRET not in written
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_and_other_libraries_write_the_same_format():
+    with logged() as lines:
+        warnings.warn("deprecated", stacklevel=1)
+        logging.getLogger("uvicorn.error").info("Started")
+        logging.getLogger("sentence_transformers").info("chatter")
+    told = [json.loads(line) for line in lines()]
+    assert [line["logger"] for line in told] == ["py.warnings", "uvicorn.error"]
+    assert (datetime.now(UTC) - datetime.fromisoformat(told[0]["time"])).total_seconds() < 600
+
+
+def test_below_its_level_nothing_is_written(lines, logger):
+    logger.debug(SECRET)
+    assert lines() == []

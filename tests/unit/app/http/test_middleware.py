@@ -1,0 +1,138 @@
+"""RequestMiddleware by ASGI messages: ids and the body limit.
+
+Also what the metrics count when nobody is left to answer.
+"""
+
+import json
+
+import pytest
+
+from app.http.middleware import RequestMiddleware
+from app.http.telemetry import Telemetry
+
+pytestmark = pytest.mark.anyio
+
+
+def chunk(body, *, more=False):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+GONE = {"type": "http.disconnect"}
+
+
+class Call:
+    """One request through the middleware to an application that echoes its body."""
+
+    def __init__(self, *messages, headers=(), app=None, max_body_bytes=8):
+        self.messages = list(messages)
+        self.headers = list(headers)
+        self.sent = []
+        self.seen = []
+        self.telemetry = Telemetry()
+        self._middleware = RequestMiddleware(app or self.echo, self.telemetry, max_body_bytes)
+
+    async def __call__(self):
+        scope = {"type": "http", "method": "POST", "path": "/raw", "headers": self.headers}
+        await self._middleware(scope, self.receive, self.send)
+        return self
+
+    async def receive(self):
+        return self.messages.pop(0)
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    async def echo(self, scope, receive, send):
+        self.seen.append(await receive())
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-echo", b"1")]})
+        await send({"type": "http.response.body", "body": self.seen[0].get("body", b"")})
+
+    @property
+    def status(self):
+        return self.sent[0]["status"]
+
+    def counted(self, status):
+        return self.telemetry.registry.get_sample_value(
+            "cocoa_requests_total", {"route": "none", "status": str(status)}
+        )
+
+
+async def test_a_chunked_body_reaches_the_application_in_one_piece():
+    call = await Call(chunk(b"ab", more=True), chunk(b"", more=True), chunk(b"cd"))()
+    assert call.seen == [chunk(b"abcd")]
+    assert call.sent[1]["body"] == b"abcd"
+    assert call.counted(200) == 1
+
+
+async def test_after_the_body_the_application_hears_what_the_server_says():
+    async def app(scope, receive, send):
+        call.seen.extend([await receive(), await receive()])
+
+    call = Call(chunk(b"ab"), GONE, app=app)
+    await call()
+    assert call.seen == [chunk(b"ab"), GONE]
+
+
+@pytest.mark.parametrize(
+    ("messages", "headers", "num_unread"),
+    [
+        pytest.param([chunk(b"x" * 9)], [], 0, id="one chunk"),
+        pytest.param([chunk(b"x" * 5, more=True)] * 3, [], 1, id="chunks, the rest unread"),
+        pytest.param([chunk(b"x")], [(b"content-length", b"9")], 1, id="declared, unread"),
+    ],
+)
+async def test_a_body_above_the_limit_never_reaches_the_application(messages, headers, num_unread):
+    call = await Call(*messages, headers=headers)()
+    assert call.seen == []
+    assert call.status == 413
+    assert len(call.messages) == num_unread
+    assert call.counted(413) == 1
+
+
+@pytest.mark.parametrize("length", [b"8", b"-1", b"abc", b""])
+async def test_a_declared_length_within_the_limit_or_no_number_is_not_believed(length):
+    call = await Call(chunk(b"x" * 8), headers=[(b"content-length", length)])()
+    assert call.status == 200
+
+
+async def test_the_applications_own_headers_stay_beside_the_id():
+    call = await Call(chunk(b""), headers=[(b"x-request-id", b"abc")])()
+    assert call.sent[0]["headers"] == [(b"x-echo", b"1"), (b"x-request-id", b"abc")]
+
+
+async def test_an_exception_becomes_a_typed_500():
+    async def app(scope, receive, send):
+        raise RuntimeError("secret")
+
+    call = await Call(chunk(b""), app=app)()
+    assert call.status == 500
+    error = json.loads(call.sent[1]["body"])["error"]
+    assert error["code"] == "internal_error"
+    assert dict(call.sent[0]["headers"])[b"x-request-id"].decode() == error["request_id"]
+    assert call.counted(500) == 1
+
+
+async def test_an_exception_after_the_response_began_sends_no_second_one():
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("secret")
+
+    call = await Call(chunk(b""), app=app)()
+    assert [message["type"] for message in call.sent] == ["http.response.start"]
+    assert call.counted(200) == 1
+
+
+async def test_a_client_that_goes_before_its_body_is_complete_is_no_request():
+    call = await Call(chunk(b"ab", more=True), GONE)()
+    assert call.seen == [], "half a body is nobody's request"
+    assert call.counted(499) == 1
+
+
+async def test_other_protocols_pass_through():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    await RequestMiddleware(app, Telemetry(), 8)({"type": "lifespan"}, None, None)
+    assert seen == ["lifespan"]

@@ -1,0 +1,70 @@
+"""Every field of a body reaches the ask; nothing is lost on the way and nothing invented."""
+
+from app.http.requests import GenerateRequest, ScoreRequest
+from app.scoring.ask import Ask, GivenSample
+from models.records import GivenAnswer, SamplingParams
+
+SHARED = {
+    "estimators": ["sp", "cocoa_sp"],
+    "estimator": "mte",
+    "similarity": "rouge_l",
+    "num_samples": 3,
+    "max_new_tokens": 5,
+    "temperature": 0.5,
+    "top_k": 7,
+    "top_p": 0.9,
+    "stop": ["\n", "Q:"],
+    "seed": 11,
+    "return_samples": True,
+    "return_tokens": True,
+    "timeout_s": 2.5,
+    "cache": False,
+}
+EXPECTED = {
+    "sampling": SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
+    "estimators": ("sp", "cocoa_sp"),
+    "primary": "mte",
+    "similarity": "rouge_l",
+    "return_samples": True,
+    "return_tokens": True,
+    "timeout_s": 2.5,
+    "cache": False,
+}
+
+
+def test_a_prompt_becomes_an_ask_with_every_field():
+    request = GenerateRequest(prompt="Where?", answer="mbr", **SHARED)
+    assert request.to_ask() == Ask(prompt="Where?", strategy="mbr", **EXPECTED)
+
+
+def test_a_chat_becomes_an_ask_with_its_template_variables():
+    messages = [{"role": "user", "content": "Hi"}]
+    request = GenerateRequest(messages=messages, chat_template_kwargs={"a": 1}, mode="light")
+    ask = request.to_ask()
+
+    assert (ask.prompt, ask.messages, ask.chat_template_kwargs) == (None, (messages[0],), {"a": 1})
+    assert ask.light
+    assert ask.timeout_s == 60.0
+
+
+def test_a_given_answer_becomes_an_ask_with_what_was_brought():
+    request = ScoreRequest(
+        prompt="Where?",
+        answer="Paris",
+        append_eos=False,
+        samples=[{"text": "Rome", "token_logprobs": [-0.5, -1.0]}, {"text": "Oslo"}],
+        **SHARED,
+    )
+    assert request.to_ask() == Ask(
+        prompt="Where?",
+        answer=GivenAnswer("Paris", append_eos=False),
+        samples=(GivenSample("Rome", (-0.5, -1.0)), GivenSample("Oslo")),
+        **EXPECTED,
+    )
+
+
+def test_the_defaults_of_both_bodies_are_those_of_an_ask():
+    default = Ask(prompt="Where?", timeout_s=60.0)
+    assert GenerateRequest(prompt="Where?").to_ask() == default
+    scored = ScoreRequest(prompt="Where?", answer="Paris").to_ask()
+    assert scored == Ask(prompt="Where?", answer=GivenAnswer("Paris"), timeout_s=60.0)

@@ -1,0 +1,134 @@
+"""From a result to the body of a response: every field, and what was not asked is absent."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.http.responses import to_response
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.evidence import Evidence, subject_of
+from app.scoring.result import Computed
+from models.records import GivenAnswer, ProbeReading
+from tests.results import a_plan, a_result, comparer_info, generation, sequence
+
+SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
+
+
+def test_of_a_model_that_answered_it_names_the_weights_the_seed_and_the_tokens():
+    body = to_response(a_result(), "some-id")
+
+    assert (body.id, body.model.id, body.model.revision, body.seed) == ("some-id", "fake", "1", 3)
+    assert (body.text, body.answer, body.answer_sample) == (" Paris", "greedy", None)
+    assert (body.samples_source, body.num_samples, body.num_distinct_samples) == ("model", 2, 2)
+    usage = body.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.sample_tokens) == (7, 2, 4)
+    assert (body.samples, body.tokens, body.retokenized, body.cached) == (None, None, False, False)
+
+
+def test_times_are_in_milliseconds():
+    written = generation(queue_s=0.001, generate_s=2.0)
+    timing = to_response(a_result(written), "id").timing_ms
+
+    assert timing.model_dump() == {
+        "queue": 1.0,
+        "generate": 2000.0,
+        "similarity": 30.0,
+        "score": 4.0,
+        "total": 2035.0,
+    }
+
+
+def test_light_mode_has_no_samples_and_so_no_source_and_no_seed_of_them():
+    written = generation(samples=())
+    body = to_response(a_result(written, ask=Ask(prompt="Where?", light=True)), "id")
+
+    assert (body.mode, body.num_samples) == ("light", 0)
+    assert (body.samples_source, body.seed, body.similarity) == (None, None, None)
+
+
+def test_texts_alone_name_no_model_and_cost_no_tokens():
+    ask = Ask(answer=GivenAnswer("Paris"), samples=(GivenSample("Rome", (-1.0,)),))
+    computed = Computed(None, Evidence(subject_of(ask, None), {}, {}, False))
+    plan = a_plan(strategy="given")
+    body = to_response(a_result(ask=ask, computed=computed, plan=plan), "id")
+
+    assert (body.model, body.seed, body.samples_source) == (None, None, "client")
+    assert (body.answer, body.finish_reason, body.retokenized) == ("given", "given", False)
+    assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
+
+
+def test_a_given_answer_that_a_model_scored_was_tokenised_again():
+    body = to_response(a_result(plan=a_plan(strategy="given")), "id")
+    assert body.retokenized
+
+
+def test_samples_carry_their_sum_and_similarity_and_the_chosen_one_has_none():
+    samples = (sequence(" Rome", 3), sequence("?", token_logprobs=None), sequence(" Paris"))
+    result = a_result(
+        generation(samples=samples),
+        statistics={"similarity": np.array([0.25, 0.5])},
+        answer_sample=2,
+        ask=SHOWN,
+    )
+    body = to_response(result, "id")
+
+    assert (body.answer_sample, body.text) == (2, " Paris")
+    assert [sample.logprob for sample in body.samples] == [-1.5, None, -1.0]
+    assert [sample.similarity for sample in body.samples] == [0.25, 0.5, None]
+    assert body.consistency_std_error == pytest.approx(0.125)
+    assert body.similarity == "fake"
+    assert body.similarity_model.model_dump() == {"id": "fake", "revision": "1"}
+
+
+def test_tokens_carry_what_is_known_of_them():
+    known = sequence(" so", token_texts=(" so", ""), token_entropies=np.array([0.5, 0.25]))
+    body = to_response(a_result(generation(known), ask=SHOWN), "id")
+    bare = replace(known, token_texts=None, token_logprobs=None, token_entropies=None)
+    unknown = to_response(a_result(generation(bare), ask=SHOWN), "id")
+
+    assert [(one.text, one.logprob, one.entropy) for one in body.tokens] == [
+        (" so", -0.5, 0.5),
+        ("", -0.5, 0.25),
+    ]
+    assert [(one.text, one.logprob, one.entropy) for one in unknown.tokens] == 2 * [
+        ("", None, None)
+    ]
+
+
+def test_the_nli_model_is_named_where_it_was_asked():
+    nli = comparer_info(model_id="judge")
+    asked = a_result(nli=nli, plan=a_plan({"entailment"}))
+
+    assert to_response(asked, "id").nli_model.id == "judge"
+    assert to_response(a_result(nli=nli), "id").nli_model is None
+
+
+def test_the_probe_behind_the_score_is_named_with_its_reading():
+    readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)}
+    body = to_response(a_result(generation(probe_readings=readings)), "id")
+
+    assert body.probe.model_dump() == {
+        "id": "abc",
+        "training_set": "prompts.jsonl",
+        "distance_percentile": 99.5,
+        "out_of_domain": True,
+    }
+
+
+def test_warnings_tell_what_was_cut_and_what_the_generator_says():
+    cut = sequence("…", finish_reason="length")
+    written = generation(cut, (cut,), warnings=("reasoning_excluded",))
+
+    assert to_response(a_result(written, truncated=True), "id").warnings == [
+        "answer_truncated",
+        "samples_truncated",
+        "similarity_truncated",
+        "reasoning_excluded",
+    ]
+    assert to_response(a_result(), "id").warnings == []
+
+
+def test_what_the_cache_held_says_so():
+    assert to_response(a_result(source="cache"), "id").cached
+    assert not to_response(a_result(source="joined"), "id").cached

@@ -1,0 +1,210 @@
+"""Metrics: names are stable, and labels come from fixed sets.
+
+A gauge is read from its owner when scraped.
+"""
+
+import re
+
+import pytest
+
+from app.http.telemetry import CONSISTENCY_NAMES, SCORE_NAMES, Telemetry
+from models.estimators import ESTIMATORS
+from models.records import ProbeReading
+from tests.results import a_result, generation, sequence
+
+# name: (type, labels)
+NAMES = {
+    "cocoa_requests": ("counter", ["route", "status"]),
+    "cocoa_errors": ("counter", ["code"]),
+    "cocoa_joined_requests": ("counter", []),
+    "cocoa_tokens": ("counter", ["kind"]),
+    "cocoa_samples": ("counter", []),
+    "cocoa_distinct_samples": ("counter", []),
+    "cocoa_pairs": ("counter", ["kind"]),
+    "cocoa_cache_lookups": ("counter", ["result"]),
+    "cocoa_cache_breaker_openings": ("counter", []),
+    "cocoa_cache_breaker_open": ("gauge", []),
+    "cocoa_probe_readings": ("counter", ["domain"]),
+    "cocoa_missing_scores": ("counter", ["estimator"]),
+    "cocoa_score_nats": ("histogram", ["estimator"]),
+    "cocoa_consistency": ("histogram", ["estimator"]),
+    "cocoa_request_seconds": ("histogram", ["route"]),
+    "cocoa_stage_seconds": ("histogram", ["stage"]),
+    "cocoa_decode_batch_rows": ("histogram", []),
+    "cocoa_similarity_batch_pairs": ("histogram", []),
+    "cocoa_running_rows": ("gauge", []),
+    "cocoa_ready": ("gauge", []),
+    "cocoa_admitted_requests": ("gauge", []),
+    "cocoa_admission_limit_requests": ("gauge", []),
+    "cocoa_waiting_requests": ("gauge", []),
+}
+
+
+def test_the_names_are_those_that_dashboards_know():
+    telemetry = Telemetry()
+    assert {family.name: family.type for family in telemetry.registry.collect()} == {
+        name: kind for name, (kind, _) in NAMES.items()
+    }
+
+
+def test_the_labels_are_those_that_dashboards_know():
+    telemetry = Telemetry()
+    declared = {
+        metric._name: list(metric._labelnames) for metric in telemetry.registry._collector_to_names
+    }
+    assert declared == {name: labels for name, (_, labels) in NAMES.items()}
+
+
+def scored(telemetry, scores):
+    """One answer that was served from the cache, so that only its scores are news."""
+    telemetry.observe_result(a_result(scores=scores, source="cache"))
+
+
+def counts(telemetry, name, label, values):
+    value = telemetry.registry.get_sample_value
+    return [value(name, {label: one}) for one in values]
+
+
+def test_what_was_computed_counts_its_tokens_by_kind_and_its_stages_in_seconds():
+    telemetry = Telemetry()
+    samples = (sequence("secret", 2), sequence("secret", 5))
+    written = generation(
+        sequence("secret", 3), samples, prompt_tokens=11, queue_s=0.001, generate_s=2.0
+    )
+    telemetry.observe_result(a_result(written))
+
+    kinds = ("prompt", "answer", "sample")
+    assert counts(telemetry, "cocoa_tokens_total", "kind", kinds) == [11, 3, 7]
+    stages = ("queue", "generate", "similarity", "score")
+    spent = counts(telemetry, "cocoa_stage_seconds_sum", "stage", stages)
+    assert spent == [0.001, 2, 0.03, 0.004]
+    assert b"secret" not in telemetry.exposition()
+
+
+@pytest.mark.parametrize("source", ["cache", "joined"])
+def test_what_others_have_paid_for_counts_its_samples_and_no_tokens(source):
+    telemetry = Telemetry()
+    telemetry.observe_result(a_result(source=source))
+
+    value = telemetry.registry.get_sample_value
+    assert value("cocoa_tokens_total", {"kind": "answer"}) == 0
+    assert value("cocoa_stage_seconds_count", {"stage": "score"}) == 0
+    assert (value("cocoa_samples_total"), value("cocoa_distinct_samples_total")) == (2, 2)
+
+
+def test_an_empty_step_resets_the_running_rows_and_is_no_batch():
+    telemetry = Telemetry()
+    telemetry.observe_step(7)
+    telemetry.observe_step(0)
+    assert telemetry.registry.get_sample_value("cocoa_running_rows") == 0
+    assert telemetry.registry.get_sample_value("cocoa_decode_batch_rows_count") == 1
+    assert telemetry.registry.get_sample_value("cocoa_decode_batch_rows_sum") == 7
+
+
+def buckets(telemetry, name, **labels):
+    """Upper bounds of the buckets that hold something, with their own counts."""
+    filled, seen = {}, 0
+    for family in telemetry.registry.collect():
+        for sample in family.samples:
+            is_bucket = sample.name == f"{name}_bucket"
+            if is_bucket and sample.labels.items() >= labels.items() and sample.value > seen:
+                filled[sample.labels["le"]], seen = sample.value - seen, sample.value
+    return filled
+
+
+def test_scores_fall_into_buckets_of_1_2_and_5_per_decade():
+    telemetry = Telemetry()
+    for value in (0.0, 3e-5, 0.3, 0.45, 1000.0):
+        scored(telemetry, {"cocoa_ppl": value})
+    assert buckets(telemetry, "cocoa_score_nats", estimator="cocoa_ppl") == {
+        "1e-05": 1,
+        "5e-05": 1,
+        "0.5": 2,
+        "+Inf": 1,
+    }
+
+
+def test_consistency_falls_into_steps_of_0_05():
+    telemetry = Telemetry()
+    for value in (0.0, 0.05, 0.06, 0.15, 1.0):
+        scored(telemetry, {"consistency": value})
+    assert buckets(telemetry, "cocoa_consistency", estimator="consistency") == {
+        "0.0": 1,
+        "0.05": 1,
+        "0.1": 1,
+        "0.15": 1,
+        "1.0": 1,
+    }
+
+
+def test_a_score_without_a_value_is_counted_and_in_no_bucket():
+    telemetry = Telemetry()
+    scored(telemetry, {"cocoa_mte": None, "consistency_light": None, "cocoa_ppl": 0.1})
+    value = telemetry.registry.get_sample_value
+    missing = {
+        name: value("cocoa_missing_scores_total", {"estimator": name})
+        for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
+    }
+    assert {name for name, count in missing.items() if count} == {"cocoa_mte", "consistency_light"}
+    assert value("cocoa_score_nats_count", {"estimator": "cocoa_mte"}) == 0
+    assert value("cocoa_consistency_count", {"estimator": "consistency_light"}) == 0
+
+
+def test_other_estimators_get_no_histogram():
+    telemetry = Telemetry()
+    scored(telemetry, {"sp": 0.0})
+    before = [line for line in telemetry.exposition().splitlines() if b"samples" not in line]
+    scored(telemetry, {"sp": 1.0, "semantic_entropy": None, "secret": 2.0})
+    after = [line for line in telemetry.exposition().splitlines() if b"samples" not in line]
+    assert after == before
+
+
+def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
+    light_and_full = {
+        name for name in ESTIMATORS if re.fullmatch(r"(cocoa_\w+|consistency)(_light)?", name)
+    }
+    assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == light_and_full
+
+
+def test_lookups_pairs_samples_and_probes_count_by_kind():
+    telemetry = Telemetry()
+    for hit in (True, False, True):
+        telemetry.observe_lookup(hit)
+    telemetry.observe_joined()
+    telemetry.observe_pairs(asked=5, cached=2)
+    telemetry.observe_batch(3)
+    reading = ProbeReading(0.5, 100.0, out_of_domain=True)
+    written = generation(probe_readings={"predicted_dissimilarity": reading})
+    telemetry.observe_result(a_result(written))
+    value = telemetry.registry.get_sample_value
+    assert value("cocoa_cache_lookups_total", {"result": "hit"}) == 2
+    assert value("cocoa_cache_lookups_total", {"result": "miss"}) == 1
+    assert value("cocoa_joined_requests_total") == 1
+    kinds = ("asked", "cached", "computed")
+    assert counts(telemetry, "cocoa_pairs_total", "kind", kinds) == [5, 2, 3]
+    assert value("cocoa_similarity_batch_pairs_sum") == 3
+    assert counts(telemetry, "cocoa_probe_readings_total", "domain", ("in", "out")) == [0, 1]
+
+
+def test_a_breaker_that_opens_twice_is_counted_twice_and_shown_as_it_is():
+    telemetry = Telemetry()
+    shown = []
+    for is_open in (True, False, True):
+        telemetry.set_breaker(is_open)
+        shown.append(telemetry.registry.get_sample_value("cocoa_cache_breaker_open"))
+    assert shown == [1, 0, 1]
+    assert telemetry.registry.get_sample_value("cocoa_cache_breaker_openings_total") == 2
+
+
+def test_gauges_are_read_when_scraped():
+    telemetry, owner = Telemetry(), {"ready": False, "admitted": 2, "waiting": 1}
+    telemetry.read_gauges(
+        ready=lambda: owner["ready"],
+        admitted=lambda: owner["admitted"],
+        waiting=lambda: owner["waiting"],
+    )
+    value = telemetry.registry.get_sample_value
+    names = ("cocoa_ready", "cocoa_admitted_requests", "cocoa_waiting_requests")
+    assert [value(name) for name in names] == [0, 2, 1]
+    owner |= {"ready": True, "admitted": 0, "waiting": 0}
+    assert [value(name) for name in names] == [1, 0, 0]

@@ -1,0 +1,222 @@
+"""Evidence is pure: which text is y*, what must be compared, and what follows from the answers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.evidence import (
+    Observations,
+    Subject,
+    choose,
+    derive,
+    nli_pairs,
+    question_about,
+    question_of,
+    read_by_token,
+    similarity_pairs,
+    subject_of,
+)
+from models.records import GivenAnswer, ProbeReading
+from models.similarity.pairs import PairRules, PairTable
+from models.statistics import PROBE_STATISTICS
+from tests.results import a_plan, generation, sequence
+
+RULES = PairRules()
+ASK = Ask(prompt="Capital of France?")
+
+
+def table(scores=None, labels=("similarity",), truncated=False):
+    values = {pair: (value,) * len(labels) for pair, value in (scores or {}).items()}
+    return PairTable(labels, values, RULES, truncated)
+
+
+def subject(*samples, answer=" Paris", chosen=None):
+    written = generation(answer, samples)
+    return Subject(written.answer, chosen, written.samples)
+
+
+class TestSubject:
+    def test_without_given_texts_it_is_what_the_model_wrote(self):
+        written = generation(" Paris", (" Rome",))
+        assert subject_of(ASK, written) == Subject(written.answer, None, written.samples)
+
+    def test_given_samples_take_the_place_of_the_models(self):
+        brought = (GivenSample(" Rome ", (-0.5, -1.0)), GivenSample("<think>hm</think> Lyon"))
+        found = subject_of(replace(ASK, samples=brought), generation(" Paris", (" Oslo",)))
+
+        assert found.answer.text == " Paris"
+        assert [sample.text for sample in found.samples] == [one.text for one in brought]
+        assert found.texts == ["Rome", "Lyon"]
+        assert found.samples[0].token_logprobs.tolist() == [-0.5, -1.0]
+        assert found.samples[1].token_logprobs is None
+        assert {sample.finish_reason for sample in found.samples} == {"given"}
+
+    def test_texts_alone_have_no_tokens(self):
+        ask = Ask(answer=GivenAnswer(" Paris "), samples=(GivenSample("Rome"),))
+        found = subject_of(ask, None)
+
+        assert (found.answer.text, found.answer.compared_text) == (" Paris ", "Paris")
+        assert (found.answer.num_tokens, found.answer.token_ids) == (0, None)
+
+    def test_the_others_are_all_samples_but_the_chosen_one(self):
+        assert subject("a", "b", "a").other_texts == ["a", "b", "a"]
+        assert subject("a", "b", "a", chosen=0).other_texts == ["b", "a"]
+
+
+class TestChoosing:
+    LIKELY = sequence("likely", 1, token_logprobs=np.array([-0.1]))
+    LONG = sequence("long", 4, token_logprobs=np.full(4, -0.05))
+    ODD = sequence("odd", 1, token_logprobs=np.array([-3.0]))
+
+    def chosen(self, strategy, *samples, matrix=None):
+        found = choose(strategy, subject(*samples), matrix)
+        return found.answer_sample, found.answer.text
+
+    @pytest.mark.parametrize("strategy", ["greedy", "given"])
+    def test_the_answer_itself_stays(self, strategy):
+        assert self.chosen(strategy, self.ODD) == (None, " Paris")
+
+    def test_the_most_probable_sample_is_that_of_the_largest_sum(self):
+        assert self.chosen("most_probable", self.ODD, self.LONG, self.LIKELY) == (2, "likely")
+
+    def test_normalized_it_is_that_of_the_largest_mean(self):
+        samples = (self.ODD, self.LIKELY, self.LONG)
+        assert self.chosen("most_probable_normalized", *samples) == (2, "long")
+
+    def test_mbr_takes_the_sample_most_like_the_others(self):
+        scores = {("a", "b"): 0.9, ("b", "a"): 0.9, ("b", "c"): 0.8, ("c", "b"): 0.8}
+        scores |= {("a", "c"): 0.1, ("c", "a"): 0.1}
+        assert self.chosen("mbr", "a", "b", "c", matrix=table(scores)) == (1, "b")
+
+
+class TestPairs:
+    def test_nothing_is_compared_that_nobody_reads(self):
+        plan = a_plan({"answer_token_logprobs"})
+        assert similarity_pairs(plan, subject("Rome"), [], RULES) == []
+        assert nli_pairs(plan, subject("Rome"), RULES) == []
+
+    def test_the_answer_is_compared_with_each_distinct_other_text_in_both_directions(self):
+        pairs = similarity_pairs(
+            a_plan({"similarity"}), subject("Rome", "Rome", "Paris"), [], RULES
+        )
+        assert pairs == [("Paris", "Rome"), ("Rome", "Paris")]
+
+    def test_a_matrix_compares_the_samples_with_each_other(self):
+        pairs = similarity_pairs(a_plan({"similarity_matrix"}), subject("a", "b"), [], RULES)
+        assert pairs == [("a", "b"), ("b", "a")]
+
+    def test_relevance_compares_the_whole_with_the_whole_without_each_token(self):
+        answer = sequence(" so Paris", token_texts=(" so", " Paris"))
+        plan = a_plan({"token_relevance"})
+        found = subject("Rome", answer=answer)
+
+        assert read_by_token(plan, found) == [answer]
+        whole, first, second = "Where? so Paris", "Where? Paris", "Where? so"
+        assert similarity_pairs(plan, found, ["Where?"], RULES) == [
+            (whole, first),
+            (first, whole),
+            (whole, second),
+            (second, whole),
+        ]
+
+    def test_the_relevance_of_samples_follows_that_of_the_answer(self):
+        plan = a_plan({"token_relevance", "sample_token_relevance"})
+        found = subject("a", "b")
+        assert read_by_token(plan, found) == [found.answer, *found.samples]
+
+    def test_nli_judges_the_samples_and_the_answer_where_each_is_wanted(self):
+        found = subject("a")
+        assert nli_pairs(a_plan({"entailment"}), subject("a", "b"), RULES) == [
+            ("a", "b"),
+            ("b", "a"),
+        ]
+        assert nli_pairs(a_plan({"answer_contradiction"}), found, RULES) == [
+            ("Paris", "a"),
+            ("a", "Paris"),
+        ]
+
+
+class TestQuestion:
+    def test_it_is_the_prompt_or_the_last_word_of_the_user(self):
+        chat = (
+            {"role": "user", "content": "first"},
+            {"role": "user", "content": "last"},
+            {"role": "assistant", "content": "so"},
+        )
+        assert question_of(ASK) == "Capital of France?"
+        assert question_of(Ask(messages=chat)) == "last"
+        assert question_of(Ask(messages=chat[2:])) == ""
+        assert question_of(Ask(answer=GivenAnswer("Paris"))) == ""
+
+    def test_it_asks_for_one_token_of_a_prompt_as_a_prompt_and_of_a_chat_as_a_chat(self):
+        about = question_about("Paris", replace(ASK, chat_template_kwargs={"a": 1}))
+        assert about.prompt.startswith("Question: Capital of France?\n Possible answer: Paris\n")
+        assert (about.sampling.max_new_tokens, about.num_samples, about.statistics) == (
+            1,
+            0,
+            frozenset(),
+        )
+        chat = question_about("Paris", Ask(messages=({"role": "user", "content": "Where?"},)))
+        assert chat.prompt is None
+        assert chat.messages[0]["role"] == "user"
+
+
+class TestDeriving:
+    def derived(self, statistics, found, said, *, written=None, **plan):
+        return derive(a_plan(statistics, **plan), found, written, said)
+
+    def test_similarity_has_one_value_for_each_other_sample_with_multiplicity(self):
+        scores = {("Paris", "Rome"): 0.25, ("Rome", "Paris"): 0.75}
+        said = Observations(table(scores, truncated=True), None)
+        found = self.derived({"similarity"}, subject("Rome", "Paris", "Rome"), said)
+
+        assert found.statistics["similarity"].tolist() == [0.5, 1.0, 0.5]
+        assert found.truncated
+
+    def test_every_nli_statistic_is_of_its_own_label(self):
+        labels = ("entailment", "neutral", "contradiction")
+        scores = {("Paris", "a"): (0.7, 0.2, 0.1), ("a", "Paris"): (0.5, 0.2, 0.3)}
+        nli = PairTable(labels, scores, RULES)
+        wanted = {"answer_entailment", "answer_contradiction"}
+        found = self.derived(wanted, subject("a"), Observations(table(), nli))
+
+        assert found.statistics["answer_entailment"].tolist() == [0.6]
+        assert found.statistics["answer_contradiction"].tolist() == [0.2]
+
+    def test_readings_of_probes_are_statistics(self):
+        readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.0, False)}
+        written = generation(probe_readings=readings)
+        said = Observations(table(), None)
+        found = self.derived(readings.keys(), subject("a"), said, written=written)
+
+        assert found.statistics["predicted_dissimilarity"] == 0.25
+
+    def test_a_given_answer_says_why_it_has_no_light_score(self):
+        found = self.derived((), subject(), Observations(table(), None), strategy="given")
+        assert found.absent.keys() == PROBE_STATISTICS
+
+    @pytest.mark.parametrize(
+        ("true_false", "reason"),
+        [(None, "context"), ((None, -1.0), "by one token"), ((-1.0, None), "by one token")],
+        ids=["too long", "no true", "no false"],
+    )
+    def test_p_true_that_cannot_be_had_is_absent_with_its_reason(self, true_false, reason):
+        said = Observations(table(), None, true_false=true_false)
+        found = self.derived({"p_true_logprob"}, subject(), said)
+
+        assert "p_true_logprob" not in found.statistics
+        assert reason in found.absent["p_true_logprob"]
+
+    def test_p_true_is_normalised_over_both(self):
+        said = Observations(table(), None, true_false=(np.log(0.3), np.log(0.1)))
+        found = self.derived({"p_true_logprob"}, subject(), said)
+
+        assert found.statistics["p_true_logprob"] == pytest.approx(np.log(0.75))
+
+    def test_a_planned_statistic_that_nobody_supplied_is_loud(self):
+        without = subject(sequence("a", token_logprobs=None))
+        said = Observations(table(), None)
+        with pytest.raises(RuntimeError, match="forgotten: entailment, sample_token_logprobs"):
+            self.derived({"sample_token_logprobs", "entailment"}, without, said)

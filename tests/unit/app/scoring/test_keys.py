@@ -1,0 +1,162 @@
+"""Names of entries: what changes the numbers changes the name, what does not leaves it."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.http.requests import GenerateRequest, ScoreRequest
+from app.scoring.keys import pair_key, statistics_key
+from app.scoring.plan import available_statistics, make_plan
+from models.similarity.pairs import PairRules
+from models.statistics import supplied_by
+from tests.results import PROBES, comparer_info
+from workers.protocol import GeneratorInfo
+
+BASE = {
+    "prompt": "What is the capital of France?",
+    "max_new_tokens": 8,
+    "seed": 1,
+    "num_samples": 4,
+}
+CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_new_tokens": 8, "seed": 1}
+GENERATOR = GeneratorInfo(
+    identity="fake",
+    model_id="fake",
+    revision="1",
+    dtype="float64",
+    statistics=supplied_by("answer", "samples", "question").union(PROBES),
+    max_context_tokens=512,
+    probes=PROBES,
+)
+COMPARERS = {name: comparer_info(identity=name) for name in ("fake", "rouge_l")}
+NLI = comparer_info(identity="nli")
+
+
+def key(body, *, generator=GENERATOR, comparers=COMPARERS, nli=NLI):
+    """The name of the statistics of a request's body."""
+    is_scoring = "answer" in body and "mode" not in body
+    ask = (ScoreRequest if is_scoring else GenerateRequest)(**body).to_ask()
+    available = available_statistics(ask, generator.statistics, has_nli=True)
+    plan = make_plan(ask, available, "fake")
+    return statistics_key(plan, ask, generator, comparers[plan.similarity], nli)
+
+
+DIFFERENT = [
+    {"prompt": "Another prompt"},
+    {"max_new_tokens": 9},
+    {"seed": 2},
+    {"seed": None},
+    {"num_samples": 5},
+    {"temperature": 0.9},
+    {"top_k": 49},
+    {"top_p": 0.9},
+    {"stop": ["."]},
+    {"mode": "full", "answer": "mbr"},
+    {"mode": "light"},
+    {"similarity": "rouge_l"},
+    {"estimators": ["consistency"]},
+    {"estimators": ["semantic_entropy"]},
+]
+SAME = [
+    {"estimator": "sp"},
+    {"estimators": ["cocoa_mte", "cocoa_sp"]},
+    {"return_samples": True},
+    {"return_tokens": True},
+    {"timeout_s": 5.0},
+    {"similarity": "fake"},
+]
+
+
+@pytest.mark.parametrize("change", DIFFERENT, ids=str)
+def test_what_changes_the_numbers_changes_the_name(change):
+    assert key(BASE | change) != key(BASE)
+
+
+@pytest.mark.parametrize("change", SAME, ids=str)
+def test_what_is_applied_on_the_way_out_does_not(change):
+    assert key(BASE | change) == key(BASE)
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"temperature": 0.5}, {"num_samples": 3}], ids=str)
+def test_how_samples_are_drawn_does_not_matter_where_there_are_none(change):
+    alone = BASE | {"estimators": ["sp"]}
+    assert key(alone | change) == key(alone)
+    shown = alone | {"return_samples": True}
+    assert key(shown | change) != key(shown)
+
+
+def test_a_chat_is_no_prompt_and_template_variables_count():
+    names = {
+        key(CHAT),
+        key(CHAT | {"messages": [{"role": "system", "content": "Hi"}]}),
+        key(CHAT | {"chat_template_kwargs": {"a": 1}}),
+        key(CHAT | {"chat_template_kwargs": {"a": 10**400}}),
+        key({"prompt": "Hi", "max_new_tokens": 8, "seed": 1}),
+    }
+    assert len(names) == 5
+
+
+def test_what_a_client_brings_counts():
+    given = BASE | {"answer": "Paris"}
+    samples = [
+        {"text": "Paris", "token_logprobs": [-0.5]},
+        {"text": "Lyon", "token_logprobs": [-2.0]},
+    ]
+    names = {
+        key(given),
+        key(given | {"answer": "Rome"}),
+        key(given | {"append_eos": False}),
+        key(given | {"samples": samples}),
+        key(given | {"samples": samples[::-1]}),
+        key(given | {"samples": [samples[0] | {"token_logprobs": [-0.25]}, samples[1]]}),
+        key(BASE),
+    }
+    assert len(names) == 7
+    brought = given | {"samples": samples}
+    assert key(brought | {"seed": 9}) == key(brought)
+
+
+def test_the_weights_that_speak_count_and_only_those():
+    other = replace(GENERATOR, identity="other")
+    assert key(BASE, generator=other) != key(BASE)
+    alone = {"answer": "Paris", "samples": [{"text": "Rome"}]}
+    assert key(alone, generator=other) == key(alone), "no model is asked"
+
+
+def test_the_comparer_and_the_nli_model_count_where_they_are_asked():
+    other = {"fake": comparer_info(identity="other")}
+    assert key(BASE, comparers=other) != key(BASE)
+    answer_only = BASE | {"estimators": ["sp"]}
+    assert key(answer_only, comparers=other) == key(answer_only)
+    entropy = BASE | {"estimators": ["semantic_entropy"]}
+    assert key(entropy, nli=comparer_info(identity="other")) != key(entropy)
+    assert key(BASE, nli=None) == key(BASE)
+
+
+def test_the_rules_count_where_texts_are_matched_without_a_comparer():
+    other = {"fake": comparer_info(identity="fake", rules=PairRules(strip=False))}
+    matched = BASE | {"estimators": ["bsdetector"]}
+    assert key(matched, comparers=other) != key(matched)
+
+
+def test_another_probe_has_other_entries_and_full_mode_does_not_care():
+    name, probe = next(iter(PROBES.items()))
+    other = replace(GENERATOR, probes={name: replace(probe, sha256="other")})
+    light = BASE | {"mode": "light"}
+    assert key(light, generator=other) != key(light)
+    assert key(BASE, generator=other) == key(BASE)
+
+
+def test_no_name_tells_the_prompt():
+    assert "capital" not in key(BASE)
+    assert "Paris" not in pair_key("model", ("Paris", "Rome"))
+
+
+def test_a_pair_is_ordered_and_its_texts_do_not_run_together():
+    names = {
+        pair_key("model", ("a", "b")),
+        pair_key("model", ("b", "a")),
+        pair_key("model", ("ab", "")),
+        pair_key("other", ("a", "b")),
+    }
+    assert len(names) == 4

@@ -1,0 +1,166 @@
+"""The one memory of pairs: nothing is asked twice, and scores of two models are never mixed."""
+
+import asyncio
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CacheConfig
+from app.scoring.keys import pair_key
+from app.scoring.pairs import PairMemory
+from models.errors import SimilarityUnavailable
+from tests.results import comparer_info
+from workers.protocol import PairReply
+
+pytestmark = pytest.mark.anyio
+
+PAIRS = [("a", "b"), ("b", "a")]
+
+
+class Comparer:
+    """Scores every pair 0.5, or what `weights` says, under its identity of the moment."""
+
+    def __init__(self, **info):
+        self.info = comparer_info(**info)
+        self.asked = []
+        self.speaks_as = None
+        self.value = 0.5
+
+    async def compare(self, pairs):
+        self.asked.append(list(pairs))
+        scores = {pair: ((self.value,), pair == ("cut", "cut")) for pair in pairs}
+        return PairReply(scores, self.speaks_as or self.info.identity)
+
+    async def fit_contexts(self, texts):
+        self.asked.append(list(texts))
+        return [context for context, _ in texts]
+
+
+class Told(list):
+    def __call__(self, *counts):
+        self.append(counts)
+
+
+def memory(comparer, cache=None, told=None):
+    return PairMemory(comparer, cache, told if told is not None else Told())
+
+
+def new_cache():
+    return MemoryCache(CacheConfig())
+
+
+async def test_each_distinct_pair_is_asked_once_for_all_of_a_request():
+    comparer = Comparer()
+    pairs = memory(comparer)
+    await pairs.table([*PAIRS, *PAIRS])
+    table = await pairs.table([*PAIRS, ("c", "d")])
+
+    assert comparer.asked == [PAIRS, [("c", "d")]]
+    assert table.scores == dict.fromkeys([*PAIRS, ("c", "d")], (0.5,))
+
+
+async def test_no_pairs_ask_nobody():
+    comparer, told = Comparer(), Told()
+    pairs = memory(comparer, new_cache(), told)
+    assert (await pairs.table([])).scores == {}
+    assert await pairs.fit_contexts([]) == []
+    assert comparer.asked == told == []
+
+
+async def test_what_an_earlier_request_asked_for_is_looked_up():
+    comparer, cache, told = Comparer(), new_cache(), Told()
+    await memory(comparer, cache, told).table(PAIRS)
+    await memory(comparer, cache, told).table([*PAIRS, ("c", "d")])
+
+    assert comparer.asked == [PAIRS, [("c", "d")]]
+    assert told == [(2, 0), (3, 2)]
+
+
+async def test_a_function_without_weights_is_asked_and_not_looked_up():
+    comparer, cache, told = Comparer(revision=None), new_cache(), Told()
+    await memory(comparer, cache, told).table(PAIRS)
+    await memory(comparer, cache, told).table(PAIRS)
+
+    assert comparer.asked == [PAIRS, PAIRS]
+    assert told == []
+    assert cache.num_bytes == 0
+
+
+async def test_a_pair_that_was_cut_flags_the_request_also_from_the_cache():
+    comparer, cache = Comparer(), new_cache()
+    first, again = memory(comparer, cache), memory(comparer, cache)
+    assert not (await first.table(PAIRS)).truncated
+    assert (await first.table([("cut", "cut")])).truncated
+    assert (await first.table(PAIRS)).truncated
+    assert (await again.table([("cut", "cut")])).truncated
+
+
+BAD = {
+    "no JSON": b"\xff",
+    "another shape": b"[]",
+    "null": b"null",
+    "too many labels": orjson.dumps([[0.5, 0.5], False]),
+    "words": orjson.dumps([["a"], False]),
+}
+
+
+@pytest.mark.parametrize("entry", BAD.values(), ids=list(BAD))
+async def test_an_entry_that_is_none_is_a_miss(entry):
+    comparer, cache, told = Comparer(), new_cache(), Told()
+    cache.put({pair_key(comparer.info.identity, PAIRS[0]): entry})
+    await memory(comparer, cache, told).table(PAIRS[:1])
+
+    assert comparer.asked == [PAIRS[:1]]
+    assert told == [(1, 0)]
+
+
+async def test_scores_of_other_weights_serve_and_are_not_remembered():
+    comparer, cache = Comparer(), new_cache()
+    comparer.speaks_as = "other weights"
+    pairs = memory(comparer, cache)
+    table = await pairs.table(PAIRS)
+
+    assert table.scores == dict.fromkeys(PAIRS, (0.5,))
+    assert not pairs.is_current
+    assert cache.num_bytes == 0
+
+
+@pytest.mark.parametrize("known_by", ["an earlier call", "the cache"])
+async def test_scores_of_two_models_are_never_mixed(known_by):
+    comparer, cache = Comparer(), new_cache()
+    pairs = memory(comparer, cache)
+    await (pairs if known_by == "an earlier call" else memory(comparer, cache)).table(PAIRS)
+    comparer.speaks_as = "other weights"
+    with pytest.raises(SimilarityUnavailable, match="replaced"):
+        await pairs.table([*PAIRS, ("c", "d")])
+
+
+async def test_after_a_restart_with_other_weights_the_old_entries_serve_nobody():
+    comparer, cache = Comparer(), new_cache()
+    await memory(comparer, cache).table(PAIRS)
+    comparer.info = replace(comparer.info, identity="other weights")
+    comparer.value = 0.25
+    table = await memory(comparer, cache).table(PAIRS)
+
+    assert table.scores == dict.fromkeys(PAIRS, (0.25,))
+
+
+async def test_a_request_that_is_cancelled_leaves_the_memory_as_it_was():
+    comparer = Comparer()
+    gate = asyncio.Event()
+    compare = comparer.compare
+
+    async def held(pairs):
+        await gate.wait()
+        return await compare(pairs)
+
+    comparer.compare = held
+    pairs = memory(comparer)
+    task = asyncio.create_task(pairs.table(PAIRS))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    gate.set()
+    assert len((await pairs.table(PAIRS)).scores) == 2

@@ -1,0 +1,225 @@
+"""make_plan is pure: which work follows from which request, and what is refused before any."""
+
+import pytest
+
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.plan import (
+    DEFAULT_ESTIMATORS,
+    available_statistics,
+    generation_request,
+    make_plan,
+    missing_statistics,
+)
+from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
+from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    supplied_by,
+)
+
+ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"similarity"}
+LOGPROBS, ENTROPIES = "answer_token_logprobs", "answer_token_entropies"
+
+
+def plan(available=ALL, **ask):
+    return make_plan(Ask(**{"prompt": "a"} | ask), frozenset(available), "fake")
+
+
+# id: (body, statistics asked of the engine, whether similarity is wanted)
+WORK = {
+    "sp": ({"estimators": ("sp",)}, {LOGPROBS}, False),
+    "ppl": ({"estimators": ("ppl",)}, {LOGPROBS}, False),
+    "mte": ({"estimators": ("mte",)}, {ENTROPIES}, False),
+    "mcse": ({"estimators": ("mcse",)}, {"sample_token_logprobs"}, False),
+    "mcnse": ({"estimators": ("mcnse",)}, {"sample_token_logprobs"}, False),
+    "consistency": ({"estimators": ("consistency",)}, {"sample_texts"}, True),
+    "cocoa_sp": ({"estimators": ("cocoa_sp",)}, {LOGPROBS, "sample_texts"}, True),
+    "cocoa_ppl": ({"estimators": ("cocoa_ppl",)}, {LOGPROBS, "sample_texts"}, True),
+    "cocoa_mte": ({"estimators": ("cocoa_mte",)}, {ENTROPIES, "sample_texts"}, True),
+    "the default": ({}, {LOGPROBS, ENTROPIES, "sample_texts"}, True),
+    "the primary beside the named": (
+        {"estimators": ("sp",), "primary": "mte"},
+        {LOGPROBS, ENTROPIES},
+        False,
+    ),
+    "samples to return": (
+        {"estimators": ("sp",), "return_samples": True},
+        {LOGPROBS, "sample_texts", "sample_token_logprobs"},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "statistics", "wants_similarity"), WORK.values(), ids=list(WORK))
+def test_only_the_statistics_that_are_read_are_asked_for(body, statistics, wants_similarity):
+    planned = plan(**body)
+    assert planned.generated == statistics
+    assert ("similarity" in planned.statistics) == wants_similarity
+
+
+def test_tokens_to_return_ask_for_everything_that_is_known_of_the_answer():
+    assert plan(estimators=("sp",), return_tokens=True).generated == ANSWER_STATISTICS
+
+
+def test_what_a_deployment_cannot_supply_is_not_asked_for():
+    planned = plan(ALL - {ENTROPIES}, return_tokens=True, return_samples=True)
+    assert ENTROPIES not in planned.generated
+    assert planned.generated >= {LOGPROBS, "sample_texts", "sample_token_logprobs"}
+    assert planned.estimators == tuple(DEFAULT_ESTIMATORS)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"estimators": ("sp", "mte")}, "estimators"),
+        ({"primary": "cocoa_mte"}, "primary"),
+        ({"estimators": ("sp",), "primary": "mte"}, "primary"),
+        ({"estimators": ("mte",), "primary": "mte"}, "estimators"),
+    ],
+    ids=["named", "primary", "primary beside the named", "both"],
+)
+def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, field):
+    with pytest.raises(StatisticUnavailable, match=f"reads {ENTROPIES}") as caught:
+        plan(ALL - {ENTROPIES}, **body)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("body", "names", "primary"),
+    [
+        ({}, DEFAULT_ESTIMATORS, "cocoa_ppl"),
+        ({"estimators": ("mte", "sp")}, ["mte", "sp"], "mte"),
+        ({"estimators": ("sp", "cocoa_ppl")}, ["sp", "cocoa_ppl"], "cocoa_ppl"),
+        ({"estimators": ("sp", "mte", "sp")}, ["sp", "mte"], "sp"),
+        ({"estimators": ("sp",), "primary": "ppl"}, ["sp", "ppl"], "ppl"),
+        ({"primary": "sp"}, DEFAULT_ESTIMATORS, "sp"),
+    ],
+    ids=["default", "the first", "cocoa_ppl", "repeated", "added", "among the default"],
+)
+def test_the_primary_is_as_asked_or_cocoa_ppl_or_the_first(body, names, primary):
+    planned = plan(**body)
+    assert planned.estimators == tuple(names)
+    assert planned.primary == primary
+
+
+@pytest.mark.parametrize(
+    ("field", "refused", "accepted"),
+    [("temperature", 0.049, 0.05), ("top_k", 1, 2), ("top_p", 0.049, 0.05)],
+)
+def test_sampling_that_repeats_the_answer_is_refused_only_where_an_estimator_reads_samples(
+    field, refused, accepted
+):
+    repeating = SamplingParams(**{field: refused})
+    with pytest.raises(InvalidRequest, match="at least") as caught:
+        plan(sampling=repeating)
+    assert caught.value.field == field
+    assert plan(sampling=SamplingParams(**{field: accepted}))
+    assert plan(sampling=repeating, estimators=("sp",))
+    assert plan(sampling=repeating, samples=(GivenSample("Paris"),)), "nothing is drawn"
+
+
+def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
+    ask = Ask(
+        messages=({"role": "system", "content": "s"}, {"role": "user", "content": "u"}),
+        chat_template_kwargs={"thinking": False},
+        sampling=SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
+        answer=GivenAnswer("Paris", append_eos=False),
+        hidden_layers=(2,),
+    )
+    wanted = frozenset({LOGPROBS})
+    assert generation_request(ask, wanted, timeout_s=5.0) == GenerationRequest(
+        messages=ask.messages,
+        chat_template_kwargs=ask.chat_template_kwargs,
+        sampling=ask.sampling,
+        statistics=wanted,
+        answer=ask.answer,
+        hidden_layers=(2,),
+        timeout_s=5.0,
+    )
+    assert generation_request(Ask(prompt="a"), wanted).prompt == "a"
+
+
+def test_samples_that_an_ask_brings_are_not_drawn():
+    ask = Ask(prompt="a", samples=(GivenSample("Paris"),))
+    assert generation_request(ask, ALL & supplied_by("answer", "samples")).num_samples == 0
+
+
+# id: (ask, what is available of a generator that supplies everything)
+EVERYTHING = supplied_by("answer", "samples", "probe", "question")
+TEXTUAL = {"sample_texts", "similarity", "similarity_matrix", "exact_match"}
+AVAILABLE = {
+    "a prompt": (Ask(prompt="a"), EVERYTHING | supplied_by("similarity", "texts")),
+    "messages": (Ask(messages=()), EVERYTHING | supplied_by("similarity", "texts")),
+    "a given answer has no light score": (
+        Ask(prompt="a", answer=GivenAnswer("b")),
+        (EVERYTHING | supplied_by("similarity", "texts")) - PROBE_STATISTICS,
+    ),
+    "texts alone": (Ask(answer=GivenAnswer("b"), samples=(GivenSample("c"),)), TEXTUAL),
+    "texts with log-probs": (
+        Ask(answer=GivenAnswer("b"), samples=(GivenSample("c", (-1.0,)),)),
+        TEXTUAL | {"sample_token_logprobs"},
+    ),
+    "log-probs of some": (
+        Ask(answer=GivenAnswer("b"), samples=(GivenSample("c", (-1.0,)), GivenSample("d"))),
+        TEXTUAL,
+    ),
+}
+
+
+@pytest.mark.parametrize(("ask", "expected"), AVAILABLE.values(), ids=list(AVAILABLE))
+def test_what_can_be_known_follows_from_what_is_asked_and_brought(ask, expected):
+    assert available_statistics(ask, EVERYTHING, has_nli=False) == expected
+
+
+# id: (ask, field at fault)
+LIGHT = {
+    "a sampled estimator": ({"estimators": ("cocoa_sp",)}, "estimators"),
+    "a sampled primary": ({"primary": "cocoa_sp"}, "primary"),
+    "a sampled answer": ({"strategy": "mbr"}, "strategy"),
+    "samples to return": ({"return_samples": True}, "return_samples"),
+}
+
+
+@pytest.mark.parametrize(("changes", "field"), LIGHT.values(), ids=list(LIGHT))
+def test_light_mode_refuses_what_needs_samples(changes, field):
+    with pytest.raises(InvalidRequest) as caught:
+        plan(ALL | PROBE_STATISTICS, light=True, **changes)
+    assert caught.value.field == field
+
+
+def test_light_mode_without_its_probe_names_the_mode_and_draws_nothing_with_it():
+    with pytest.raises(ProbeMissing) as caught:
+        plan(light=True)
+    assert caught.value.field == "light"
+    planned = plan(ALL | {"predicted_dissimilarity"}, light=True)
+    assert planned.generated == {LOGPROBS, ENTROPIES, "predicted_dissimilarity"}
+    assert planned.primary == "cocoa_ppl_light"
+
+
+def test_a_light_score_of_a_sampled_answer_is_refused():
+    with pytest.raises(InvalidRequest, match="reads the greedy answer"):
+        plan(ALL | PROBE_STATISTICS, strategy="most_probable", estimators=("cocoa_sp_light",))
+
+
+def test_a_sampled_answer_takes_its_statistics_from_the_samples():
+    planned = plan(strategy="most_probable", estimators=("sp", "mte"))
+    assert planned.generated == {
+        "sample_texts",
+        "sample_token_logprobs",
+        "sample_token_entropies",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "available", "missing"),
+    [
+        ("cocoa_mte", ALL, []),
+        ("cocoa_mte", ALL - {ENTROPIES}, [ENTROPIES]),
+        ("cocoa_mte", frozenset(), [ENTROPIES, "similarity"]),
+    ],
+    ids=["none", "one", "all"],
+)
+def test_missing_statistics_are_named_in_order(name, available, missing):
+    assert missing_statistics(name, available) == missing

@@ -1,0 +1,240 @@
+"""The one path of an ask, over the fake models: what is computed, shared, remembered, refused."""
+
+import asyncio
+import math
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CacheConfig
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.recorded import Recorded
+from app.scoring.scorer import Scorer
+from models.engines.protocol import EngineConfig
+from models.errors import DeadlineExceeded, InvalidRequest, Overloaded, StatisticUnavailable
+from models.records import GivenAnswer, SamplingParams
+from models.similarity.protocol import NliConfig, SimilarityConfig
+from tests.conftest import until
+from workers.admission import Admission
+from workers.build import WorkerConfig, load_workers
+from workers.in_process import running_workers
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = WorkerConfig(
+    generation=EngineConfig(engine="fake"),
+    similarity=SimilarityConfig(name="fake"),
+    nli=NliConfig(name="fake_nli", model="fake"),
+)
+ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
+
+
+class Observer:
+    """Remembers what it was told."""
+
+    def __init__(self):
+        self.lookups, self.results, self.num_joined = [], [], 0
+
+    def observe_lookup(self, hit):
+        self.lookups.append(hit)
+
+    def observe_joined(self):
+        self.num_joined += 1
+
+    def observe_pairs(self, asked, cached):
+        pass
+
+    def observe_result(self, result):
+        self.results.append(result)
+
+
+@asynccontextmanager
+async def scoring(*, cached=True, limit=8):
+    cache = MemoryCache(CacheConfig()) if cached else None
+    async with running_workers(lambda: load_workers(CONFIG)) as workers:
+        scorer = Scorer(workers, Admission(limit), cache, Observer())
+        yield scorer
+
+
+def num_calls(scorer):
+    return scorer.workers.generator._engine.num_calls
+
+
+async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
+    async with scoring() as scorer:
+        result = await scorer.run(ASK)
+
+    assert (result.source, result.plan.primary) == ("computed", "cocoa_ppl")
+    assert result.uncertainty == result.scores["cocoa_ppl"] is not None
+    assert result.generation.identity == scorer.workers.generator.info.identity
+    assert result.comparer == scorer.workers.comparers["fake"].info
+    assert result.total_s >= result.score_s >= 0
+    assert scorer._observer.results == [result]
+
+
+async def test_the_second_identical_ask_is_served_from_the_cache_and_equal():
+    async with scoring() as scorer:
+        first = await scorer.run(ASK)
+        calls = num_calls(scorer)
+        again = await scorer.run(ASK)
+
+    assert num_calls(scorer) == calls
+    assert (again.source, again.scores) == ("cache", first.scores)
+    assert scorer._observer.lookups == [False, True]
+
+
+async def test_identical_asks_at_once_share_the_work():
+    async with scoring() as scorer:
+        calls = num_calls(scorer)
+        results = await asyncio.gather(*(scorer.run(ASK) for _ in range(5)))
+
+    assert num_calls(scorer) == calls + 1
+    assert sorted(result.source for result in results) == ["computed"] + 4 * ["joined"]
+    assert scorer._observer.num_joined == 4
+
+
+async def test_an_ask_that_wants_no_cache_neither_reads_nor_writes_nor_shares():
+    async with scoring() as scorer:
+        calls = num_calls(scorer)
+        alone = replace(ASK, cache=False)
+        await asyncio.gather(scorer.run(alone), scorer.run(alone))
+        assert num_calls(scorer) == calls + 2
+        assert (await scorer.run(ASK)).source == "computed"
+
+
+async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored():
+    async with scoring() as scorer:
+        generator = scorer.workers.generator
+        generate = generator.generate
+
+        async def restarted(request, on_token=None):
+            return replace(await generate(request, on_token), identity="other weights")
+
+        generator.generate = restarted
+        first = await scorer.run(ASK)
+        del generator.generate
+        again = await scorer.run(ASK)
+
+    assert first.scores == again.scores
+    assert (first.source, again.source) == ("computed", "computed")
+    assert scorer._observer.lookups == [False, False]
+
+
+async def test_a_question_answered_by_other_weights_is_not_stored_either():
+    async with scoring() as scorer:
+        generator = scorer.workers.generator
+        ask_generator = generator.first_token_logprobs
+
+        async def restarted(request, groups):
+            return replace(await ask_generator(request, groups), identity="other weights")
+
+        generator.first_token_logprobs = restarted
+        asks = replace(ASK, estimators=("p_true",))
+        sources = [(await scorer.run(asks)).source for _ in range(2)]
+
+    assert sources == ["computed", "computed"]
+
+
+async def test_texts_alone_ask_no_model_for_an_answer():
+    async with scoring() as scorer:
+        calls = num_calls(scorer)
+        ask = Ask(answer=GivenAnswer("Paris"), samples=(GivenSample("Rome"), GivenSample("Paris")))
+        result = await scorer.run(ask)
+
+    assert num_calls(scorer) == calls
+    assert result.generation is None
+    assert result.scores["consistency"] is not None
+    assert result.reasons["sp"] == "answer_token_logprobs is not available"
+
+
+async def test_what_was_recorded_is_scored_without_asking_the_generator():
+    everything = ("cocoa_ppl", "p_true", "semantic_entropy", "sar")
+    async with scoring() as scorer:
+        ask = replace(ASK, estimators=everything)
+        first = await scorer.run(ask)
+        calls = num_calls(scorer)
+        text = first.evidence.subject.answer.compared_text
+        true = first.evidence.statistics["p_true_logprob"]
+        true_false = true, math.log1p(-math.exp(true))
+        recorded = Recorded(first.generation, first.plan.generated, {text: true_false})
+        with pytest.raises(StatisticUnavailable, match="p_true_logprob"):
+            await scorer.run(ask, recorded)
+        supplied = first.plan.generated | {"p_true_logprob"}
+        again = await scorer.run(ask, replace(recorded, statistics=supplied))
+
+    assert num_calls(scorer) == calls
+    assert again.scores == pytest.approx(first.scores)
+
+
+async def test_hidden_states_come_with_the_result_and_are_never_cached():
+    async with scoring() as scorer:
+        ask = replace(ASK, estimators=("sp",), hidden_layers=(2, 1))
+        results = [await scorer.run(ask) for _ in range(2)]
+
+    assert {result.source for result in results} == {"computed"}
+    assert results[0].generation.answer_hidden_mean.shape == (2, 8)
+
+
+async def test_the_deadline_is_the_asks_own():
+    async with scoring() as scorer:
+        slow = asyncio.Event()
+        scorer.workers.generator.generate = lambda *_: slow.wait()
+        with pytest.raises(DeadlineExceeded, match=r"timeout_s = 0\.05 s"):
+            await scorer.run(replace(ASK, timeout_s=0.05))
+        await until(lambda: scorer.admission.num_admitted == 0)
+
+
+async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
+    async def fail(*_):
+        raise TimeoutError
+
+    async with scoring(cached=False) as scorer:
+        scorer.workers.generator.generate = fail
+        with pytest.raises(TimeoutError):
+            await scorer.run(replace(ASK, timeout_s=60.0))
+
+
+async def test_above_the_admission_limit_it_is_refused_and_the_cache_still_serves():
+    async with scoring(limit=1) as scorer:
+        await scorer.run(ASK)
+        with scorer.admission.admit():
+            assert (await scorer.run(ASK)).source == "cache"
+            with pytest.raises(Overloaded):
+                await scorer.run(replace(ASK, prompt="Another?"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"similarity": "nosuch"}, "similarity"),
+        ({"light": True}, "light"),
+        ({"estimators": ("cocoa_ppl_light",)}, "estimators"),
+    ],
+    ids=["function", "mode", "probe"],
+)
+async def test_what_cannot_be_done_here_is_refused_before_any_work(changes, field):
+    async with scoring() as scorer:
+        calls = num_calls(scorer)
+        with pytest.raises(InvalidRequest) as caught:
+            await scorer.run(replace(ASK, **changes))
+        assert num_calls(scorer) == calls
+    assert caught.value.field == field
+
+
+async def test_a_strategy_that_reads_what_cannot_be_supplied_is_refused():
+    async with scoring() as scorer:
+        generator = scorer.workers.generator
+        generator._info = replace(generator.info, statistics=frozenset({"answer_token_logprobs"}))
+        for strategy in ("mbr", "most_probable"):
+            with pytest.raises(StatisticUnavailable) as caught:
+                await scorer.run(replace(ASK, strategy=strategy))
+            assert caught.value.field == "strategy"
+
+
+async def test_an_ask_leaves_what_is_available_to_the_next_one_as_it_was():
+    async with scoring() as scorer:
+        before = scorer.available_statistics(ASK)
+        await scorer.run(replace(ASK, answer=GivenAnswer("Paris"), samples=(GivenSample("Rome"),)))
+        assert scorer.available_statistics(ASK) == before

@@ -1,0 +1,118 @@
+"""Generations and requests come back from JSON exactly, to the last bit and the last field."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import orjson
+import pytest
+
+from models.codec import (
+    generation_from_json,
+    generation_to_json,
+    request_from_json,
+    request_to_json,
+)
+from models.records import (
+    Generation,
+    GenerationRequest,
+    GivenAnswer,
+    ProbeReading,
+    SamplingParams,
+    Sequence,
+)
+
+WHOLE = Sequence(
+    text=" Paris é\u2028",
+    compared_text="Paris é",
+    num_tokens=2,
+    finish_reason="stop",
+    token_ids=(3, 1),
+    token_logprobs=np.array([-0.1, -1 / 3]),
+    token_entropies=np.array([5e-324, 2.0]),
+    token_texts=(" Paris", ""),
+)
+BARE = Sequence("", "", 0, "given")
+GENERATION = Generation(
+    answer=WHOLE,
+    samples=(WHOLE, BARE, replace(WHOLE, token_logprobs=np.array([]))),
+    prompt_tokens=7,
+    seed=2**53 - 1,
+    model_id="fake",
+    revision="1",
+    identity="abc",
+    queue_s=0.1,
+    generate_s=1 / 3,
+    warnings=("reasoning_excluded",),
+    answer_hidden_mean=np.array([[0.1, -3.0]], dtype=np.float32),
+    probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
+)
+REQUEST = GenerationRequest(
+    prompt="a",
+    messages=({"role": "user", "content": "é"},),
+    chat_template_kwargs={"thinking": False, "depth": 2},
+    sampling=SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11),
+    statistics=frozenset({"sample_texts", "answer_token_logprobs"}),
+    answer=GivenAnswer(" Paris", append_eos=False),
+    hidden_layers=(2, 1),
+    timeout_s=0.1 + 0.2,
+)
+
+
+def assert_same(one, other):
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert_same(one[name], other[name])
+    elif hasattr(one, "__dataclass_fields__"):
+        for field in fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name))
+    else:
+        assert one == other
+
+
+def sent(value):
+    return orjson.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+@pytest.mark.parametrize(
+    "generation",
+    [GENERATION, Generation(BARE, (), 0, 0, "m", "r")],
+    ids=["every field", "as little as there can be"],
+)
+def test_a_generation_comes_back_with_every_field(generation):
+    assert_same(generation_from_json(sent(generation_to_json(generation))), generation)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [REQUEST, GenerationRequest(prompt="a"), GenerationRequest(messages=())],
+    ids=["every field", "the defaults", "no prompt"],
+)
+def test_a_request_comes_back_with_every_field(request_):
+    assert_same(request_from_json(sent(request_to_json(request_))), request_)
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Generation)])
+def test_a_generation_without_a_field_is_none(field):
+    values = sent(generation_to_json(GENERATION))
+    del values[field]
+    if field in ("identity", "queue_s", "generate_s"):  # plain values with a default
+        assert generation_from_json(values) is not None
+    else:
+        with pytest.raises((KeyError, TypeError)):
+            generation_from_json(values)
+
+
+def test_a_field_that_nobody_knows_is_an_error():
+    with pytest.raises(TypeError):
+        generation_from_json(sent(generation_to_json(GENERATION)) | {"secret": 1})
+    with pytest.raises(TypeError):
+        request_from_json(sent(request_to_json(REQUEST)) | {"secret": 1})

@@ -1,0 +1,140 @@
+"""From configuration to workers."""
+
+import os
+import threading
+
+import pytest
+import torch
+
+from models.engines.fake import FakeEngine
+from models.engines.protocol import EngineConfig
+from models.probes.protocol import ProbeConfig
+from models.similarity.fake import FakePairModel
+from models.similarity.pairs import PairRules
+from models.similarity.protocol import NliConfig, SimilarityConfig
+from workers.build import WorkerConfig, load_workers, nli_checkpoint
+from workers.supervision import Supervisor
+
+FAKE = EngineConfig(engine="fake"), SimilarityConfig(name="fake")
+FAKE_NLI = NliConfig(name="fake_nli", model="fake")
+
+
+def load(generation, similarity, nli=None, **told):
+    config = WorkerConfig(generation, similarity, nli or NliConfig(model=""), ProbeConfig("", ""))
+    return load_workers(config, **told)
+
+
+def test_names_become_models_and_rules():
+    workers = load(FAKE[0], SimilarityConfig(name="fake", strip=False, exact_match=False))
+    assert isinstance(workers.generator._engine, FakeEngine)
+    comparer = workers.comparers[workers.default_similarity]
+    assert isinstance(comparer._model, FakePairModel)
+    assert comparer.info.rules == PairRules(strip=False, exact_match=False)
+
+
+def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model():
+    without = load(*FAKE)
+    assert (sorted(without.comparers), without.nli) == (["fake", "jaccard", "rouge_l"], None)
+
+    workers = load(*FAKE, FAKE_NLI)
+    assert sorted(workers.comparers) == ["align", "fake", "jaccard", "nli", "rouge_l"]
+    workers.comparers["nli"]._model.score([("a", "b")])
+    workers.comparers["align"]._model.score([("a", "b")])
+    assert workers.nli._model.batches == [1, 1]
+    named = {f"similarity-{name}" for name in workers.comparers}
+    assert workers.by_name().keys() == {"generation", "nli", *named}
+
+
+def test_the_default_similarity_may_be_one_over_nli():
+    workers = load(FAKE[0], SimilarityConfig(name="align"), FAKE_NLI)
+    assert workers.comparers[workers.default_similarity].info.labels == ("similarity",)
+
+
+def test_every_function_has_an_identity_of_its_own():
+    workers = load(*FAKE, FAKE_NLI)
+    comparers = [*workers.comparers.values(), workers.nli]
+    assert len({comparer.info.identity for comparer in comparers}) == len(comparers)
+
+
+def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
+    identities = set()
+    for kind in ("entailment", "contradiction"):
+        workers = load(*FAKE, NliConfig(name="fake_nli", model="fake", similarity=kind))
+        identities.add(workers.comparers["nli"].info.identity)
+    assert len(identities) == 2
+
+
+@pytest.mark.parametrize(
+    ("nli", "generation", "checkpoint"),
+    [
+        (NliConfig(), EngineConfig(), "embedded"),
+        (NliConfig(), EngineConfig(model="org/model"), ""),
+        (NliConfig(), EngineConfig(engine="fake"), ""),
+        (NliConfig(model=""), EngineConfig(), ""),
+        (NliConfig(model="org/nli"), EngineConfig(model="org/model"), "org/nli"),
+    ],
+    ids=["beside the embedded model", "beside another", "beside a fake", "none", "named"],
+)
+def test_the_embedded_nli_model_serves_beside_the_embedded_language_model_only(
+    nli, generation, checkpoint
+):
+    assert nli_checkpoint(nli, generation) == checkpoint
+
+
+@pytest.mark.parametrize(
+    ("generation", "similarity", "nli"),
+    [
+        (EngineConfig(engine="nosuch"), FAKE[1], None),
+        (FAKE[0], SimilarityConfig(name="nosuch"), None),
+        (*FAKE, NliConfig(name="nosuch", model="fake")),
+    ],
+    ids=["engine", "pair model", "NLI model"],
+)
+def test_an_unknown_name_is_refused(generation, similarity, nli):
+    with pytest.raises(KeyError, match="nosuch"):
+        load(generation, similarity, nli)
+
+
+@pytest.mark.parametrize("name", ["nli", "align"])
+def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(name):
+    with pytest.raises(KeyError, match=name):
+        load(FAKE[0], SimilarityConfig(name=name))
+
+
+@pytest.mark.parametrize(("num_cores", "threads", "expected"), [(8, 0, 4), (1, 0, 1), (8, 3, 3)])
+def test_the_cores_are_divided_among_the_two_models_unless_threads_are_set(
+    monkeypatch, num_cores, threads, expected
+):
+    limits = {}
+
+    def limit(num_threads):
+        limits[threading.current_thread().name] = num_threads
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)))
+    monkeypatch.setattr(torch, "set_num_threads", limit)
+    generation = EngineConfig(engine="fake", threads=threads)
+    workers = load(generation, SimilarityConfig(name="fake", threads=threads))
+    generator, comparer = workers.generator, workers.comparers["fake"]
+    for thread in (generator._model_thread, generator._text_thread, comparer._thread):
+        thread.submit(int).result(30)
+        thread.shutdown()
+
+    assert limits == {"generation_0": expected, "similarity_0": expected, "texts_0": 1}
+
+
+def test_all_pair_models_share_one_thread():
+    workers = load(*FAKE, FAKE_NLI)
+    comparers = [*workers.comparers.values(), workers.nli]
+    assert len({comparer._thread for comparer in comparers}) == 1
+
+
+@pytest.mark.anyio
+async def test_the_sizes_of_steps_and_batches_are_told():
+    steps, batches = [], []
+    workers = load(*FAKE, on_step=steps.append, on_batch=batches.append)
+    supervisor = Supervisor(lambda: None)
+    await supervisor.start(workers.by_name())
+    await supervisor.stop()
+
+    assert 3 in steps, "an answer and two samples"
+    assert batches == [1], "a function without weights is not warmed up"

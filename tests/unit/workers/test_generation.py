@@ -1,0 +1,554 @@
+"""The generation worker: its queue, its two threads, deadlines, and probes of hidden states.
+
+Hidden states go to probes and no further. Foreign probes are not loaded.
+"""
+
+import asyncio
+import threading
+import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.engines.fake import FakeEngine
+from models.engines.protocol import EngineConfig
+from models.errors import (
+    DeadlineExceeded,
+    EngineError,
+    InvalidLogits,
+    InvalidRequest,
+    ModelLost,
+    NotReady,
+)
+from models.probes.card import ProbeMismatch
+from models.probes.protocol import ProbeConfig
+from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.statistics import ANSWER_STATISTICS
+from tests.conftest import until
+from tests.tiny_probes import random_probe, saved
+from workers.build import WorkerConfig, load_workers
+from workers.generation import GenerationWorker
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = GenerationRequest(prompt="Hi", sampling=SamplingParams(max_new_tokens=8))
+PROBED = replace(REQUEST, statistics=frozenset({"predicted_dissimilarity"}))
+GROUPS = [["True"], ["False"]]
+PREDICTED = {
+    "predicted_dissimilarity": "consistency",
+    "predicted_high_semantic_entropy": "semantic_entropy",
+}
+
+
+def new_probes():
+    return {
+        "predicted_dissimilarity": random_probe(layer=2),
+        "predicted_high_semantic_entropy": random_probe("semantic_entropy", layer=1, seed=1),
+    }
+
+
+@asynccontextmanager
+async def running(engine=None, probes=None, **options):
+    """A worker while its loop runs."""
+    worker = GenerationWorker(engine or FakeEngine(), probes, **options)
+    loop = asyncio.create_task(worker.run())
+    await asyncio.sleep(0)
+    try:
+        yield worker
+    finally:
+        await worker.close()
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+
+
+class Held:
+    """Calls of one method of `owner` wait until `release`; `begun` once there is one."""
+
+    def __init__(self, owner, name):
+        self._begun, self._go_on = threading.Event(), threading.Event()
+        call = getattr(owner, name)
+
+        def held(*args, **kwargs):
+            self._begun.set()
+            assert self._go_on.wait(60)
+            return call(*args, **kwargs)
+
+        setattr(owner, name, held)
+
+    async def begun(self):
+        await until(self._begun.is_set)
+
+    def release(self):
+        self._go_on.set()
+
+
+def raising(error):
+    def call(*args, **kwargs):
+        raise error
+
+    return call
+
+
+# id: which method of the engine or of its probe one call of the worker runs through, and the thread
+BLOCKING = {
+    "tokenising": ("engine", "prepare"),
+    "a step": ("engine", "step"),
+    "detokenising": ("engine", "generation"),
+    "a probe": ("probe", "read"),
+}
+BESIDE = {name: call for name, call in BLOCKING.items() if name != "a step"}
+
+
+def parts():
+    """An engine and the probe that reads it, by name."""
+    return {"engine": FakeEngine(), "probe": random_probe(layer=2)}
+
+
+def over(made):
+    """A running worker over these parts."""
+    return running(made["engine"], {"predicted_dissimilarity": made["probe"]})
+
+
+@pytest.mark.parametrize(("part", "name"), BLOCKING.values(), ids=BLOCKING)
+async def test_it_is_busy_since_a_call_began_on_either_thread(part, name):
+    made = parts()
+    held = Held(made[part], name)
+    async with over(made) as worker:
+        earliest = time.monotonic()
+        asking = asyncio.create_task(worker.generate(PROBED))
+        await held.begun()
+        began = worker.busy_since
+        assert earliest <= began <= time.monotonic()
+        await asyncio.sleep(0.05)
+        assert worker.busy_since == began, "the same call still runs"
+        held.release()
+        assert (await asking).probe_readings
+        await until(lambda: worker.busy_since is None)
+
+
+async def test_it_is_busy_since_the_longer_running_call():
+    engine = FakeEngine()
+    async with running(engine) as worker:
+        step = Held(engine, "step")
+        running_step = asyncio.create_task(worker.generate(REQUEST))
+        await step.begun()
+        began = worker.busy_since
+        tokenising = Held(engine, "prepare")
+        other = asyncio.create_task(worker.generate(REQUEST))
+        await tokenising.begun()
+        assert worker.busy_since == began == worker._model_thread.busy_since
+        step.release()
+        await until(lambda: worker._model_thread.busy_since is None)
+        assert worker.busy_since == worker._text_thread.busy_since > began
+        tokenising.release()
+        await asyncio.gather(running_step, other)
+
+
+@pytest.mark.parametrize(("part", "name"), BLOCKING.values(), ids=BLOCKING)
+async def test_a_request_ends_at_its_own_deadline_whatever_it_waits_for(part, name):
+    made = parts()
+    held = Held(made[part], name)
+    async with over(made) as worker:
+        patient = asyncio.create_task(worker.generate(replace(PROBED, timeout_s=60.0)))
+        with pytest.raises(DeadlineExceeded, match=r"within 0\.05 s"):
+            await worker.generate(replace(PROBED, timeout_s=0.05))
+        held.release()
+        assert (await patient).probe_readings
+        assert worker.num_waiting == 0
+
+
+async def test_a_question_ends_at_its_own_deadline():
+    engine = FakeEngine()
+    held = Held(engine, "step")
+    async with running(engine) as worker:
+        try:
+            async with asyncio.timeout(2):
+                with pytest.raises(DeadlineExceeded):
+                    await worker.first_token_logprobs(replace(REQUEST, timeout_s=0.05), GROUPS)
+        finally:
+            held.release()
+
+
+async def test_a_request_past_its_deadline_is_cancelled_in_the_engine():
+    engine = FakeEngine()
+    jobs = []
+    prepare = engine.prepare
+
+    def remember(request, *, streams=False):
+        jobs.append(prepare(request, streams=streams))
+        return jobs[-1]
+
+    engine.prepare = remember
+    async with running(engine) as worker:
+        held = Held(engine, "step")
+        with pytest.raises(DeadlineExceeded):
+            await worker.generate(replace(REQUEST, timeout_s=0.05))
+        assert [job.cancelled for job in jobs] == [True]
+        held.release()
+
+
+async def test_a_time_out_of_the_callers_own_is_no_deadline():
+    async with running() as worker:
+        with pytest.raises(TimeoutError, match="mine"):
+            await worker.generate(replace(REQUEST, timeout_s=60.0), raising(TimeoutError("mine")))
+
+
+async def test_only_what_nothing_has_been_computed_of_waits():
+    engine = FakeEngine()
+    held = Held(engine, "step")
+    async with running(engine) as worker:
+        asking = [asyncio.create_task(worker.generate(REQUEST)) for _ in range(3)]
+        await until(lambda: worker.num_waiting == 3)
+        held.release()
+        await asyncio.gather(*asking)
+        assert worker.num_waiting == 0
+
+
+@pytest.mark.parametrize(("part", "name"), BESIDE.values(), ids=BESIDE)
+async def test_any_failure_beside_the_model_is_an_engine_error_of_its_request(part, name):
+    made = parts()
+    call = getattr(made[part], name)
+    setattr(made[part], name, raising(ValueError("secret")))
+    async with over(made) as worker:
+        with pytest.raises(EngineError, match="ValueError") as error:
+            await worker.generate(PROBED)
+        assert "secret" not in error.value.message
+        setattr(made[part], name, call)
+        assert (await worker.generate(PROBED)).probe_readings, "the loop lives"
+
+
+@pytest.mark.parametrize("name", ["prepare_first_token", "first_token_logprobs"])
+async def test_any_failure_beside_the_model_is_an_engine_error_of_its_question(name):
+    engine = FakeEngine()
+    async with running(engine) as worker:
+        call = getattr(engine, name)
+        setattr(engine, name, raising(ValueError("secret")))
+        with pytest.raises(EngineError, match="ValueError") as error:
+            await worker.first_token_logprobs(REQUEST, GROUPS)
+        assert "secret" not in error.value.message
+        setattr(engine, name, call)
+        assert (await worker.first_token_logprobs(REQUEST, GROUPS)).logprobs
+
+
+@pytest.mark.parametrize(("part", "name"), BESIDE.values(), ids=BESIDE)
+async def test_an_error_with_a_code_of_its_own_keeps_it(part, name):
+    made = parts()
+    setattr(made[part], name, raising(InvalidRequest("no", field="prompt")))
+    async with over(made) as worker:
+        with pytest.raises(InvalidRequest, match="no") as error:
+            await worker.generate(PROBED)
+    assert error.value.field == "prompt"
+
+
+class Failing(FakeEngine):
+    """Steps raise before they have taken over the jobs that came with them."""
+
+    is_failing = True
+
+    def __init__(self):
+        super().__init__()
+        self.num_abandoned = 0
+        self.threads = set()
+
+    def step(self, incoming):
+        self.threads.add(threading.current_thread())
+        if self.is_failing:
+            raise RuntimeError("secret")
+        return super().step(incoming)
+
+    def abandon(self):
+        self.threads.add(threading.current_thread())
+        self.num_abandoned += 1
+
+
+async def test_jobs_that_a_failing_step_had_not_taken_over_fail_and_none_hangs():
+    engine = Failing()
+    async with running(engine) as worker, asyncio.timeout(30):
+        asking = [worker.generate(REQUEST) for _ in range(3)]
+        question = worker.first_token_logprobs(REQUEST, GROUPS)
+        errors = await asyncio.gather(*asking, question, return_exceptions=True)
+        assert {type(error) for error in errors} == {EngineError}
+        assert all("RuntimeError" in error.message for error in errors)
+        assert not any("secret" in error.message for error in errors)
+        assert engine.num_abandoned > 0
+        engine.is_failing = False
+        assert (await worker.generate(REQUEST)).answer.num_tokens, "the loop lives"
+
+
+async def test_jobs_that_came_while_a_step_failed_are_run_by_the_next():
+    engine = Failing()
+    held = Held(engine, "step")
+    async with running(engine) as worker, asyncio.timeout(30):
+        failing = asyncio.create_task(worker.generate(REQUEST))
+        await held.begun()
+        waiting = asyncio.create_task(worker.generate(REQUEST))
+        await until(lambda: worker.num_waiting == 2)
+        abandon = engine.abandon
+
+        def recover():
+            engine.is_failing = False
+            abandon()
+
+        engine.abandon = recover
+        held.release()
+        with pytest.raises(EngineError):
+            await failing
+        assert (await waiting).answer.num_tokens
+
+
+async def test_steps_and_what_they_abandon_run_on_one_thread():
+    engine = Failing()
+    async with running(engine) as worker:
+        with pytest.raises(EngineError):
+            await worker.generate(REQUEST)
+    assert len(engine.threads) == 1
+    assert threading.current_thread() not in engine.threads
+
+
+async def test_texts_are_read_and_written_on_one_thread_beside_the_models():
+    made = parts()
+    threads = {}
+
+    def watch(owner, name):
+        call = getattr(owner, name)
+
+        def watched(*args, **kwargs):
+            threads[name] = threading.current_thread()
+            return call(*args, **kwargs)
+
+        setattr(owner, name, watched)
+
+    for part, name in BLOCKING.values():
+        watch(made[part], name)
+    async with over(made) as worker:
+        await worker.generate(PROBED)
+
+    assert threads["prepare"] is threads["generation"] is threads["read"]
+    assert threads["step"] is not threads["prepare"]
+    assert threading.current_thread() not in threads.values()
+
+
+async def test_a_model_that_is_lost_ends_the_loop_and_all_who_wait_or_come():
+    engine = FakeEngine()
+    engine.step = raising(ModelLost("device"))
+    held = Held(engine, "step")
+    worker = GenerationWorker(engine)
+    loop = asyncio.create_task(worker.run())
+    asking = [asyncio.create_task(worker.generate(REQUEST)) for _ in range(3)]
+    await until(lambda: worker.num_waiting == 3)
+    held.release()
+    errors = await asyncio.gather(*asking, return_exceptions=True)
+
+    with pytest.raises(ModelLost):
+        await loop
+    assert {type(error) for error in errors} == {NotReady}
+    for call in (worker.generate(REQUEST), worker.first_token_logprobs(REQUEST, GROUPS)):
+        with pytest.raises(NotReady):
+            await call
+    await worker.close()
+
+
+@pytest.mark.parametrize(("part", "name"), BLOCKING.values(), ids=BLOCKING)
+async def test_who_waits_for_a_call_that_hangs_is_failed_when_the_loop_ends(part, name):
+    made = parts()
+    held = Held(made[part], name)
+    worker = GenerationWorker(made["engine"], {"predicted_dissimilarity": made["probe"]})
+    loop = asyncio.create_task(worker.run())
+    asking = asyncio.create_task(worker.generate(PROBED))
+    await held.begun()
+    loop.cancel()
+    try:
+        done, _ = await asyncio.wait([asking], timeout=1)
+        assert done, "left waiting for the call"
+        assert isinstance(asking.exception(), NotReady)
+    finally:
+        held.release()
+        await asyncio.gather(loop, asking, return_exceptions=True)
+        await worker.close()
+
+
+async def test_each_step_says_how_many_rows_it_decoded_and_an_empty_batch_none():
+    steps = []
+    sampled = replace(REQUEST, statistics=frozenset({"sample_texts"}))
+    async with running(on_step=steps.append) as worker:
+        assert steps == [0]
+        await worker.generate(sampled)
+        await until(lambda: steps[-1] == 0 and len(steps) > 1)
+    assert steps == [0, 11, 0]
+
+
+async def test_pieces_and_the_rest_that_no_step_reported_join_to_the_text():
+    class Holding(FakeEngine):
+        """Reports but the first piece."""
+
+        def step(self, incoming):
+            report = super().step(incoming)
+            report.pieces = report.pieces[:1]
+            return report
+
+    num_pieces = set()
+    async with running(Holding()) as worker:
+        for i in range(20):
+            pieces = []
+            generation = await worker.generate(replace(REQUEST, prompt=str(i)), pieces.append)
+            assert "".join(pieces) == generation.answer.text
+            num_pieces.add(len(pieces))
+    assert num_pieces == {1, 2}, "one where the first piece is the whole"
+
+
+def test_workers_over_the_same_model_have_the_same_identity():
+    one, other = GenerationWorker(FakeEngine()).info, GenerationWorker(FakeEngine()).info
+    assert one == other
+    assert one.identity == FakeEngine().info.fingerprint
+
+
+async def test_every_reply_names_the_identity():
+    async with running() as worker:
+        requests = [REQUEST, replace(REQUEST, answer=GivenAnswer(" Paris"))]
+        replies = [await worker.generate(request) for request in requests]
+        replies.append(await worker.first_token_logprobs(REQUEST, GROUPS))
+    assert {reply.identity for reply in replies} == {worker.info.identity}
+
+
+async def test_the_info_is_the_engines_with_what_the_probes_add():
+    probes = new_probes()
+    engine, info = FakeEngine().info, GenerationWorker(FakeEngine(), probes).info
+
+    for name in ("model_id", "revision", "dtype", "max_context_tokens", "num_layers"):
+        assert getattr(info, name) == getattr(engine, name)
+    assert info.hidden_size == engine.hidden_size
+    assert info.statistics == engine.statistics | PREDICTED.keys()
+    for name, told in info.probes.items():
+        probe = probes[name]
+        assert (told.id, told.layer, told.sha256) == (probe.id, probe.layer, probe.sha256)
+        assert told.training_set == "prompts.jsonl"
+
+
+async def test_each_probe_reads_its_own_layer_and_the_states_stay_here():
+    probes = new_probes()
+    async with running(probes=probes) as worker:
+        generation = await worker.generate(replace(REQUEST, statistics=frozenset(PREDICTED)))
+        states = (await worker.generate(replace(REQUEST, hidden_layers=(1, 2)))).answer_hidden_mean
+
+    assert generation.answer_hidden_mean is None
+    dissimilarity, high = (probes[name] for name in PREDICTED)
+    assert generation.probe_readings == {
+        "predicted_dissimilarity": dissimilarity.read(states[[1]])[0],
+        "predicted_high_semantic_entropy": high.read(states[[0]])[0],
+    }
+
+
+@pytest.mark.parametrize("layers", [(3,), (2,), (3, 1, 2)], ids=str)
+async def test_the_layers_that_were_asked_for_come_back_beside_readings(layers):
+    asked = replace(REQUEST, hidden_layers=layers)
+    async with running(probes=new_probes()) as worker:
+        plain = await worker.generate(asked)
+        read = await worker.generate(replace(asked, statistics=frozenset(PREDICTED)))
+        only = await worker.generate(replace(REQUEST, statistics=frozenset(PREDICTED)))
+
+    np.testing.assert_array_equal(read.answer_hidden_mean, plain.answer_hidden_mean)
+    assert read.probe_readings == only.probe_readings
+
+
+async def test_a_probe_that_nobody_asked_for_is_not_read():
+    async with running(probes=new_probes()) as worker:
+        only = await worker.generate(PROBED)
+        none = await worker.generate(replace(REQUEST, statistics=ANSWER_STATISTICS))
+
+    assert only.probe_readings.keys() == {"predicted_dissimilarity"}
+    assert none.probe_readings == {}
+
+
+class Changed(FakeEngine):
+    """What it generates is changed by `change`."""
+
+    def __init__(self, change):
+        super().__init__()
+        self._change = change
+
+    def generation(self, job):
+        return self._change(super().generation(job))
+
+
+async def test_hidden_states_that_are_no_numbers_are_an_error_of_the_request():
+    def broken(generation):
+        means = np.full_like(generation.answer_hidden_mean, np.nan)
+        return replace(generation, answer_hidden_mean=means)
+
+    async with running(Changed(broken), new_probes()) as worker:
+        with pytest.raises(InvalidLogits):
+            await worker.generate(PROBED)
+
+
+async def test_hidden_states_that_an_engine_does_not_give_are_an_error_of_the_engine():
+    def without(generation):
+        return replace(generation, answer_hidden_mean=None)
+
+    async with running(Changed(without), new_probes()) as worker:
+        with pytest.raises(EngineError, match="reading a probe"):
+            await worker.generate(PROBED)
+
+
+@pytest.mark.parametrize(("num_tokens", "warnings"), [(1, ("one_token_answer",)), (2, ())])
+async def test_a_one_token_answer_is_flagged_even_where_its_token_is_not_told(num_tokens, warnings):
+    def untold(generation):
+        answer = replace(generation.answer, num_tokens=num_tokens, token_ids=None)
+        return replace(generation, answer=answer)
+
+    async with running(Changed(untold), {"predicted_dissimilarity": random_probe()}) as worker:
+        plain = await worker.generate(REQUEST)
+        probed = await worker.generate(PROBED)
+    assert plain.warnings == ()
+    assert tuple(code for code in probed.warnings if code != "out_of_domain") == warnings
+
+
+@pytest.mark.parametrize(("shift", "is_flagged"), [(50.0, True), (0.0, False)])
+async def test_an_answer_far_from_the_training_set_is_flagged(shift, is_flagged):
+    async with running(probes={"predicted_dissimilarity": random_probe(shift=shift)}) as worker:
+        generation = await worker.generate(PROBED)
+    assert ("out_of_domain" in generation.warnings) == is_flagged
+    assert generation.probe_readings["predicted_dissimilarity"].out_of_domain == is_flagged
+
+
+def load(probes):
+    config = WorkerConfig(
+        generation=EngineConfig(engine="fake"),
+        similarity=SimilarityConfig(name="fake"),
+        nli=NliConfig(model=""),
+        probes=probes,
+    )
+    return load_workers(config).generator.info
+
+
+def test_configured_probes_are_loaded_and_named_by_what_they_predict(tmp_path):
+    info = load(ProbeConfig(saved(tmp_path), saved(tmp_path, "semantic_entropy", seed=1)))
+
+    assert info.probes.keys() == PREDICTED.keys()
+    assert info.statistics >= PREDICTED.keys()
+    assert len({probe.sha256 for probe in info.probes.values()}) == 2
+
+
+def test_auto_loads_no_probe_beside_another_model():
+    assert load(ProbeConfig()).probes == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        ({"model_id": "other", "revision": None}, "revision"),
+        ({"revision": "2"}, "revision"),
+        ({"dimension": 9}, "dimension"),
+    ],
+    ids=["model", "revision", "dimension"],
+)
+def test_another_models_probe_is_refused_at_start(tmp_path, model, named):
+    with pytest.raises(ProbeMismatch, match=named):
+        load(ProbeConfig(saved(tmp_path, **model), ""))
+
+
+def test_a_probe_of_the_other_target_is_refused(tmp_path):
+    with pytest.raises(ProbeMismatch, match="target"):
+        load(ProbeConfig(saved(tmp_path, "semantic_entropy"), ""))

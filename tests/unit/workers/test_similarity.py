@@ -1,0 +1,361 @@
+"""SimilarityWorker: both directions, multiplicity, one caller's poison.
+
+Also the rules that need no model.
+"""
+
+import asyncio
+import threading
+import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from models.errors import ModelLost, NotReady, SimilarityUnavailable
+from models.records import PairScores
+from models.similarity import NLI_MODELS, PAIR_MODELS
+from models.similarity.fake import FakeNliModel, FakePairModel
+from models.similarity.pairs import PairRules, PairTable, answer_pairs, answer_relation
+from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.threads import ModelThread
+from tests.conftest import until
+from workers.build import resolve
+from workers.similarity import SimilarityWorker
+
+pytestmark = pytest.mark.anyio
+
+# Every call of a worker, and the call of its model that it waits for.
+CALLS = {"compare": "score", "fit_contexts": "fit_contexts"}
+
+
+def table_of(info, reply):
+    """The reply as the functions of `models.similarity.pairs` read it."""
+    values = {pair: value for pair, (value, _) in reply.scores.items()}
+    truncated = any(is_cut for _, is_cut in reply.scores.values())
+    return PairTable(info.labels, values, info.rules, truncated)
+
+
+async def similarity(worker, answer, samples):
+    """What a request makes of a worker: the pairs it needs, and their scores as similarities."""
+    reply = await worker.compare(answer_pairs(answer, samples, worker.info.rules))
+    table = table_of(worker.info, reply)
+    values = answer_relation(answer, samples, table, "similarity")
+    return SimpleNamespace(values=values, truncated=table.truncated)
+
+
+def new_worker(model=None, rules=None, **options):
+    options = {"max_batch_pairs": 64, "thread": ModelThread("similarity")} | options
+    return SimilarityWorker(model or FakePairModel(), rules or PairRules(), **options)
+
+
+@asynccontextmanager
+async def working(model=None, rules=None, **options):
+    """A running worker."""
+    worker = new_worker(model, rules, **options)
+    loop = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        await worker.close()
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+
+
+async def test_similarity_is_the_mean_of_both_directions():
+    async with working() as worker:
+        result = await similarity(worker, "a b", ["a c d e"])
+    scores = FakePairModel().score([("a b", "a c d e"), ("a c d e", "a b")])
+    assert scores.values.tolist() == [[0.5], [0.25]]
+    np.testing.assert_array_equal(result.values, [0.375])
+
+
+async def test_samples_keep_their_order_and_multiplicity_while_each_distinct_pair_is_asked_once():
+    async with working() as worker:
+        result = await similarity(worker, "a b", ["a c", "x", " a c ", "a b", "x"])
+        assert worker._model.batches == [4]
+    np.testing.assert_array_equal(result.values, [0.5, 0, 0.5, 1, 0])
+
+
+# id: (answer, samples, expected)
+KNOWN = {
+    "equal texts": ("Paris", ["Paris", "Paris"], [1, 1]),
+    "equal but for blanks": (" Paris\n", ["Paris "], [1]),
+    "an empty sample": ("Paris", ["", " "], [0, 0]),
+    "an empty answer": ("", ["Paris"], [0]),
+    "two empty texts": ("", [" ", ""], [1, 1]),
+    "no samples": ("Paris", [], []),
+}
+
+
+@pytest.mark.parametrize(("answer", "samples", "expected"), KNOWN.values(), ids=list(KNOWN))
+async def test_what_a_rule_knows_asks_no_model(answer, samples, expected):
+    async with working() as worker:
+        result = await similarity(worker, answer, samples)
+        assert worker._model.batches == []
+    assert result.values.tolist() == expected
+    assert not result.truncated
+
+
+async def test_with_the_rules_off_the_model_is_asked_for_equal_and_unstripped_texts():
+    async with working(rules=PairRules(strip=False, exact_match=False)) as worker:
+        await similarity(worker, "a", ["a", " a", ""])
+        assert worker._model.batches == [5]
+
+
+@pytest.mark.parametrize(("num_words", "truncated"), [(507, False), (508, True)])
+async def test_a_pair_beyond_the_models_length_is_flagged(num_words, truncated):
+    async with working() as worker:
+        result = await similarity(worker, "a b", ["x " * num_words])
+    assert result.truncated is truncated
+
+
+async def test_the_flag_is_that_of_the_callers_own_pairs():
+    async with working() as worker:
+        long, short = await asyncio.gather(
+            similarity(worker, "a", ["x " * 600]), similarity(worker, "a", ["b"])
+        )
+        assert worker._model.batches == [4]
+    assert (long.truncated, short.truncated) == (True, False)
+
+
+async def test_requests_at_once_share_a_call_and_get_their_own_values():
+    async with working() as worker:
+        results = await asyncio.gather(
+            similarity(worker, "a b", ["a c"]),
+            similarity(worker, "a b", ["a c", "b"]),
+            similarity(worker, "q", ["r"]),
+        )
+        assert worker._model.batches == [6]
+    assert [result.values.tolist() for result in results] == [[0.5], [0.5, 0.75], [0]]
+
+
+async def test_no_call_has_more_pairs_than_the_limit():
+    sizes = []
+    async with working(max_batch_pairs=3, on_batch=sizes.append) as worker:
+        await similarity(worker, "a", ["b", "c", "d", "e"])
+        assert worker._model.batches == sizes == [3, 3, 2]
+
+
+async def test_a_poisoned_pair_fails_its_own_caller_only():
+    async with working() as worker:
+        good, bad, other = await asyncio.gather(
+            similarity(worker, "a b", ["a c"]),
+            similarity(worker, "a b", ["<poison> secret"]),
+            similarity(worker, "a b", ["b"]),
+            return_exceptions=True,
+        )
+        assert isinstance(bad, SimilarityUnavailable)
+        assert "secret" not in bad.message
+        assert "ValueError" in bad.message
+        assert (good.values.tolist(), other.values.tolist()) == ([0.5], [0.75])
+        assert (await similarity(worker, "a b", ["a c"])).values.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+async def test_a_value_that_is_no_finite_number_is_an_error(value):
+    class Broken(FakePairModel):
+        def score(self, pairs):
+            return PairScores(np.full((len(pairs), 1), value), np.zeros(len(pairs), dtype=bool))
+
+    async with working(Broken()) as worker:
+        with pytest.raises(SimilarityUnavailable, match="finite"):
+            await similarity(worker, "a", ["b"])
+
+
+async def test_nan_in_one_callers_pair_fails_no_other():
+    class NanForX(FakePairModel):
+        def score(self, pairs):
+            whole = super().score(pairs)
+            values = whole.values.copy()
+            values[["x" in pair for pair in pairs]] = np.nan
+            return PairScores(values, whole.truncated)
+
+    async with working(NanForX()) as worker:
+        bad, good = await asyncio.gather(
+            similarity(worker, "a b", ["x"]),
+            similarity(worker, "a b", ["a c"]),
+            return_exceptions=True,
+        )
+    assert isinstance(bad, SimilarityUnavailable)
+    assert good.values.tolist() == [0.5]
+
+
+async def test_every_label_of_a_model_is_in_the_table():
+    async with working(FakeNliModel()) as worker:
+        table = table_of(worker.info, await worker.compare([("a b", "a c")]))
+    assert [table.value("a b", "a c", label) for label in table.labels] == [0.5, 0.25, 0.25]
+
+
+async def test_a_context_is_cut_to_what_the_model_holds():
+    async with working() as worker:
+        texts = [("one two", "three"), ("word " * 400, "three")]
+        short, long = await worker.fit_contexts(texts)
+        assert short == "one two"
+        assert len(long.split()) == 253
+        assert await worker.fit_contexts([]) == []
+
+
+async def test_any_failure_in_fitting_contexts_is_an_error_of_its_caller():
+    class Unfit(FakePairModel):
+        def fit_contexts(self, texts):
+            raise ValueError("secret")
+
+    async with working(Unfit()) as worker:
+        with pytest.raises(SimilarityUnavailable, match="ValueError") as error:
+            await worker.fit_contexts([("one", "two")])
+        assert "secret" not in error.value.message
+        assert (await similarity(worker, "a b", ["a c"])).values.tolist() == [0.5], "the loop lives"
+
+
+async def test_an_error_with_a_code_of_its_own_keeps_it():
+    class Unfit(FakePairModel):
+        def score(self, pairs):
+            raise SimilarityUnavailable("too busy", retry_after_s=3)
+
+        def fit_contexts(self, texts):
+            raise SimilarityUnavailable("too busy", retry_after_s=3)
+
+    async with working(Unfit()) as worker:
+        for name in CALLS:
+            with pytest.raises(SimilarityUnavailable, match="too busy") as error:
+                await getattr(worker, name)([("a", "b")])
+            assert error.value.retry_after_s == 3
+
+
+@pytest.mark.parametrize(("name", "of_model"), CALLS.items(), ids=CALLS)
+async def test_it_is_busy_since_its_call_began(name, of_model):
+    model = FakePairModel()
+    begun, go_on = threading.Event(), threading.Event()
+    call = getattr(model, of_model)
+
+    def held(items):
+        begun.set()
+        assert go_on.wait(60)
+        return call(items)
+
+    setattr(model, of_model, held)
+    async with working(model) as worker:
+        assert worker.busy_since is None
+        earliest = time.monotonic()
+        asking = asyncio.create_task(getattr(worker, name)([("a", "b")]))
+        await until(begun.is_set)
+        assert earliest <= worker.busy_since <= time.monotonic()
+        go_on.set()
+        await asking
+        await until(lambda: worker.busy_since is None)
+
+
+async def test_a_lost_model_ends_the_loop_and_its_callers_get_not_ready():
+    class Lost(FakePairModel):
+        def score(self, pairs):
+            raise ModelLost("device")
+
+    worker = new_worker(Lost())
+    loop = asyncio.create_task(worker.run())
+    with pytest.raises(NotReady):
+        await similarity(worker, "a", ["b"])
+    with pytest.raises(ModelLost):
+        await loop
+    with pytest.raises(NotReady):
+        await similarity(worker, "a", ["b"])
+    await worker.close()
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_after_its_loop_every_call_is_refused(name):
+    worker = new_worker()
+    loop = asyncio.create_task(worker.run())
+    await asyncio.sleep(0)
+    loop.cancel()
+    await asyncio.gather(loop, return_exceptions=True)
+    with pytest.raises(NotReady):
+        await getattr(worker, name)([("a", "b")])
+    await worker.close()
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_after_close_every_call_is_refused(name):
+    async with working() as worker:
+        await worker.close()
+        with pytest.raises(NotReady):
+            await getattr(worker, name)([("a", "b")])
+
+
+async def test_the_warm_up_asks_the_model_once():
+    async with working() as worker:
+        await worker.warm_up()
+        assert worker._model.batches == [1]
+
+
+async def test_a_function_without_weights_is_not_warmed_up():
+    class Weightless(FakePairModel):
+        revision = None
+
+    async with working(Weightless()) as worker:
+        await worker.warm_up()
+        assert worker._model.batches == []
+
+
+async def test_the_info_says_what_the_model_is():
+    rules = PairRules(strip=False)
+    info = new_worker(rules=rules).info
+
+    assert (info.model_id, info.revision, info.labels) == ("fake", "1", ("similarity",))
+    assert (info.max_pair_tokens, info.rules) == (512, rules)
+
+
+async def test_every_reply_names_the_identity_and_holds_each_distinct_pair():
+    async with working() as worker:
+        reply = await worker.compare([("a b", "a c"), ("b", "b"), ("a b", "a c")])
+        none = await worker.compare([])
+
+    assert reply.identity == none.identity == worker.info.identity != ""
+    assert reply.scores == {("a b", "a c"): ((0.5,), False), ("b", "b"): ((1.0,), False)}
+    assert none.scores == {}
+
+
+def model_with(**attributes):
+    model = FakePairModel()
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
+def test_workers_over_the_same_model_have_the_same_identity():
+    other = new_worker(max_batch_pairs=3, thread=ModelThread("another"))
+    assert new_worker().info == other.info
+
+
+# id: what makes a worker that is not the plain one
+OTHERS = {
+    "blanks": {"rules": PairRules(strip=False)},
+    "equal texts": {"rules": PairRules(exact_match=False)},
+    "kind": {"model": FakeNliModel()},
+    "dtype": {"model": model_with(flags=("bfloat16",))},
+    "length": {"model": model_with(max_length=256)},
+    "model": {"model": model_with(model_id="other")},
+    "revision": {"model": model_with(revision="2")},
+    "no weights": {"model": model_with(revision=None)},
+}
+
+
+@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
+def test_whatever_decides_a_score_is_in_the_identity(changes):
+    assert new_worker(**changes).info.identity != new_worker().info.identity
+
+
+@pytest.mark.parametrize(
+    ("path", "config"),
+    [
+        (PAIR_MODELS["cross_encoder"], SimilarityConfig()),
+        (NLI_MODELS["nli"], NliConfig(model="embedded")),
+    ],
+    ids=["cross-encoder", "NLI"],
+)
+def test_the_precision_of_the_weights_is_in_the_identity(path, config):
+    def identity(dtype):
+        return new_worker(resolve(path).load(replace(config, dtype=dtype))).info.identity
+
+    assert identity("float32") == identity("float32") != identity("bfloat16")

@@ -1,0 +1,199 @@
+"""The seam: all that the rest of the service knows of workers.
+
+A `Generator` answers prompts, a `Comparer` scores pairs of texts. Both are asynchronous, in this
+process or another one, ours or an existing engine behind an adapter. Each says what it is in a
+frozen `info`, and every reply names the identity of the weights that spoke, so that nobody takes
+the numbers of one model for those of another.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.similarity.pairs import PairRules
+from models.similarity.protocol import ContextAndText
+
+# The K values of one pair, and whether it was cut to the model's length.
+PairScore = tuple[tuple[float, ...], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeInfo:
+    """A probe that reads a generator's hidden states.
+
+    Attributes:
+        id: short name, which changes with the weights.
+        layer: k of `hidden_states[k]`.
+        sha256: of its weights.
+    """
+
+    id: str
+    training_set: str
+    layer: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorInfo:
+    """What a generator is.
+
+    Attributes:
+        identity: digest of everything that decides its answers; equal on replicas.
+        model_id: id or name without a local path.
+        revision: names the weights exactly.
+        dtype: of the weights, and of what they compute.
+        statistics: those of `models.statistics` that it supplies, its probes' among them.
+        max_context_tokens: bound of prompt and new tokens.
+        num_layers: L of the hidden states; 0 where they are not shown.
+        hidden_size: d of the hidden states.
+        probes: by the statistic that each predicts.
+    """
+
+    identity: str
+    model_id: str
+    revision: str
+    dtype: str
+    statistics: frozenset[str]
+    max_context_tokens: int
+    num_layers: int = 0
+    hidden_size: int = 0
+    probes: Mapping[str, ProbeInfo] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparerInfo:
+    """What a comparer is.
+
+    Attributes:
+        identity: digest of everything that decides its scores; equal on replicas.
+        model_id: id or name without a local path.
+        revision: names the weights exactly; None for a function of two texts, which has none and
+            costs less than remembering its scores.
+        labels: names of the K values of a pair.
+        max_pair_tokens: tokens of a pair beyond which it is cut; None where nothing is.
+        rules: which pairs are known without asking.
+    """
+
+    identity: str
+    model_id: str
+    revision: str | None
+    labels: tuple[str, ...]
+    max_pair_tokens: int | None
+    rules: PairRules
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTokenReply:
+    """Log-probabilities in nats of groups of first tokens, None for a group without tokens."""
+
+    logprobs: tuple[float | None, ...]
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairReply:
+    """Scores of distinct ordered pairs."""
+
+    scores: Mapping[Pair, PairScore]
+    identity: str
+
+
+class Worker(Protocol):
+    """What the supervisor knows of a worker."""
+
+    @property
+    def busy_since(self) -> float | None:
+        """Monotonic seconds at which its longest running blocking call began; None without one."""
+
+    async def run(self) -> None:
+        """Serve until closed or cancelled; raises where the model is lost.
+
+        All who wait then get `NotReady`, as do all who come later.
+        """
+
+    async def warm_up(self) -> None:
+        """Ask once for everything, so that no client pays for first-call initialisation."""
+
+    async def close(self) -> None:
+        """End `run` and free the model."""
+
+
+class Generator(Worker, Protocol):
+    """Answers prompts, draws samples, reads probes."""
+
+    @property
+    def info(self) -> GeneratorInfo: ...
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests of which nothing has been computed yet."""
+
+    async def generate(
+        self, request: GenerationRequest, on_token: OnToken | None = None
+    ) -> Generation:
+        """Answer and samples of one request.
+
+        `on_token` is called on the event loop with each new piece of the answer's text; the pieces
+        join to `text`. Cancelling the awaiting task frees the request's rows by the next step.
+
+        Raises:
+            InvalidRequest: the request does not fit this model; nothing was computed.
+            DeadlineExceeded: the request's `timeout_s` has passed.
+            InvalidLogits: NaN or infinity among this request's numbers.
+            EngineError: the model failed; may be repeated.
+            NotReady: the model has stopped.
+        """
+
+    async def first_token_logprobs(
+        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
+    ) -> FirstTokenReply:
+        """Log of each group of spellings' summed probability as the prompt's next token.
+
+        One prefill, no decoding. A spelling stands for its first token; a token that two groups
+        share counts in neither. Raises as `generate` does.
+        """
+
+
+class Comparer(Worker, Protocol):
+    """Scores ordered pairs of texts."""
+
+    @property
+    def info(self) -> ComparerInfo: ...
+
+    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
+        """Scores of the distinct pairs.
+
+        Raises:
+            SimilarityUnavailable: the model failed on one of these pairs.
+            NotReady: the model has stopped.
+        """
+
+    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """For each (context, text) the longest right part of the context that is not cut.
+
+        It is not cut in a pair of two texts `context + " " + text`. Raises as `compare` does.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of one deployment.
+
+    Attributes:
+        comparers: similarity functions by name.
+        default_similarity: the one that serves where a request names none.
+        nli: None where there is no NLI model.
+    """
+
+    generator: Generator
+    comparers: Mapping[str, Comparer]
+    default_similarity: str
+    nli: Comparer | None
+
+    def by_name(self) -> dict[str, Worker]:
+        """All of them, as the supervisor and the log call them."""
+        named: dict[str, Worker] = {"generation": self.generator}
+        named |= {f"similarity-{name}": comparer for name, comparer in self.comparers.items()}
+        return named if self.nli is None else named | {"nli": self.nli}
