@@ -20,6 +20,7 @@ from app.scoring.evidence import (
     similarity_pairs,
     subject_of,
 )
+from app.scoring.keys import statistics_key
 from app.scoring.pairs import OnPairs, PairMemory
 from app.scoring.plan import Plan, generation_request
 from app.scoring.recorded import Recorded
@@ -57,11 +58,17 @@ class Inquiry:
         self.plan = plan
         self.ask = ask
         self._generator = workers.generator
-        self._generator_identity = workers.generator.info.identity
+        self._generator_info = workers.generator.info
         self._recorded = recorded
         self._similarity = PairMemory(workers.comparers[plan.similarity], cache, on_pairs)
         self._nli = None if workers.nli is None else PairMemory(workers.nli, cache, on_pairs)
         self._generator_is_current = True
+
+    @property
+    def key(self) -> str:
+        """Name of the statistics in a cache, by the weights that were there at the start."""
+        nli = None if self._nli is None else self._nli.info
+        return statistics_key(self.plan, self.ask, self._generator_info, self._similarity.info, nli)
 
     @property
     def is_current(self) -> bool:
@@ -134,5 +141,5 @@ class Inquiry:
         return true, false
 
     def _check_identity(self, identity: str) -> None:
-        if identity != self._generator_identity:
+        if identity != self._generator_info.identity:
             self._generator_is_current = False

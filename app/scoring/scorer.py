@@ -11,7 +11,6 @@ from app.scoring.ask import Ask
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence
 from app.scoring.inquiry import Inquiry
-from app.scoring.keys import statistics_key
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.recorded import Recorded
 from app.scoring.result import Computed, Result, Source
@@ -153,10 +152,17 @@ class Scorer:
         Only what is complete is ever put into the cache.
         """
         cache = self._cache if ask.cache else None
+        inquiry = Inquiry(
+            plan,
+            ask,
+            self.workers,
+            cache=cache,
+            on_pairs=self._observer.observe_pairs,
+            recorded=recorded,
+        )
         if cache is None or recorded is not None or ask.hidden_layers:
-            inquiry = self._inquiry(plan, ask, cache, recorded)
             return await self._compute(inquiry, ask.timeout_s), "computed"
-        key = self._key(plan, ask)
+        key = inquiry.key
         entry = (await cache.get_many([key]))[0]
         remembered = None if entry is None else decode(entry, plan, ask)
         self._observer.observe_lookup(remembered is not None)
@@ -164,7 +170,6 @@ class Scorer:
             return remembered, "cache"
 
         async def compute() -> Computed:
-            inquiry = self._inquiry(plan, ask, cache, None)
             # Each who waits for shared work has a deadline; it ends when the last has left.
             computed = await self._compute(inquiry, timeout_s=None)
             if inquiry.is_current:
@@ -177,30 +182,12 @@ class Scorer:
             self._observer.observe_joined()
         return await self._flights.run(flight, compute), source
 
-    def _inquiry(
-        self, plan: Plan, ask: Ask, cache: Cache | None, recorded: Recorded | None
-    ) -> Inquiry:
-        return Inquiry(
-            plan,
-            ask,
-            self.workers,
-            cache=cache,
-            on_pairs=self._observer.observe_pairs,
-            recorded=recorded,
-        )
-
     async def _compute(self, inquiry: Inquiry, timeout_s: float | None) -> Computed:
         with self.admission.admit():
             generation = await inquiry.generate(timeout_s)
             generated_at = time.monotonic()
             evidence = await inquiry.evidence(generation)
             return Computed(generation, evidence, time.monotonic() - generated_at)
-
-    def _key(self, plan: Plan, ask: Ask) -> str:
-        workers = self.workers
-        comparer = workers.comparers[plan.similarity].info
-        nli = None if workers.nli is None else workers.nli.info
-        return statistics_key(plan, ask, workers.generator.info, comparer, nli)
 
 
 async def _score(

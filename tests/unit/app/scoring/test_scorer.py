@@ -122,6 +122,24 @@ async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored()
     assert scorer._observer.lookups == [False, False]
 
 
+async def test_weights_replaced_during_the_lookup_are_not_stored_under_the_former_name():
+    async with scoring() as scorer:
+        generator, cache = scorer.workers.generator, scorer._cache
+        former, get_many = generator.info, cache.get_many
+
+        async def replaced_meanwhile(keys):
+            generator._info = replace(former, identity="other weights")
+            return await get_many(keys)
+
+        cache.get_many = replaced_meanwhile
+        first = await scorer.run(ASK)
+        del cache.get_many
+        generator._info = former
+        again = await scorer.run(ASK)
+
+    assert (first.source, again.source) == ("computed", "computed")
+
+
 async def test_a_question_answered_by_other_weights_is_not_stored_either():
     async with scoring() as scorer:
         generator = scorer.workers.generator
