@@ -110,9 +110,8 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 
 @pytest.mark.parametrize("strategy", ["most_probable", "most_probable_normalized", "mbr"])
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
-    sampled = [
-        name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS
-    ]  # probes read the greedy answer
+    # probes read the greedy answer
+    sampled = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
     result = await generated(service, answer=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["answer_sample"], result["samples"]
 

@@ -149,13 +149,10 @@ async def test_samples_come_back_when_asked_for_and_with_null_similarity_where_n
 ):
     result = await generated(service, estimators=["sp"], return_samples=True, num_samples=3)
     assert len(result["samples"]) == 3
-    assert all(
-        sample.keys() == {"text", "logprob", "similarity", "finish_reason"}
-        for sample in result["samples"]
-    )
-    assert all(
-        sample["similarity"] is None and sample["logprob"] < 0 for sample in result["samples"]
-    )
+    for sample in result["samples"]:
+        assert sample.keys() == {"text", "logprob", "similarity", "finish_reason"}
+        assert sample["similarity"] is None
+        assert sample["logprob"] < 0
 
 
 async def test_tokens_hold_logprob_and_entropy_even_where_no_estimator_reads_them(service):
@@ -168,9 +165,8 @@ async def test_a_seed_repeats_texts_and_scores(service):
     first = await generated(service, **SEEDED, return_samples=True)
     second = await generated(service, **SEEDED, return_samples=True)
     assert first["seed"] == second["seed"] == 2
-    assert [first[key] for key in ("text", "samples", "scores")] == [
-        second[key] for key in ("text", "samples", "scores")
-    ]
+    for key in ("text", "samples", "scores"):
+        assert first[key] == second[key]
 
 
 async def test_another_seed_draws_other_samples_and_the_same_answer(service):
@@ -263,16 +259,14 @@ async def test_messages_are_answered_in_the_models_own_template(service):
 
 
 async def test_requests_at_once_are_answered_as_each_alone(service):
-    bodies = [
-        {"prompt": f"Question {number}?", "seed": number, "return_samples": True}
-        for number in range(16)
-    ]
+    bodies = []
+    for number in range(16):
+        bodies.append({"prompt": f"Question {number}?", "seed": number, "return_samples": True})
     together = await asyncio.gather(*(generated(service, **body) for body in bodies))
     for body, result in zip(bodies, together, strict=True):
         alone = await generated(service, **body)
-        assert [alone[key] for key in ("text", "samples", "scores")] == [
-            result[key] for key in ("text", "samples", "scores")
-        ]
+        for key in ("text", "samples", "scores"):
+            assert alone[key] == result[key]
 
 
 async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(service):

@@ -89,17 +89,14 @@ async def test_the_estimators_are_those_of_the_registry(service):
         assert entry["needs"] == sorted(needs([entry["name"]]))
         assert entry["available"] == (entry["reason"] is None)
         assert entry["formula"]
-    assert set(DEFAULT_ESTIMATORS) <= {
-        entry["name"] for entry in result["estimators"] if entry["available"]
-    }
+    available = {entry["name"] for entry in result["estimators"] if entry["available"]}
+    assert set(DEFAULT_ESTIMATORS) <= available
 
 
 async def test_an_estimator_that_cannot_be_supplied_is_listed_with_its_reason(service):
     service.without_statistics("answer_token_entropies")
-    entries = {
-        entry["name"]: entry
-        for entry in (await service.client.get("/estimators")).json()["estimators"]
-    }
+    result = (await service.client.get("/estimators")).json()
+    entries = {entry["name"]: entry for entry in result["estimators"]}
     for name in DEFAULT_ESTIMATORS:
         assert entries[name]["available"] == (name not in {"mte", "cocoa_mte"})
     assert "answer_token_entropies" in entries["mte"]["reason"]
@@ -168,11 +165,10 @@ async def test_the_interactive_documentation_is_served(service):
 async def test_the_openapi_document_promises_each_status_that_occurs(service):
     document = (await service.client.get("/openapi.json")).json()
     assert document["info"] == {"title": "cocoa-serve", "version": version("cocoa-serve")}
-    operations = {
-        (method, path): set(operation["responses"])
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    }
+    operations = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            operations[method, path] = set(operation["responses"])
     assert operations == {
         ("post", GENERATE): {"200", "400", "413", "422", "429", "500", "503", "504"},
         ("post", "/score"): {"200", "400", "413", "422", "429", "500", "503", "504"},

@@ -104,9 +104,8 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
 
 @pytest.mark.parametrize("with_logprobs", [False, True], ids=["texts", "texts and log-probs"])
 async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(service, with_logprobs):
-    samples = [
-        sample | ({"token_logprobs": [-0.5, -0.1]} if with_logprobs else {}) for sample in SAMPLES
-    ]
+    logprobs = {"token_logprobs": [-0.5, -0.1]} if with_logprobs else {}
+    samples = [sample | logprobs for sample in SAMPLES]
     result = await scored(service, answer="Paris", samples=samples, estimators=list(ESTIMATORS))
 
     textual = {"consistency", "degmat", "ce_degmat", "eigv", "num_sem_sets", "lexical_similarity"}
@@ -178,10 +177,8 @@ async def test_the_number_of_items_is_bounded(service, num_items):
 
 async def test_sixty_four_items_are_scored_under_a_smaller_admission_limit(service):
     service.admission.limit = 8
-    items = [
-        {"answer": f"answer {i}", "samples": SAMPLES, "estimators": ["consistency"]}
-        for i in range(64)
-    ]
+    shared = {"samples": SAMPLES, "estimators": ["consistency"]}
+    items = [{"answer": f"answer {i}", **shared} for i in range(64)]
     response = await service.client.post("/score", json={"items": items})
 
     results = response.json()["results"]
@@ -191,9 +188,8 @@ async def test_sixty_four_items_are_scored_under_a_smaller_admission_limit(servi
 
 async def counted(service, code):
     metrics = (await service.client.get("/metrics")).text
-    line = next(
-        line for line in metrics.splitlines() if f'cocoa_errors_total{{code="{code}"}}' in line
-    )
+    series = f'cocoa_errors_total{{code="{code}"}}'
+    line = next(line for line in metrics.splitlines() if series in line)
     return float(line.split()[-1])
 
 

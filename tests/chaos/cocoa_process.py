@@ -99,9 +99,10 @@ def outcome(response):
 
 @contextmanager
 def cocoa_serve(**environment):
-    kept = {
-        name: value for name, value in os.environ.items() if not name.upper().startswith("COCOA_")
-    }
+    kept = dict(os.environ)
+    for name in os.environ:
+        if name.upper().startswith("COCOA_"):
+            del kept[name]
     defaults = {"COCOA_SIMILARITY__NAME": "fake", "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), "serve", "--port", "0"],

@@ -37,12 +37,11 @@ def serving(fault, **environment):
 
 def ask_many(process, threads):
     """As many requests as there are threads, each of which decodes for a while."""
-    return [
-        threads.submit(
-            process.generate, f"{MARKER} {i} Which country is Pirot in?", seed=i, cache=False
-        )
-        for i in range(MANY)
-    ]
+    requests = []
+    for i in range(MANY):
+        prompt = f"{MARKER} {i} Which country is Pirot in?"
+        requests.append(threads.submit(process.generate, prompt, seed=i, cache=False))
+    return requests
 
 
 def vanish_in_the_middle_of(process, count):

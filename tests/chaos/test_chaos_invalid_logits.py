@@ -43,12 +43,8 @@ async def ask_all(service):
 def decoded(response):
     """Characters of one request that were fed back to the model: all but the last of each text."""
     result = response.json()
-    return set(
-        "".join(
-            text[:-1]
-            for text in (result["text"], *(sample["text"] for sample in result["samples"]))
-        )
-    )
+    texts = [result["text"], *(sample["text"] for sample in result["samples"])]
+    return set("".join(text[:-1] for text in texts))
 
 
 def own_token(responses):
@@ -94,7 +90,6 @@ def assert_same(responses, expected):
         assert response.status_code == 200
         result, wanted = response.json(), other.json()
         assert result["text"] == wanted["text"]
-        assert [sample["text"] for sample in result["samples"]] == [
-            sample["text"] for sample in wanted["samples"]
-        ]
+        texts = [sample["text"] for sample in result["samples"]]
+        assert texts == [sample["text"] for sample in wanted["samples"]]
         assert result["scores"] == pytest.approx(wanted["scores"], abs=1e-4)

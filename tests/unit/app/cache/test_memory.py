@@ -105,6 +105,6 @@ def test_whatever_is_stored_the_bytes_stay_in_their_bound_and_a_value_is_always_
             last[key] = value
             assert get(cache, key) == [value]
         assert cache.num_bytes <= CONFIG.memory_bytes
-        assert all(
-            found in (None, last.get(other)) for other in "abcdefgh" for found in get(cache, other)
-        )
+        for other in "abcdefgh":
+            for found in get(cache, other):
+                assert found in (None, last.get(other))

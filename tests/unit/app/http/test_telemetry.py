@@ -42,16 +42,14 @@ NAMES = {
 
 def test_the_names_are_those_that_dashboards_know():
     telemetry = Telemetry()
-    assert {family.name: family.type for family in telemetry.registry.collect()} == {
-        name: kind for name, (kind, _) in NAMES.items()
-    }
+    types = {family.name: family.type for family in telemetry.registry.collect()}
+    assert types == {name: kind for name, (kind, _) in NAMES.items()}
 
 
 def test_the_labels_are_those_that_dashboards_know():
     telemetry = Telemetry()
-    declared = {
-        metric._name: list(metric._labelnames) for metric in telemetry.registry._collector_to_names
-    }
+    metrics = telemetry.registry._collector_to_names
+    declared = {metric._name: list(metric._labelnames) for metric in metrics}
     assert declared == {name: labels for name, (_, labels) in NAMES.items()}
 
 
@@ -141,10 +139,9 @@ def test_a_score_without_a_value_is_counted_and_in_no_bucket():
     telemetry = Telemetry()
     scored(telemetry, {"cocoa_mte": None, "consistency_light": None, "cocoa_ppl": 0.1})
     value = telemetry.registry.get_sample_value
-    missing = {
-        name: value("cocoa_missing_scores_total", {"estimator": name})
-        for name in (*SCORE_NAMES, *CONSISTENCY_NAMES)
-    }
+    missing = {}
+    for name in (*SCORE_NAMES, *CONSISTENCY_NAMES):
+        missing[name] = value("cocoa_missing_scores_total", {"estimator": name})
     assert {name for name, count in missing.items() if count} == {"cocoa_mte", "consistency_light"}
     assert value("cocoa_score_nats_count", {"estimator": "cocoa_mte"}) == 0
     assert value("cocoa_consistency_count", {"estimator": "consistency_light"}) == 0
@@ -160,9 +157,8 @@ def test_other_estimators_get_no_histogram():
 
 
 def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
-    light_and_full = {
-        name for name in ESTIMATORS if re.fullmatch(r"(cocoa_\w+|consistency)(_light)?", name)
-    }
+    pattern = r"(cocoa_\w+|consistency)(_light)?"
+    light_and_full = {name for name in ESTIMATORS if re.fullmatch(pattern, name)}
     assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == light_and_full
 
 
