@@ -44,16 +44,30 @@ def ask_many(process, threads):
     return requests
 
 
-def vanish_in_the_middle_of(process, count):
-    """Requests whose clients are gone before anything can be answered."""
+def somebody_else(process):
+    """A connection on which a request has been sent that decodes for a long time."""
     body = json.dumps(
         {"prompt": "Somebody else", "max_new_tokens": 512, "num_samples": 64, "cache": False}
     ).encode()
     head = f"POST {GENERATE} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
     request = head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    connection = socket.create_connection(("127.0.0.1", process.port), WITHIN_S)
+    connection.sendall(request)
+    return connection
+
+
+def vanish_under_way(process, count):
+    """Requests whose clients go when all of them are admitted."""
+    connections = [somebody_else(process) for _ in range(count)]
+    process.wait_admitted(count)
+    for connection in connections:
+        connection.close()
+
+
+def vanish_at_once(process, count):
+    """Requests whose clients are gone before anything can be answered."""
     for _ in range(count):
-        with socket.create_connection(("127.0.0.1", process.port), WITHIN_S) as connection:
-            connection.sendall(request)
+        somebody_else(process).close()
 
 
 def test_neither_steps_that_raise_nor_clients_that_vanish_harm_the_requests_after_and_beside_them(
@@ -73,9 +87,9 @@ def test_neither_steps_that_raise_nor_clients_that_vanish_harm_the_requests_afte
             pytest.approx(healthy["scores"], abs=1e-4),
         )
 
-        vanish_in_the_middle_of(process, 8)
+        vanish_under_way(process, 8)
         staying = ask_many(process, threads)
-        vanish_in_the_middle_of(process, 8)
+        vanish_at_once(process, 8)
         assert {request.result(WITHIN_S).status_code for request in staying} == {200}
         process.wait_admitted(0)
         assert (
