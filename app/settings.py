@@ -1,12 +1,18 @@
 """Settings of a deployment: the only reader of the environment (`COCOA_*`, nested with `__`)."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from app.cache.protocol import CacheConfig
 from models.engines.protocol import EngineConfig
@@ -17,6 +23,14 @@ from workers.build import WorkerConfig
 _PREFIX = "COCOA_"
 # Variables of the test suite, which the service does not read.
 _FOREIGN = ("COCOA_TEST_",)
+
+# What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
+# and the variables that a Service with such a port comes with.
+_LINK = re.compile(r"(?P<service>COCOA(_\w+)?)_PORT")
+_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
+_LINK_SUFFIX = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +59,7 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "json"
-    drain_s: Annotated[float, Field(ge=0)] = 20.0
+    drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
     # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
     # by now.
     stall_s: Annotated[float, Field(ge=0)] = 600.0
@@ -55,6 +69,22 @@ class Settings(BaseSettings):
     probes: ProbeConfig = ProbeConfig()
     cache: CacheConfig = CacheConfig()
     limits: Limits = Limits()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment without what Kubernetes put there."""
+        environment = EnvSettingsSource(settings_cls)
+        links = service_links(os.environ)
+        found = environment.env_vars.items()
+        environment.env_vars = {name: text for name, text in found if name.upper() not in links}
+        return init_settings, environment
 
     @property
     def workers(self) -> WorkerConfig:
@@ -78,12 +108,34 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
     A misspelt variable must not be ignored in silence.
     """
+    links = service_links(environment)
     unknown = []
     for name in environment:
         is_ours = name.upper().startswith(_PREFIX) and not name.upper().startswith(_FOREIGN)
+        if name.upper() in links:
+            continue
         if is_ours and not _is_setting(name.upper().removeprefix(_PREFIX).lower()):
             unknown.append(name)
     return sorted(unknown)
+
+
+def service_links(environment: Mapping[str, str]) -> frozenset[str]:
+    """Names, in capitals, that Kubernetes sets for Services whose names begin with "cocoa".
+
+    They look like settings, `COCOA_PORT` is even spelt like one, and say nothing to us. A value
+    such as tcp://10.0.0.1:8000 gives them away.
+    """
+    names = {name.upper() for name in environment}
+    links: set[str] = set()
+    for name, value in environment.items():
+        link = _LINK.fullmatch(name.upper())
+        if link is None or _LINK_VALUE.match(value) is None:
+            continue
+        service = link["service"]
+        for other in names:
+            if other.startswith(service) and _LINK_SUFFIX.fullmatch(other.removeprefix(service)):
+                links.add(other)
+    return frozenset(links)
 
 
 def _is_setting(name: str) -> bool:

@@ -1,5 +1,8 @@
 """The `cocoa` command."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from app.cli.ask import ask
@@ -14,6 +17,20 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    if show_version:
+        typer.echo(version("cocoa-serve"))
+        raise typer.Exit
+
+
 app.command()(serve)
 app.command()(ask)
 app.command()(estimators)

@@ -1,8 +1,10 @@
 """`cocoa serve`: the HTTP service."""
 
 import logging
+import math
 import os
 import signal
+import socket
 from typing import Annotated, NoReturn
 
 import typer
@@ -11,6 +13,8 @@ import uvicorn
 from app.cli.environment import settings_or_exit
 from app.http.logs import set_up_logging
 from app.main import create_app
+
+logger = logging.getLogger(__name__)
 
 
 def serve(
@@ -24,6 +28,9 @@ def serve(
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
     settings = settings_or_exit()
     set_up_logging(settings.log_level, settings.log_format)
+    host = host or settings.host
+    port = settings.port if port is None else port
+    _check_free(host, port)
     died = False
 
     def on_death() -> None:
@@ -34,12 +41,12 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             create_app(settings, on_death),
-            host=host or settings.host,
-            port=settings.port if port is None else port,
+            host=host,
+            port=port,
             log_level=settings.log_level,
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=int(settings.drain_s),
+            timeout_graceful_shutdown=math.ceil(settings.drain_s),
         )
     )
     # After a graceful end uvicorn raises the signal once more, which by default would kill the
@@ -48,6 +55,19 @@ def serve(
         signal.signal(number, lambda *_: _leave(1 if died else 0))
     server.run()
     _leave(1 if died else 0)
+
+
+def _check_free(host: str, port: int) -> None:
+    """End with 1 where the address is taken.
+
+    The server would find that out, too, but the process could end only when its models are loaded.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        logger.error("cannot listen on %s:%d: %s", host, port, error.strerror)
+        raise typer.Exit(1) from None
 
 
 def _leave(code: int) -> NoReturn:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,25 @@ def test_each_command_has_a_help_that_names_its_options(cocoa, command):
     result = cocoa(command, "--help")
     assert result.exit_code == 0
     assert {"serve": "--port", "ask": "--num-samples"}[command] in result.output
+
+
+def test_the_version_is_that_of_the_package(cocoa):
+    result = cocoa("--version")
+    assert (result.exit_code, result.output.strip()) == (0, version("cocoa-serve"))
+
+
+def test_a_taken_port_is_told_before_any_model_is_loaded():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        # A model that nobody has: to load it would be another error.
+        environment = os.environ | {"COCOA_GENERATION__MODEL": "no/such-model"}
+        command = [Path(sys.executable).parent / "cocoa", "serve", "--port", port]
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+    [line] = result.stderr.splitlines()
+    assert result.returncode == 1
+    assert json.loads(line)["message"].startswith(f"cannot listen on 127.0.0.1:{port}: ")
 
 
 def test_without_a_command_the_help_is_shown(cocoa):

@@ -70,6 +70,29 @@ def test_variables_of_others_are_left_alone(load):
     assert load(COCOA_TEST_MODEL="x", PORT="1", COCOAPODS="1") == load()
 
 
+# What Kubernetes sets in a pod beside a Service "cocoa", "cocoa-serve", "cocoa-generation".
+@pytest.mark.parametrize("service", ["COCOA", "COCOA_SERVE", "COCOA_GENERATION"])
+def test_service_links_of_kubernetes_are_no_settings(load, service):
+    links = {
+        f"{service}_SERVICE_HOST": "10.0.0.1",
+        f"{service}_SERVICE_PORT": "8000",
+        f"{service}_SERVICE_PORT_HTTP": "8000",
+        f"{service}_PORT": "tcp://10.0.0.1:8000",
+        f"{service}_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+        f"{service}_PORT_8000_TCP_PROTO": "tcp",
+        f"{service}_PORT_8000_TCP_PORT": "8000",
+        f"{service}_PORT_8000_TCP_ADDR": "10.0.0.1",
+    }
+    assert load(**links, COCOA_DRAIN_S="3") == load(COCOA_DRAIN_S="3")
+    with pytest.raises(ValueError, match="COCOA_PROT"):
+        load(**links, COCOA_PROT="1")
+
+
+def test_a_variable_like_a_service_link_is_refused_where_there_is_no_service(load):
+    with pytest.raises(ValueError, match="COCOA_SERVE_SERVICE_HOST"):
+        load(COCOA_SERVE_SERVICE_HOST="10.0.0.1")
+
+
 def test_all_misspelt_variables_are_named_at_once():
     assert unknown_variables({"COCOA_B": "", "COCOA_A": "", "COCOA_PORT": ""}) == [
         "COCOA_A",
@@ -81,7 +104,7 @@ def test_all_misspelt_variables_are_named_at_once():
 BOUNDS = {
     "port": ("COCOA_PORT", ["-1", "65536", "http"], "0"),
     "log_level": ("COCOA_LOG_LEVEL", ["loud"], "error"),
-    "drain_s": ("COCOA_DRAIN_S", ["-1"], "0"),
+    "drain_s": ("COCOA_DRAIN_S", ["-1", "nan", "inf"], "0.9"),
     "stall_s": ("COCOA_STALL_S", ["-1", "nan"], "0"),
     "max_body_bytes": ("COCOA_LIMITS__MAX_BODY_BYTES", ["1023"], "1024"),
     "max_rows": ("COCOA_GENERATION__MAX_ROWS", ["0"], "1"),
