@@ -1,11 +1,12 @@
 """From a request to prompt token ids, with every check that needs a tokenizer."""
 
 import inspect
+import re
+import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from models.errors import ChatTemplateError, InvalidRequest
@@ -64,21 +65,74 @@ def _encode_text(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
 def _encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
     if not tokenizer.chat_template:
         raise ChatTemplateError("this model has no chat template: send `prompt`", field="messages")
-    # The client fills the template's variables; it must not replace the template or the rendering.
-    reserved = inspect.signature(tokenizer.apply_chat_template).parameters.keys() | {"messages"}
-    if clash := sorted(reserved & request.chat_template_kwargs.keys()):
+    if clash := sorted(_reserved_names(tokenizer) & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
-    messages: list[dict[str, str]] = [dict(message) for message in request.messages or ()]
+    marks = _marks(tokenizer)
+    messages = [_marked(message, marks) for message in request.messages or ()]
     try:
-        text = tokenizer.apply_chat_template(
+        rendered = tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, **request.chat_template_kwargs
         )
-    except (TemplateError, TypeError, ValueError, KeyError) as error:
+    except Exception as error:  # a template is a program, and may fail in any way a program can
         raise ChatTemplateError(
             _template_complaint(str(error), tokenizer.chat_template), field="messages"
         ) from None
-    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return _encode_marked(tokenizer, str(rendered), marks)
+
+
+def _reserved_names(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+    """Variables that the client must not set: they would replace the rendering or its tokens."""
+    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
+    return {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
+
+
+def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Each special token's text to what stands for it where a message spells it out.
+
+    A mark is none that a message could hold: it is drawn anew for each request.
+    """
+    specials = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    drawn = secrets.token_hex(8)
+    return {text: f"\ue000{drawn}.{i}\ue001" for i, text in enumerate(specials)}
+
+
+def _marked(message: Mapping[str, str], marks: Mapping[str, str]) -> dict[str, str]:
+    """The message with marks in its content in place of special tokens."""
+    return dict(message) | {"content": _replace_all(message["content"], marks)}
+
+
+def _encode_marked(
+    tokenizer: PreTrainedTokenizerBase, text: str, marks: Mapping[str, str]
+) -> list[int]:
+    """Ids of a rendered chat, in which what stands for a mark is text and no special token.
+
+    So a message cannot end its turn and begin another one.
+    """
+    spelt = {mark: special for special, mark in marks.items()}
+    pieces = re.split(_any_of(spelt), text) if spelt else [text]
+    ids: list[int] = []
+    for piece in pieces:
+        is_spelt = piece in spelt
+        encoded = tokenizer(
+            spelt.get(piece, piece),
+            add_special_tokens=False,
+            split_special_tokens=is_spelt,
+            verbose=False,
+        )
+        ids += encoded["input_ids"]
     return ids
+
+
+def _replace_all(text: str, replacements: Mapping[str, str]) -> str:
+    if not replacements:
+        return text
+    return re.sub(_any_of(replacements), lambda found: replacements[found[0]], text)
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    """A pattern of one group for any of the texts, the longest first."""
+    escaped = [re.escape(text) for text in sorted(texts, key=len, reverse=True)]
+    return f"({'|'.join(escaped)})"
 
 
 def _template_complaint(message: str, template: Any) -> str:

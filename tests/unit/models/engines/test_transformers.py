@@ -328,7 +328,10 @@ async def test_messages_take_the_template_its_variables_and_nothing_more():
     assert tagged.answer.token_ids == renamed.answer.token_ids
 
 
-@pytest.mark.parametrize("name", ["chat_template", "tokenize", "messages", "conversation"])
+RESERVED = ["chat_template", "tokenize", "messages", "conversation", "bos_token", "eos_token"]
+
+
+@pytest.mark.parametrize("name", RESERVED)
 async def test_template_variables_cannot_replace_the_rendering(name):
     request = replace(
         request_for(None),
