@@ -1,5 +1,6 @@
 """Which of the sampled answers becomes the answer y*. Ties go to the lowest index."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -27,4 +28,5 @@ def mbr(similarity_matrix: Array) -> int:
     similarity_matrix: (M, M).
     """
     others = similarity_matrix - np.diag(np.diagonal(similarity_matrix))
-    return int(np.argmax(others.sum(axis=1)))
+    # Exact sums: rows of equal texts hold the same values in another order, and must tie.
+    return int(np.argmax([math.fsum(row) for row in others]))

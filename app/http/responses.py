@@ -39,6 +39,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         num_samples=len(subject.samples),
         num_distinct_samples=result.num_distinct_samples,
         consistency_std_error=result.consistency_std_error,
+        found_mass=result.found_mass,
         similarity=plan.similarity if has_similarity else None,
         similarity_model=_comparer_info(result.comparer) if has_similarity else None,
         nli_model=_comparer_info(result.nli) if has_nli and result.nli else None,

@@ -90,6 +90,13 @@ class GenerateResponse(BaseModel):
     num_samples: int
     num_distinct_samples: int
     consistency_std_error: float | None
+    found_mass: Annotated[
+        float | None,
+        Field(
+            description="probability of the answer and the distinct samples together, 0 to 1; "
+            "null where no estimator reads what it is made of"
+        ),
+    ]
     similarity: Annotated[
         str | None, Field(description="similarity function; null where none was asked")
     ]

@@ -21,8 +21,11 @@ SCORE_NAMES = (
     "cocoa_sp_light",
     "cocoa_ppl_light",
     "cocoa_mte_light",
+    "rb_cocoa_sp",
+    "rb_cocoa_ppl",
+    "rb_cocoa_mte",
 )
-CONSISTENCY_NAMES = ("consistency", "consistency_light")
+CONSISTENCY_NAMES = ("consistency", "consistency_light", "rb_consistency")
 
 
 class Telemetry:
@@ -83,7 +86,7 @@ class Telemetry:
         )
         self.consistency = self._histogram(
             "consistency",
-            "Dissimilarity of an answer to its samples, drawn or predicted.",
+            "Dissimilarity of an answer to its samples, drawn, weighed or predicted.",
             ["estimator"],
             _CONSISTENCIES,
             CONSISTENCY_NAMES,

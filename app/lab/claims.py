@@ -6,7 +6,16 @@ from typing import Literal
 
 import numpy as np
 
-from app.lab.comparison import MEAN, ByEstimator, Measured, Table, base_of, difference, is_cocoa
+from app.lab.comparison import (
+    MEAN,
+    ByEstimator,
+    Measured,
+    Table,
+    base_of,
+    difference,
+    is_baseline,
+    is_cocoa,
+)
 from models.metrics import Interval
 
 Verdict = Literal["supported", "refuted", "undecided"]
@@ -82,7 +91,7 @@ def best_on_average(strategy: str, prrs: Table) -> list[Claim]:
     """
     values = prrs.get(MEAN, {})
     ours = [name for name in values if is_cocoa(name)]
-    others = [name for name in values if "cocoa" not in name]
+    others = [name for name in values if is_baseline(name)]
     if not ours or not others:
         return []
     best_of_ours = _best(values[name] for name in ours)
@@ -137,7 +146,7 @@ def _claim(
 def _above_all(strategy: str, column: str, name: str, values: ByEstimator) -> list[Claim]:
     found: dict[str, Interval] = {}
     for rival in values:
-        if "cocoa" not in rival:
+        if is_baseline(rival):
             interval = difference(values[name], values[rival])
             if interval is not None:
                 found[rival] = interval

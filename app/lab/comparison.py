@@ -64,6 +64,20 @@ def is_cocoa(name: str) -> bool:
     return name.startswith("cocoa_")
 
 
+def is_rao_blackwell(name: str) -> bool:
+    """Whether it is one of ours over CoCoA, which the paper does not know."""
+    return name.startswith("rb_")
+
+
+def is_baseline(name: str) -> bool:
+    """Whether it is neither CoCoA nor made of it.
+
+    >>> is_baseline("consistency"), is_baseline("rb_consistency"), is_baseline("prob_cocoa_sp")
+    (True, False, False)
+    """
+    return "cocoa" not in name and not is_rao_blackwell(name)
+
+
 def measure(
     metric: Metric, column: Column, *, num_resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measured]:

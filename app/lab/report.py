@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.lab.claims import ALTERNATIVES, Claim
-from app.lab.comparison import Table, base_of, intervals, is_cocoa
+from app.lab.comparison import Table, base_of, intervals, is_cocoa, is_rao_blackwell
 from models.metrics import Interval
 
 _DIGITS = 3
-_GROUPS = ("baselines", "CoCoA", "alternative formulations")
+_GROUPS = ("baselines", "CoCoA", "alternative formulations", "Rao-Blackwellised")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +158,8 @@ def group_of(name: str) -> str:
     """The part of the table that a method stands in, one of `_GROUPS`."""
     if is_cocoa(name):
         return "CoCoA"
+    if is_rao_blackwell(name):
+        return "Rao-Blackwellised"
     return "alternative formulations" if name.startswith(ALTERNATIVES) else "baselines"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from app.lab import claims, report
 from app.lab.claims import Claim
-from app.lab.comparison import Table, is_cocoa
+from app.lab.comparison import Table, is_cocoa, is_rao_blackwell
 from app.lab.rankings import Rankings
 from app.lab.report import Gallery, Grid, Report, Shown
 from app.lab.run import Run
@@ -50,12 +50,16 @@ def summarise(
 
 
 def only_compared(table: Table) -> Table:
-    """CoCoA and consistency, which the choice of the similarity function changes."""
+    """CoCoA and consistency, as such and Rao-Blackwellised: what similarity functions change."""
     compared = {}
     for column, values in table.items():
-        names = [name for name in values if is_cocoa(name) or name == "consistency"]
+        names = [name for name in values if _is_compared(name)]
         compared[column] = {name: values[name] for name in names}
     return compared
+
+
+def _is_compared(name: str) -> bool:
+    return is_cocoa(name) or is_rao_blackwell(name) or name == "consistency"
 
 
 def _facts(run: Run, num_resamples: int) -> dict[str, str]:

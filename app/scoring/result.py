@@ -7,7 +7,7 @@ from typing import Literal
 from app.scoring.ask import Ask
 from app.scoring.evidence import Evidence
 from app.scoring.plan import Plan
-from models.estimators import consistency_std_error, needs
+from models.estimators import Undefined, consistency_std_error, found_mass, needs
 from models.records import Generation, ProbeReading
 from models.similarity.pairs import num_distinct
 from workers.protocol import ComparerInfo, ProbeInfo
@@ -15,6 +15,8 @@ from workers.protocol import ComparerInfo, ProbeInfo
 # Where the statistics came from: the cache, an identical ask under way, or this one's own work.
 Source = Literal["cache", "joined", "computed"]
 STAGES = ("queue", "generate", "similarity", "score")
+# What `found_mass` reads.
+_MASS = ("answer_token_logprobs", "sample_token_logprobs", "sample_texts", "exact_match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,17 @@ class Result:
         """Of `consistency`; None for fewer than two similarities."""
         similarity = self.evidence.statistics.get("similarity")
         return None if similarity is None else consistency_std_error(similarity)
+
+    @property
+    def found_mass(self) -> float | None:
+        """Probability of all that was found; None where what it is made of was not computed."""
+        statistics = self.evidence.statistics
+        if not statistics.keys() >= set(_MASS):
+            return None
+        try:
+            return found_mass(**{name: statistics[name] for name in _MASS})
+        except Undefined:
+            return None
 
     @property
     def sample_similarities(self) -> list[float | None]:

@@ -13,11 +13,28 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from models.estimators import cocoa, information, light, reflection, relevance, semantic
+from models.estimators import (
+    cocoa,
+    information,
+    light,
+    rao_blackwell,
+    reflection,
+    relevance,
+    semantic,
+)
 from models.estimators.cocoa import consistency_std_error
+from models.estimators.rao_blackwell import found_mass
 from models.estimators.values import Undefined
 
-__all__ = ["ESTIMATORS", "Undefined", "consistency_std_error", "formula", "needs", "score"]
+__all__ = [
+    "ESTIMATORS",
+    "Undefined",
+    "consistency_std_error",
+    "formula",
+    "found_mass",
+    "needs",
+    "score",
+]
 
 Estimator = Callable[..., float]
 
@@ -46,6 +63,10 @@ ESTIMATORS: dict[str, Estimator] = {
         cocoa.full_sample_cocoa_sp,
         cocoa.full_sample_cocoa_ppl,
         cocoa.full_sample_cocoa_mte,
+        rao_blackwell.rb_consistency,
+        rao_blackwell.rb_cocoa_sp,
+        rao_blackwell.rb_cocoa_ppl,
+        rao_blackwell.rb_cocoa_mte,
         semantic.degmat,
         semantic.ce_degmat,
         semantic.eigv,

@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.estimators import ESTIMATORS, score
+from models.estimators import ESTIMATORS, found_mass, score
 
-GOLDEN = json.loads((Path(__file__).parent / "estimators.json").read_text())
+FOLDER = Path(__file__).parent
+GOLDEN = json.loads((FOLDER / "estimators.json").read_text())
+RAO_BLACKWELL = json.loads((FOLDER / "rao_blackwell.json").read_text())
 RAGGED = {"sample_token_logprobs", "sample_token_entropies", "sample_token_relevance"}
 
 
@@ -38,8 +40,24 @@ def test_every_estimator_reproduces_its_golden_value(case):
             assert scores[name] == pytest.approx(expected, rel=tolerance, abs=tolerance), name
 
 
+@pytest.mark.parametrize("case", RAO_BLACKWELL["cases"], ids=lambda case: case["name"])
+def test_every_rao_blackwellised_score_and_its_mass_reproduce_their_golden_value(case):
+    names = [name for name in ESTIMATORS if name.startswith("rb_")]
+    statistics = as_statistics(case["statistics"])
+    of_mass = ("answer_token_logprobs", "sample_token_logprobs", "sample_texts", "exact_match")
+
+    scores, reasons = score(names, statistics)
+    mass = found_mass(**{name: statistics[name] for name in of_mass})
+
+    tolerance = RAO_BLACKWELL["tolerance"]
+    expected = pytest.approx(case["expected"], rel=tolerance, abs=tolerance)
+    assert scores | {"found_mass": mass} == expected
+    assert reasons == {}
+
+
 def test_every_estimator_has_a_golden_value():
-    covered = set().union(*(case["expected"] for case in GOLDEN["cases"]))
+    cases = GOLDEN["cases"] + RAO_BLACKWELL["cases"]
+    covered = set().union(*(case["expected"] for case in cases)) - {"found_mass"}
 
     # It returns the probe's value unchanged; there is nothing to compute.
     assert set(ESTIMATORS) - covered == {"high_semantic_entropy_light"}

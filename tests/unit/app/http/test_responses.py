@@ -132,3 +132,20 @@ def test_warnings_tell_what_was_cut_and_what_the_generator_says():
 def test_what_the_cache_held_says_so():
     assert to_response(a_result(source="cache"), "id").cached
     assert not to_response(a_result(source="joined"), "id").cached
+
+
+def test_the_mass_found_is_that_of_the_answer_and_its_distinct_samples_or_null():
+    statistics = {"exact_match": np.array([1.0, 0.0])}
+    logprobs = {"token_logprobs": np.log([0.5, 0.5])}
+    samples = (sequence(" Paris", **logprobs), sequence(" Rome", **logprobs))
+    written = generation(sequence(" Paris", **logprobs), samples)
+    body = to_response(a_result(written, statistics=statistics), "id")
+
+    assert body.found_mass == pytest.approx(0.5)
+    assert to_response(a_result(written), "id").found_mass is None
+
+
+def test_an_answer_without_tokens_has_found_no_mass_that_could_be_told():
+    written = generation(sequence("", 0), (sequence(" Rome"),))
+    statistics = {"exact_match": np.zeros(1)}
+    assert to_response(a_result(written, statistics=statistics), "id").found_mass is None

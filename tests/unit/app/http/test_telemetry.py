@@ -157,9 +157,9 @@ def test_other_estimators_get_no_histogram():
 
 
 def test_every_estimator_with_a_histogram_exists_and_all_of_cocoa_have_one():
-    pattern = r"(cocoa_\w+|consistency)(_light)?"
-    light_and_full = {name for name in ESTIMATORS if re.fullmatch(pattern, name)}
-    assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == light_and_full
+    of_cocoa = r"(rb_)?(cocoa_\w+|consistency)(_light)?"
+    names = {name for name in ESTIMATORS if re.fullmatch(of_cocoa, name)}
+    assert {*SCORE_NAMES, *CONSISTENCY_NAMES} == names
 
 
 def test_lookups_pairs_samples_and_probes_count_by_kind():

@@ -64,6 +64,16 @@ def test_cocoa_against_every_baseline_counts_both_sides_and_names_the_strongest(
     assert claim.verdict == "supported"
 
 
+def test_what_is_made_of_cocoa_is_no_baseline_of_it():
+    columns = [
+        a_column(task, sp=BLIND, cocoa_sp=FAIR, rb_consistency=GOOD, rb_cocoa_sp=GOOD)
+        for task in ("a", "b")
+    ]
+    table = a_table(*columns)
+    found = claims.above_baselines("greedy", table) + claims.best_on_average("greedy", table)
+    assert {(claim.method, claim.rival) for claim in found} == {("cocoa_sp", "sp")}
+
+
 def test_best_on_average_compares_the_best_of_both_sides():
     scores = {"sp": BLIND, "mte": FAIR, "cocoa_sp": BLIND, "cocoa_mte": GOOD}
     columns = [a_column(task, **scores) for task in ("a", "b")]

@@ -13,7 +13,8 @@ from app.lab.run import AnswerScores, Run, ScoredPrompt
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 PLANS = [("greedy", "fake"), ("most_probable", "fake"), ("mbr", "fake"), ("greedy", "jaccard")]
 ESTIMATORS = ["sp", "ppl", "degmat", "consistency", "cocoa_sp", "cocoa_ppl", "additive_cocoa_sp"]
-COMPARED = ["consistency", "cocoa_sp", "cocoa_ppl"]
+ESTIMATORS += ["rb_cocoa_sp"]
+COMPARED = ["consistency", "cocoa_sp", "cocoa_ppl", "rb_cocoa_sp"]
 NUM_PROMPTS = 48
 HEADER = RecordingHeader(
     dataset="made",

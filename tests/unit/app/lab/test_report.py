@@ -70,18 +70,20 @@ def test_the_columns_are_marked_each_for_itself_and_methods_stand_in_their_group
     grid = report.grid(
         "PRR",
         a_table(
-            facts={"cocoa_sp": 0.9, "additive_cocoa_sp": 0.2, "sp": 0.5},
-            sums={"cocoa_sp": 0.1, "additive_cocoa_sp": 0.2, "sp": 0.5},
+            facts={"cocoa_sp": 0.9, "rb_cocoa_sp": 0.1, "additive_cocoa_sp": 0.2, "sp": 0.5},
+            sums={"cocoa_sp": 0.1, "rb_cocoa_sp": 0.1, "additive_cocoa_sp": 0.2, "sp": 0.5},
         ),
     )
     assert [(line.method, line.group) for line in grid.lines] == [
         ("sp", "baselines"),
         ("cocoa_sp", "CoCoA"),
         ("additive_cocoa_sp", "alternative formulations"),
+        ("rb_cocoa_sp", "Rao-Blackwellised"),
     ]
     assert [[cell.is_best for cell in line.cells] for line in grid.lines] == [
         [False, True],
         [True, False],
+        [False] * 2,
         [False] * 2,
     ]
 

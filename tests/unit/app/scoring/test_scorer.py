@@ -5,6 +5,7 @@ import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from app.cache.memory import MemoryCache
@@ -14,9 +15,12 @@ from app.scoring.recorded import Recorded
 from app.scoring.scorer import Scorer
 from models.engines.protocol import EngineConfig
 from models.errors import DeadlineExceeded, InvalidRequest, Overloaded, StatisticUnavailable
+from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.statistics import supplied_by
 from tests.conftest import until
+from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import WorkerConfig, load_workers
 from workers.in_process import running_workers
@@ -184,6 +188,78 @@ async def test_what_was_recorded_is_scored_without_asking_the_generator():
 
     assert num_calls(scorer) == calls
     assert again.scores == pytest.approx(first.scores)
+
+
+RAO_BLACKWELL = tuple(name for name in ESTIMATORS if name.startswith("rb_"))
+
+
+def rao_blackwell_by_definition(result):
+    """rb_consistency and the mass found, from texts and similarities as a response shows them."""
+    subject = result.evidence.subject
+    similarities = result.sample_similarities
+    total, seen = math.exp(subject.answer.token_logprobs.sum()), 0.0
+    weighed = {subject.answer.compared_text}
+    for sample, similarity in zip(subject.samples, similarities, strict=True):
+        if sample.compared_text not in weighed:
+            weighed.add(sample.compared_text)
+            probability = math.exp(sample.token_logprobs.sum())
+            total += probability
+            seen += probability * (1 - similarity)
+    others = [1 - one for one in similarities if one is not None]
+    unseen = (1 - total) * sum(others) / len(others)
+    return (seen / total if total > 1 else seen + unseen), min(total, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("strategy", ["greedy", "most_probable", "mbr"])
+async def test_probabilities_weigh_the_right_samples_whichever_of_them_is_the_answer(
+    strategy, seed
+):
+    ask = replace(ASK, strategy=strategy, estimators=("consistency", "sp", *RAO_BLACKWELL))
+    async with scoring() as scorer:
+        ask = replace(ask, sampling=SamplingParams(12, 16, seed=seed))
+        results = [await scorer.run(ask) for _ in range(2)]
+
+    subject = results[0].evidence.subject
+    assert strategy == "greedy" or subject.texts.count(subject.answer.compared_text) > 1
+    for result in results:
+        weighed, mass = rao_blackwell_by_definition(result)
+        assert result.scores["rb_consistency"] == pytest.approx(weighed)
+        assert result.scores["rb_cocoa_sp"] == pytest.approx(result.scores["sp"] * weighed)
+        assert result.found_mass == pytest.approx(mass)
+    assert [result.source for result in results] == ["computed", "cache"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "chosen"), [("most_probable", 3), ("most_probable_normalized", 3), ("mbr", 0)]
+)
+async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_similarity(
+    strategy, chosen
+):
+    drawn = (("Oslo", -3.0), ("It is Rome.", -2.0), ("Lyon", -2.5), ("Oslo", -0.5), ("Rome", -1.5))
+    samples = []
+    for text, logprob in (*drawn, ("Oslo", -0.5)):
+        samples.append(sequence(text, token_logprobs=np.full(2, logprob / 2)))
+    recorded = Recorded(generation("Bonn", samples), supplied_by("answer", "samples"))
+    ask = Ask(prompt="Where?", strategy=strategy, estimators=("rb_consistency",))
+    async with scoring() as scorer:
+        result = await scorer.run(ask, recorded)
+
+    weighed, mass = rao_blackwell_by_definition(result)
+    assert result.evidence.subject.answer_sample == chosen
+    assert result.scores["rb_consistency"] == pytest.approx(weighed)
+    assert result.found_mass == pytest.approx(mass)
+    sums = [-3.0 if chosen == 0 else -0.5, -2.0, -2.5, -1.5]
+    assert mass == pytest.approx(min(1.0, sum(map(math.exp, sums))))
+
+
+async def test_the_mass_that_was_found_is_known_where_its_statistics_were_computed():
+    async with scoring() as scorer:
+        asks = [ASK, replace(ASK, estimators=("rb_consistency",))]
+        unknown, known = [(await scorer.run(ask)).found_mass for ask in asks]
+
+    assert unknown is None
+    assert 0 < known <= 1
 
 
 async def test_hidden_states_come_with_the_result_and_are_never_cached():
