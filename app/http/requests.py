@@ -98,7 +98,7 @@ class _ScoringRequest(_Request):
     estimator: Annotated[
         EstimatorName | None,
         Field(
-            description="The one reported as `uncertainty`. Default: cocoa_ppl or cocoa_ppl_light, "
+            description="The one reported as `uncertainty`. Default: cocoa_sp or cocoa_sp_light, "
             "or the first of `estimators`."
         ),
     ] = None

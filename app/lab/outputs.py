@@ -17,7 +17,7 @@ from app.lab.run import Run
 from app.lab.summary import only_compared, summarise
 
 # The methods of a figure, where the run has them.
-_RELIABILITY = ("sp", "consistency", "cocoa_ppl")
+_RELIABILITY = ("sp", "consistency", "cocoa_sp")
 _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entropy")
 _MIN_RELIABILITY_PROMPTS = 20
 

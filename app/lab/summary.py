@@ -25,7 +25,7 @@ def summarise(
     plots: caption to SVG.
     """
     scores = run.prompts[0].answers[0].scores
-    estimator = "cocoa_ppl" if "cocoa_ppl" in scores else next(iter(scores))
+    estimator = "cocoa_sp" if "cocoa_sp" in scores else next(iter(scores))
     prrs = rankings.tables["prr"]
     all_claims: list[Claim] = []
     alternatives: list[Claim] = []

@@ -30,7 +30,7 @@ LIGHT_ESTIMATORS = (
     "consistency_light",
 )
 # Reported as the uncertainty where none is named: the first of these that is scored.
-_PRIMARY = ("cocoa_ppl", "cocoa_ppl_light")
+_PRIMARY = ("cocoa_sp", "cocoa_sp_light")
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05

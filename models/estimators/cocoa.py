@@ -24,17 +24,21 @@ def consistency(similarity: Array) -> float:
 
 
 def cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over sequence probability: sp * consistency, in nats. Vashurin et al. 2025.
+    """CoCoA over sequence probability, the default: sp * consistency, in nats.
 
-    Use: as cocoa_ppl, for short answers, where the whole sequence's likelihood ranks best.
+    Vashurin et al. 2025.
+
+    Use: the default: high only where the model is unsure and its samples disagree. Measured on
+    short answers; as sp it grows with length.
     """
     return sp(answer_token_logprobs) * consistency(similarity)
 
 
 def cocoa_ppl(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over perplexity, the default: ppl * consistency, in nats. Vashurin et al. 2025.
+    """CoCoA over perplexity: ppl * consistency, in nats. Vashurin et al. 2025.
 
-    Use: the default: high only where the model is unsure and its samples disagree.
+    Use: as cocoa_sp, for answers of one form and differing length; a mean over tokens can rank the
+    wrong way where a model mixes words and sentences.
     """
     return ppl(answer_token_logprobs) * consistency(similarity)
 

@@ -24,7 +24,9 @@ def consistency_light(predicted_dissimilarity: float) -> float:
 
 
 def cocoa_sp_light(answer_token_logprobs: Array, predicted_dissimilarity: float) -> float:
-    """CoCoA Light over sequence probability: sp * g(e), in nats. Vashurin et al. 2025.
+    """CoCoA Light over sequence probability, light mode's default: sp * g(e), in nats.
+
+    Vashurin et al. 2025.
 
     Use: as cocoa_sp, where latency allows no samples.
     """
@@ -32,7 +34,7 @@ def cocoa_sp_light(answer_token_logprobs: Array, predicted_dissimilarity: float)
 
 
 def cocoa_ppl_light(answer_token_logprobs: Array, predicted_dissimilarity: float) -> float:
-    """CoCoA Light over perplexity, light mode's default: ppl * g(e), in nats. Vashurin et al. 2025.
+    """CoCoA Light over perplexity: ppl * g(e), in nats. Vashurin et al. 2025.
 
     Use: as cocoa_ppl, where latency allows no samples.
     """

@@ -81,13 +81,13 @@ async def test_usage_counts_tokens_of_prompt_answer_and_samples(service):
 @pytest.mark.parametrize(
     ("body", "scored", "primary"),
     [
-        pytest.param({}, list(DEFAULT_ESTIMATORS), "cocoa_ppl", id="default"),
+        pytest.param({}, list(DEFAULT_ESTIMATORS), "cocoa_sp", id="default"),
         pytest.param({"estimators": ["mte", "sp"]}, ["mte", "sp"], "mte", id="the first named"),
         pytest.param(
-            {"estimators": ["sp", "cocoa_ppl"]},
-            ["sp", "cocoa_ppl"],
-            "cocoa_ppl",
-            id="cocoa_ppl if named",
+            {"estimators": ["sp", "cocoa_sp"]},
+            ["sp", "cocoa_sp"],
+            "cocoa_sp",
+            id="cocoa_sp if named",
         ),
         pytest.param(
             {"estimators": ["sp", "ppl"], "estimator": "ppl"}, ["sp", "ppl"], "ppl", id="as asked"

@@ -34,7 +34,7 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
     assert (body["mode"], body["answer"], body["estimator"]) == (
         "light",
         "greedy",
-        "cocoa_ppl_light",
+        "cocoa_sp_light",
     )
     assert body["scores"].keys() == {*LIGHT_ESTIMATORS, "high_semantic_entropy_light"}
     assert body["reasons"] == {}
@@ -44,7 +44,7 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
         assert scores[f"cocoa_{base}_light"] == pytest.approx(
             scores[base] * scores["consistency_light"]
         )
-    assert body["uncertainty"] == scores["cocoa_ppl_light"]
+    assert body["uncertainty"] == scores["cocoa_sp_light"]
     assert (body["num_samples"], body["samples"], body["similarity"], body["similarity_model"]) == (
         0,
         None,

@@ -103,6 +103,7 @@ def test_tables_and_page_name_command_and_speed(folder):
     assert "12.3 prompts a second on 2 cores" in tables
     assert len(page) > 10_000
     assert page.count("<svg") == 3, "of the first strategy"
+    assert "Ordered by <code>cocoa_sp</code>" in page
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -89,16 +89,16 @@ def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, 
 @pytest.mark.parametrize(
     ("body", "names", "primary"),
     [
-        ({}, DEFAULT_ESTIMATORS, "cocoa_ppl"),
+        ({}, DEFAULT_ESTIMATORS, "cocoa_sp"),
         ({"estimators": ("mte", "sp")}, ["mte", "sp"], "mte"),
-        ({"estimators": ("sp", "cocoa_ppl")}, ["sp", "cocoa_ppl"], "cocoa_ppl"),
+        ({"estimators": ("sp", "cocoa_sp")}, ["sp", "cocoa_sp"], "cocoa_sp"),
         ({"estimators": ("sp", "mte", "sp")}, ["sp", "mte"], "sp"),
         ({"estimators": ("sp",), "primary": "ppl"}, ["sp", "ppl"], "ppl"),
         ({"primary": "sp"}, DEFAULT_ESTIMATORS, "sp"),
     ],
-    ids=["default", "the first", "cocoa_ppl", "repeated", "added", "among the default"],
+    ids=["default", "the first", "cocoa_sp", "repeated", "added", "among the default"],
 )
-def test_the_primary_is_as_asked_or_cocoa_ppl_or_the_first(body, names, primary):
+def test_the_primary_is_as_asked_or_cocoa_sp_or_the_first(body, names, primary):
     planned = plan(**body)
     assert planned.estimators == tuple(names)
     assert planned.primary == primary
@@ -195,7 +195,7 @@ def test_light_mode_without_its_probe_names_the_mode_and_draws_nothing_with_it()
     assert caught.value.field == "light"
     planned = plan(ALL | {"predicted_dissimilarity"}, light=True)
     assert planned.generated == {LOGPROBS, ENTROPIES, "predicted_dissimilarity"}
-    assert planned.primary == "cocoa_ppl_light"
+    assert planned.primary == "cocoa_sp_light"
 
 
 def test_a_light_score_of_a_sampled_answer_is_refused():

@@ -70,8 +70,8 @@ async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
     async with scoring() as scorer:
         result = await scorer.run(ASK)
 
-    assert (result.source, result.plan.primary) == ("computed", "cocoa_ppl")
-    assert result.uncertainty == result.scores["cocoa_ppl"] is not None
+    assert (result.source, result.plan.primary) == ("computed", "cocoa_sp")
+    assert result.uncertainty == result.scores["cocoa_sp"] is not None
     assert result.generation.identity == scorer.workers.generator.info.identity
     assert result.comparer == scorer.workers.comparers["fake"].info
     assert result.total_s >= result.score_s >= 0
