@@ -22,15 +22,21 @@ class Admission:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.num_admitted = 0
-        self._ended_at: deque[float] = deque(maxlen=_RECENT)
+        # Seconds during which a request was under way, and how many of them there were when each
+        # of the recent ones ended, after where the first of these began.
+        self._busy_s = 0.0
+        self._ended_at_s = deque([0.0], maxlen=_RECENT + 1)
+        self._counted_at = 0.0
 
     @contextmanager
     def admit(self) -> Iterator[None]:
         """Hold one of `limit` places.
 
         Raises:
-            Overloaded: all are taken; `retry_after_s` is the queue over the recent rate.
+            Overloaded: all are taken; `retry_after_s` is the queue over the recent rate, which
+                counts no time without a request.
         """
+        self._count_time()
         if self.num_admitted >= self.limit:
             raise Overloaded(
                 f"{self.num_admitted} requests are under way, the admission limit",
@@ -40,14 +46,19 @@ class Admission:
         try:
             yield
         finally:
+            self._count_time()
             self.num_admitted -= 1
-            self._ended_at.append(time.monotonic())
+            self._ended_at_s.append(self._busy_s)
+
+    def _count_time(self) -> None:
+        now = time.monotonic()
+        if self.num_admitted > 0:
+            self._busy_s += now - self._counted_at
+        self._counted_at = now
 
     def _retry_after_s(self) -> int:
-        if not self._ended_at:
+        num_ended = len(self._ended_at_s) - 1
+        if num_ended == 0:
             return 1
-        recent_s = time.monotonic() - self._ended_at[0]
-        return max(
-            1,
-            min(_MAX_RETRY_AFTER_S, math.ceil(self.num_admitted * recent_s / len(self._ended_at))),
-        )
+        seconds_each = (self._busy_s - self._ended_at_s[0]) / num_ended
+        return max(1, min(_MAX_RETRY_AFTER_S, math.ceil(self.num_admitted * seconds_each)))

@@ -139,6 +139,8 @@ class Result:
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
         subject, codes = self.evidence.subject, []
+        if not subject.answer.compared_text:
+            codes.append("empty_answer")
         if subject.answer.finish_reason == "length":
             codes.append("answer_truncated")
         if any(sample.finish_reason == "length" for sample in subject.samples):

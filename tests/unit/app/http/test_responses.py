@@ -129,6 +129,11 @@ def test_warnings_tell_what_was_cut_and_what_the_generator_says():
     assert to_response(a_result(), "id").warnings == []
 
 
+def test_an_answer_that_says_nothing_is_warned_of():
+    silent = generation(replace(sequence(" "), compared_text=""))
+    assert to_response(a_result(silent), "id").warnings == ["empty_answer"]
+
+
 def test_what_the_cache_held_says_so():
     assert to_response(a_result(source="cache"), "id").cached
     assert not to_response(a_result(source="joined"), "id").cached
