@@ -121,10 +121,12 @@ def evaluate(
         )
         out.mkdir(parents=True, exist_ok=True)
         run = _with_progress(spec, settings)
-        outputs.write(run, out, _command(), num_resamples)
+        page = outputs.write(run, out, _command(), num_resamples)
     except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
+    for note in page.notes:
+        typer.echo(f"note: {note}")
     typer.echo(
         f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
         "results.json, scores.jsonl, plots/"

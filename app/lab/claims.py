@@ -15,6 +15,7 @@ from app.lab.comparison import (
     difference,
     is_baseline,
     is_cocoa,
+    overall,
 )
 from models.metrics import Interval
 
@@ -120,7 +121,9 @@ def above_similarity(
 
     Compared on the mean over tasks, or on the only task.
     """
-    column = MEAN if MEAN in ours else next(iter(ours))
+    column = overall(ours)
+    if column is None:
+        return []
     our_values, their_values = ours[column], theirs.get(column, {})
     claim = f"{default} above {other}"
     found = []

@@ -4,7 +4,7 @@ One set of resampled prompts a task serves all estimators, so that every differe
 that of means over tasks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from models.records import Array
 
 MEAN = "mean"
 BASES = ("sp", "ppl", "mte")
+MIN_RIGHT_AND_WRONG = 10  # answers of either kind, below which a task ranks nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,16 @@ class Column:
     quality: Array
     is_binary: bool
     scores: Mapping[str, Array]
+
+    @property
+    def known_quality(self) -> Array:
+        """The qualities that are defined."""
+        return self.quality[~np.isnan(self.quality)]
+
+    @property
+    def mean_quality(self) -> float | None:
+        """Mean of the defined qualities, where there is one."""
+        return float(self.known_quality.mean()) if len(self.known_quality) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,34 @@ def is_baseline(name: str) -> bool:
     return "cocoa" not in name and not is_rao_blackwell(name)
 
 
+def why_left_out(column: Column) -> str | None:
+    """Why a task ranks nothing, so that no mean and no claim may rest on it; None where it does.
+
+    Fewer than ten right or ten wrong answers, or a quality on which PRR is undefined. A measure of
+    degrees whose values all happen to be 0 or 1 counts as one of right and wrong.
+    """
+    quality = column.known_quality
+    if not len(quality):
+        return "no quality"
+    if np.isin(quality, (0.0, 1.0)).all():
+        num_right = int(quality.sum())
+        num_wrong = len(quality) - num_right
+        is_told = min(num_right, num_wrong) >= MIN_RIGHT_AND_WRONG
+        return None if is_told else f"{num_right} right, {num_wrong} wrong"
+    if prr(-quality, quality) is not None:
+        return None
+    is_constant = np.ptp(quality) == 0
+    return f"quality {quality[0]:.3f} throughout" if is_constant else f"{len(quality)} prompts"
+
+
+def undefined_resamples(column: Column, *, num_resamples: int = 1000, seed: int = 0) -> int:
+    """Resamples of a task on which PRR is undefined, whatever the estimator."""
+    quality = column.known_quality
+    if not len(quality):
+        return num_resamples
+    return int(np.isnan(resample(prr, [-quality], quality, num_resamples, seed)).sum())
+
+
 def measure(
     metric: Metric, column: Column, *, num_resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measured]:
@@ -87,7 +126,7 @@ def measure(
     counts as the largest.
     """
     kept = ~np.isnan(column.quality)
-    quality = column.quality[kept]
+    quality = column.known_quality
     scores: dict[str, Array] = {}
     for name, u in column.scores.items():
         if not np.isnan(u[kept]).all():
@@ -104,17 +143,44 @@ def measure(
 
 
 def table(
-    metric: Metric, columns: Sequence[Column], *, num_resamples: int = 1000, seed: int = 0
+    metric: Metric,
+    columns: Sequence[Column],
+    *,
+    left_out: Collection[str] = (),
+    num_resamples: int = 1000,
+    seed: int = 0,
 ) -> Table:
-    """The metric of every estimator on every task and, where two or more have it, on their mean."""
+    """The metric of every estimator on every task and, where two or more have it, on their mean.
+
+    Args:
+        metric: of uncertainties and qualities.
+        columns: the tasks.
+        left_out: of the mean, beside the tasks that rank nothing.
+        num_resamples: behind each interval.
+        seed: of the resamples.
+    """
     by_task: dict[str, ByEstimator] = {}
+    averaged: list[ByEstimator] = []
     for i, column in enumerate(columns):
         if metric is auroc and not column.is_binary:
             continue
         values = measure(metric, column, num_resamples=num_resamples, seed=seed + i)
         by_task[column.task] = values
-    defined = [values for values in by_task.values() if values]
-    return by_task | {MEAN: _mean(defined)} if len(defined) > 1 else by_task
+        if values and column.task not in left_out and why_left_out(column) is None:
+            averaged.append(values)
+    return by_task | {MEAN: _mean(averaged)} if len(averaged) > 1 else by_task
+
+
+def without(table: Table, tasks: Collection[str]) -> Table:
+    """The table without these tasks' columns."""
+    return {column: values for column, values in table.items() if column not in tasks}
+
+
+def overall(table: Table) -> str | None:
+    """The column that sums a table up: the mean, or else the first task that has a value."""
+    if MEAN in table:
+        return MEAN
+    return next((column for column, values in table.items() if values), None)
 
 
 def difference(a: Measured, b: Measured) -> Interval | None:

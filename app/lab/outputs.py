@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.lab import rendering, report
-from app.lab.comparison import MEAN, Column, Table, intervals
+from app.lab.comparison import MEAN, ByEstimator, Column, intervals, overall, without
 from app.lab.plots import ranking_figure, rejection_figure, reliability_figure, save
 from app.lab.rankings import Rankings, rank
 from app.lab.report import Report
@@ -22,8 +22,8 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def write(run: Run, out: Path, command: str, num_resamples: int = 1000) -> None:
-    """Every file of the run but its generations."""
+def write(run: Run, out: Path, command: str, num_resamples: int = 1000) -> Report:
+    """Every file of the run but its generations; what they say."""
     rankings = rank(run, num_resamples)
     plots = _plots(rankings, out)
     page = summarise(run, rankings, plots, command, num_resamples)
@@ -32,6 +32,7 @@ def write(run: Run, out: Path, command: str, num_resamples: int = 1000) -> None:
     (out / "results.json").write_text(results)
     (out / "report.md").write_text(rendering.markdown(page), encoding="utf-8")
     (out / "report.html").write_text(rendering.html(page), encoding="utf-8")
+    return page
 
 
 def _plots(rankings: Rankings, out: Path) -> dict[str, str]:
@@ -41,28 +42,45 @@ def _plots(rankings: Rankings, out: Path) -> dict[str, str]:
     plots = []
     for strategy, columns in rankings.columns.items():
         table = rankings.tables["prr"][strategy]
-        plots.append(_strategy_plots(strategy, columns, table, folder))
+        told = without(table, rankings.left_out)
+        column = overall(told) or overall(table) or next(iter(table))
+        plots.append(_strategy_plots(strategy, columns, column, table[column], folder))
     return plots[0]
 
 
 def _strategy_plots(
-    strategy: str, columns: Sequence[Column], table: Table, folder: Path
+    strategy: str,
+    every_column: Sequence[Column],
+    shown: str,
+    measured: ByEstimator,
+    folder: Path,
 ) -> dict[str, str]:
-    column = MEAN if MEAN in table else next(iter(table))
-    what = "mean over tasks" if column == MEAN else column
-    values = intervals(table[column])
-    plots = {}
+    """Write one strategy's figures.
+
+    Args:
+        strategy: of the answers.
+        every_column: its tasks; those without any quality are not drawn.
+        shown: name of the column whose methods are compared.
+        measured: the values of that column.
+        folder: of the figures.
+    """
+    what = "mean over tasks" if shown == MEAN else shown
+    values = intervals(measured)
+    columns = [column for column in every_column if len(column.known_quality)]
+    plots: dict[str, str] = {}
     if values:
         figure = ranking_figure(values, f"PRR, {what}, {strategy} answers")
         caption = f"Every method, {strategy} answers: PRR, {what}."
         plots[caption] = save(figure, folder / f"prr-{strategy}")
+    if not columns:
+        return plots
     names = [name for name in _CURVES if name in values] or list(values)[:6]
     caption = (
         f"Rejection curves, {strategy} answers: the mean quality of what is kept while the "
         "least certain answers are rejected. Solid CoCoA, dashed its base in the same colour."
     )
     plots[caption] = save(rejection_figure(columns, names), folder / f"rejection-{strategy}")
-    binary = [c for c in columns if c.is_binary and len(c.quality) >= _MIN_RELIABILITY_PROMPTS]
+    binary = [c for c in columns if c.is_binary and _is_reliable(c)]
     reliable = [name for name in _RELIABILITY if name in columns[0].scores]
     if binary and reliable:
         caption = (
@@ -72,6 +90,10 @@ def _strategy_plots(
         figure = reliability_figure(binary, reliable)
         plots[caption] = save(figure, folder / f"reliability-{strategy}")
     return plots
+
+
+def _is_reliable(column: Column) -> bool:
+    return len(column.known_quality) >= _MIN_RELIABILITY_PROMPTS
 
 
 def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
@@ -87,6 +109,7 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "speed": run.speed,
         "tasks": _tasks(run, rankings),
         **metrics,
+        "undefined_resamples": rankings.undefined_resamples,
         "similarity": similarity,
         "claims": [asdict(claim) for claim in page.claims],
         "similarity_claims": [asdict(claim) for claim in page.similarity_claims],
@@ -100,10 +123,11 @@ def _tasks(run: Run, rankings: Rankings) -> list[dict[str, Any]]:
     for i, (task, measure) in enumerate(run.measure_names.items()):
         mean_quality = {}
         for strategy, columns in rankings.columns.items():
-            mean_quality[strategy] = float(np.nanmean(columns[i].quality))
+            mean_quality[strategy] = columns[i].mean_quality
         num_prompts = len(run.rows_of(task))
         facts = {"task": task, "quality": measure, "num_prompts": num_prompts}
-        tasks.append(facts | {"mean_quality": mean_quality})
+        left_out = rankings.left_out.get(task)  # by strategy, why the task ranks nothing
+        tasks.append(facts | {"mean_quality": mean_quality, "left_out": left_out})
     return tasks
 
 

@@ -1,7 +1,7 @@
 """What a report shows: tables with their marks, claims, answers. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -119,18 +119,26 @@ class Report:
     plots: Mapping[str, str]
 
 
-def grid(title: str, table: Table) -> Grid:
-    """A table with its marks: best and second of each column, and what beats its base."""
-    columns = tuple(table)
-    cells = {column: marked(intervals(values)) for column, values in table.items()}
+def grid(title: str, table: Table, left_out: Collection[str] = ()) -> Grid:
+    """A table with its marks: best and second of each column, and what beats its base.
+
+    left_out: columns that rank nothing; their head says so, and no cell of theirs is marked.
+    """
+    cells: dict[str, Mapping[str, Cell]] = {}
+    for column, values in table.items():
+        found = intervals(values)
+        cells[column] = marked(found)
+        if column in left_out:
+            cells[column] = {name: Cell(interval) for name, interval in found.items()}
     methods: dict[str, None] = {}
     for values in table.values():
         methods |= dict.fromkeys(values)
     lines = []
     for name in sorted(methods, key=lambda name: _GROUPS.index(group_of(name))):
-        line = Line(name, group_of(name), tuple(cells[column].get(name) for column in columns))
+        line = Line(name, group_of(name), tuple(cells[column].get(name) for column in table))
         lines.append(line)
-    return Grid(title, columns, tuple(lines))
+    heads = [f"{column} (left out)" if column in left_out else column for column in table]
+    return Grid(title, tuple(heads), tuple(lines))
 
 
 def marked(values: Mapping[str, Interval]) -> dict[str, Cell]:

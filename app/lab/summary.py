@@ -1,13 +1,13 @@
 """Pure: from a run and its rankings to what the report shows."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from app.lab import claims, report
 from app.lab.claims import Claim
-from app.lab.comparison import Table, is_cocoa, is_rao_blackwell
+from app.lab.comparison import Table, is_cocoa, is_rao_blackwell, without
+from app.lab.notes import notes
 from app.lab.rankings import Rankings
 from app.lab.report import Gallery, Grid, Report, Shown
 from app.lab.run import Run
@@ -26,12 +26,12 @@ def summarise(
     """
     scores = run.prompts[0].answers[0].scores
     estimator = "cocoa_sp" if "cocoa_sp" in scores else next(iter(scores))
-    prrs = rankings.tables["prr"]
     all_claims: list[Claim] = []
     alternatives: list[Claim] = []
     for strategy in rankings.strategies:
-        all_claims += claims.claims(strategy, prrs[strategy])
-        alternatives += claims.alternatives(strategy, prrs[strategy])
+        prrs = without(rankings.tables["prr"][strategy], rankings.left_out)
+        all_claims += claims.claims(strategy, prrs)
+        alternatives += claims.alternatives(strategy, prrs)
     return Report(
         title=f"Uncertainty on {run.header.dataset}",
         command=command,
@@ -44,7 +44,7 @@ def summarise(
         alternative_claims=alternatives,
         galleries=_galleries(run, rankings.strategies[0], estimator),
         estimator=estimator,
-        notes=_notes(run),
+        notes=notes(run, rankings, num_resamples),
         plots=plots,
     )
 
@@ -82,8 +82,10 @@ def _tasks(run: Run, rankings: Rankings) -> list[dict[str, str]]:
     for i, (task, measure) in enumerate(run.measure_names.items()):
         facts = {"task": task, "prompts": str(len(run.rows_of(task))), "quality": measure}
         for strategy, columns in rankings.columns.items():
-            mean = float(np.nanmean(columns[i].quality))
-            facts[f"mean, {strategy}"] = report.number(mean)
+            mean = columns[i].mean_quality
+            facts[f"mean, {strategy}"] = "-" if mean is None else report.number(mean)
+        for strategy, undefined in rankings.undefined_resamples.items():
+            facts[f"undefined resamples, {strategy}"] = str(undefined[task])
         tasks.append(facts)
     return tasks
 
@@ -92,7 +94,8 @@ def _grids(rankings: Rankings) -> list[Grid]:
     grids = []
     for metric, by_strategy in rankings.tables.items():
         for strategy, table in by_strategy.items():
-            grids.append(report.grid(f"{_TITLES[metric]}, {strategy} answers", table))
+            title = f"{_TITLES[metric]}, {strategy} answers"
+            grids.append(report.grid(title, table, rankings.left_out))
     return grids
 
 
@@ -102,30 +105,18 @@ def _similarity_grids(rankings: Rankings) -> list[Grid]:
     grids = []
     for name, table in rankings.by_similarity.items():
         title = f"PRR, {rankings.strategies[0]} answers, {name}"
-        grids.append(report.grid(title, only_compared(table)))
+        grids.append(report.grid(title, only_compared(table), rankings.left_out))
     return grids
 
 
 def _similarity_claims(rankings: Rankings, default: str) -> list[Claim]:
     found: list[Claim] = []
-    ours, strategy = rankings.by_similarity[default], rankings.strategies[0]
+    strategy = rankings.strategies[0]
+    ours = without(rankings.by_similarity[default], rankings.left_out)
     for name, theirs in rankings.by_similarity.items():
         if name != default:
             found += claims.above_similarity(default, name, strategy, ours, theirs)
     return found
-
-
-def _notes(run: Run) -> list[str]:
-    notes = []
-    if run.num_failed:
-        errors = ", ".join(run.errors)
-        notes.append(f"{run.num_failed} prompts have no generation and are left out: {errors}.")
-    missing: Counter[str] = Counter()
-    for prompt in run.prompts:
-        missing.update(list(prompt.answers[0].reasons))
-    for name, count in missing.items():
-        notes.append(f"{name} has no value for {count} prompts, which count as least certain.")
-    return notes
 
 
 def _galleries(run: Run, strategy: str, estimator: str) -> list[Gallery]:

@@ -8,12 +8,99 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+
 FAKE = {
     "COCOA_GENERATION__ENGINE": "fake",
     "COCOA_SIMILARITY__NAME": "fake",
     "COCOA_NLI__NAME": "fake_nli",
     "COCOA_NLI__MODEL": "fake",
 }
+
+# All that the fake model answers; "Paris" is one answer in six.
+ANYTHING = ["Paris", "It is Paris.", "The capital is Paris.", "Lyon", "I do not know.", ""]
+
+
+@pytest.fixture
+def cocoa():
+    """Run `cocoa` over the fake models, without COCOA_ variables of the machine."""
+    unset = {name: None for name in os.environ if name.upper().startswith("COCOA_")}
+
+    def run(*arguments):
+        variables = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"} | unset | FAKE
+        return CliRunner().invoke(app, [*map(str, arguments)], env=variables)
+
+    return run
+
+
+def rows_of(task, count, references=("Paris",)):
+    rows = []
+    for i in range(count):
+        prompt = f"Question {i} of {task}?"
+        row = {"id": f"{task}-{i}", "task": task, "prompt": prompt, "references": references}
+        rows.append(row)
+    return rows
+
+
+def dataset_of(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+QUICK = ["--estimators", "sp,consistency,cocoa_sp", "--num-samples", "4", "--num-resamples", "200"]
+
+
+def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, cocoa):
+    facts, sums = rows_of("facts", 150), rows_of("sums", 150)
+    hopeless = [*rows_of("poems", 1, ANYTHING), *rows_of("poems", 60, ["Rome"])[1:]]
+    dataset = dataset_of(tmp_path / "made.jsonl", *facts, *sums, *hopeless)
+    out = tmp_path / "out"
+    result = cocoa("evaluate", dataset, "--out", out, "--answers", "greedy", *QUICK)
+    assert result.exit_code == 0, result.output
+
+    results = json.loads((out / "results.json").read_text())
+    prrs = results["prr"]["greedy"]
+    assert list(prrs) == ["facts", "sums", "poems", "mean"]
+    for name, value in prrs["mean"].items():
+        both = prrs["facts"][name]["value"], prrs["sums"][name]["value"]
+        assert value["value"] == pytest.approx(sum(both) / 2)
+    undefined = results["undefined_resamples"]["greedy"]
+    assert undefined["facts"] == undefined["sums"] == 0
+    assert 40 < undefined["poems"] < 110  # (59 / 60)^60 = .365 of 200
+    assert [task["left_out"] for task in results["tasks"]] == [
+        None,
+        None,
+        {"greedy": "1 right, 59 wrong"},
+    ]
+    assert not [claim for claim in results["claims"] if claim["column"] == "poems"]
+    told = [
+        "poems ranks nothing and is left out of means and claims, as there are fewer than 10 "
+        "right or 10 wrong answers, or one quality throughout: 1 right, 59 wrong (greedy).",
+        "Means are over facts, sums alone.",
+        "poems: PRR is undefined on resamples of equal quality, which are left out of its "
+        f"intervals: {undefined['poems']} (greedy) of 200.",
+    ]
+    assert results["notes"] == told
+    tables, page = (out / "report.md").read_text(), (out / "report.html").read_text()
+    assert "| method | facts | sums | poems (left out) | mean |" in tables
+    for text in (tables, page):
+        assert "poems (left out)" in text
+        for note in told:
+            assert note in text
+    for note in told:
+        assert f"note: {note}" in result.stdout
+
+
+def test_a_handful_of_prompts_gets_a_note_and_no_mean(tmp_path, cocoa):
+    dataset = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 6), *rows_of("sums", 2))
+    result = cocoa("evaluate", dataset, "--out", tmp_path / "out", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "Fewer than 50 prompts with a quality say little" in result.stdout
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert all("mean" not in table for table in results["prr"].values())
 
 
 def test_the_command_line_needs_no_library_of_the_evaluation_until_it_is_asked_for():

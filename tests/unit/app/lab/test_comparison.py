@@ -66,6 +66,52 @@ def test_a_missing_score_counts_as_least_certain_and_a_missing_quality_not_at_al
     assert "ppl" not in row
 
 
+def answers(right, wrong):
+    return np.array([1.0] * right + [0.0] * wrong)
+
+
+@pytest.mark.parametrize(
+    ("quality", "why"),
+    [
+        pytest.param(answers(10, 10), None, id="ten of each"),
+        pytest.param(answers(9, 200), "9 right, 200 wrong", id="nine right"),
+        pytest.param(answers(200, 9), "200 right, 9 wrong", id="nine wrong"),
+        pytest.param(answers(40, 0), "40 right, 0 wrong", id="all right"),
+        pytest.param(np.append(answers(9, 20), np.nan), "9 right, 20 wrong", id="one undefined"),
+        pytest.param(np.full(40, 0.25), "quality 0.250 throughout", id="one degree"),
+        pytest.param(np.linspace(0, 0.9, 40), None, id="degrees"),
+        pytest.param(np.array([0.1, 0.2, 0.3]), "3 prompts", id="too few for PRR"),
+        pytest.param(np.full(5, np.nan), "no quality", id="none defined"),
+    ],
+)
+def test_a_task_that_ranks_nothing_says_why(quality, why):
+    assert comparison.why_left_out(a_column(quality=quality)) == why
+
+
+def test_a_task_that_ranks_nothing_keeps_its_column_and_stays_out_of_the_mean():
+    quality = answers(1, 399)
+    table = a_table(
+        a_column("a", sp=FAIR), a_column("b", sp=GOOD), a_column("c", quality=quality, sp=-quality)
+    )
+    assert table["c"]["sp"].value == 1.0
+    assert table[MEAN]["sp"].value == pytest.approx((prr(FAIR, CORRECT) + prr(GOOD, CORRECT)) / 2)
+    left_out = comparison.table(
+        prr, [a_column("a", sp=FAIR), a_column("b", sp=GOOD)], left_out={"b"}, num_resamples=5
+    )
+    assert MEAN not in left_out
+
+
+def test_undefined_resamples_are_those_of_every_estimator():
+    quality = np.append(answers(1, 39), np.nan)
+    column = a_column(quality=quality, sp=RNG.random(41), ppl=RNG.random(41))
+    undefined = comparison.undefined_resamples(column, num_resamples=300, seed=4)
+    assert 0.2 < undefined / 300 < 0.5  # (39 / 40)^40 = .363
+    for measured in comparison.measure(prr, column, num_resamples=300, seed=4).values():
+        assert np.isnan(measured.resampled).sum() == undefined
+    constant = a_column(quality=np.ones(40), sp=FAIR[:40])
+    assert comparison.undefined_resamples(constant, num_resamples=300) == 300
+
+
 @pytest.mark.parametrize(
     ("name", "base"),
     [

@@ -82,6 +82,8 @@ def test_the_results_hold_every_metric_task_and_strategy(folder):
 
 def test_what_is_missing_stands_in_the_notes(folder):
     assert json.loads((folder / "results.json").read_text())["notes"] == [
+        "Fewer than 50 prompts with a quality say little about which estimator is better: "
+        "facts 23, numbers 24.",
         "2 prompts have no generation and are left out: prompt_too_long.",
         "consistency has no value for 1 prompts, which count as least certain.",
     ]

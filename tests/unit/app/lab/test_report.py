@@ -88,6 +88,15 @@ def test_the_columns_are_marked_each_for_itself_and_methods_stand_in_their_group
     ]
 
 
+def test_a_column_that_ranks_nothing_says_so_and_carries_no_marks():
+    table = a_table(facts={"sp": 0.5, "cocoa_sp": 0.7}, sums={"sp": 0.5, "cocoa_sp": 1.0})
+    grid = report.grid("PRR", table, {"sums"})
+    assert grid.columns == ("facts", "sums (left out)")
+    by_method = {line.method: line.cells for line in grid.lines}
+    assert by_method["cocoa_sp"][0].is_best
+    assert by_method["cocoa_sp"][1] == report.Cell(Interval(1.0, 1.0, 1.0))
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
