@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from app.lab import quality
 from app.lab.comparison import MEAN, MIN_RIGHT_AND_WRONG
+from app.lab.containing import contains
 from app.lab.rankings import Rankings
 from app.lab.run import Run
 
@@ -16,6 +18,7 @@ def notes(run: Run, rankings: Rankings, num_resamples: int) -> list[str]:
         *_left_out(rankings),
         *_undefined(rankings, num_resamples),
         *_few(rankings),
+        *_contained(run),
         *_failed(run),
         *_without_value(run),
     ]
@@ -69,6 +72,24 @@ def _few(rankings: Rankings) -> list[str]:
     return [
         f"Fewer than {_FEW_PROMPTS} prompts with a quality say little about which estimator is "
         f"better: {', '.join(few)}."
+    ]
+
+
+def _contained(run: Run) -> list[str]:
+    """Answers that exact match calls wrong although they hold a reference."""
+    exact = [task for task, name in run.measure_names.items() if name == "exact_match"]
+    num_answers = num_contained = 0
+    for prompt in run.prompts:
+        if prompt.example.task in exact:
+            text = prompt.answers[0].text
+            num_answers += 1
+            is_equal = quality.exact_match(text, prompt.example)
+            num_contained += not is_equal and bool(contains(text, prompt.example))
+    if not num_contained:
+        return []
+    return [
+        f"{num_contained} of {num_answers} answers contain a reference without being equal to it, "
+        "and count as wrong: consider --quality contains."
     ]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from app.lab.containing import contains
 from app.lab.examples import Example
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
@@ -243,6 +244,7 @@ def _best(rows: Sequence[int], values: Sequence[float], num_rows: int) -> Array:
 
 QUALITY: dict[str, Measure] = {
     "exact_match": Measure(_each(exact_match), is_binary=True),
+    "contains": Measure(_each(contains), is_binary=True),
     "accuracy": Measure(_each(accuracy), is_binary=True),
     "gsm8k": Measure(_each(gsm8k), is_binary=True),
     "rouge_l": Measure(_each(rouge_l)),

@@ -76,12 +76,14 @@ def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, co
         {"greedy": "1 right, 59 wrong"},
     ]
     assert not [claim for claim in results["claims"] if claim["column"] == "poems"]
+    contained = next(note for note in results["notes"] if "contain a reference" in note)
     told = [
         "poems ranks nothing and is left out of means and claims, as there are fewer than 10 "
         "right or 10 wrong answers, or one quality throughout: 1 right, 59 wrong (greedy).",
         "Means are over facts, sums alone.",
         "poems: PRR is undefined on resamples of equal quality, which are left out of its "
         f"intervals: {undefined['poems']} (greedy) of 200.",
+        contained,
     ]
     assert results["notes"] == told
     tables, page = (out / "report.md").read_text(), (out / "report.html").read_text()
@@ -92,6 +94,29 @@ def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, co
             assert note in text
     for note in told:
         assert f"note: {note}" in result.stdout
+
+
+def test_answers_that_contain_their_reference_are_counted_and_the_tolerant_measure_offered(
+    tmp_path, cocoa
+):
+    rows = [*rows_of("facts", 60), *rows_of("sums", 60, ["Rome"])]
+    dataset = dataset_of(tmp_path / "made.jsonl", *rows)
+    exact, tolerant = tmp_path / "exact", tmp_path / "tolerant"
+    result = cocoa("evaluate", dataset, "--out", exact, *QUICK)
+    lines = [json.loads(line) for line in (exact / "scores.jsonl").read_text().splitlines()]
+    texts = [line["text"] for line in lines if line["strategy"] == "greedy"]
+    contained = sum("Paris" in text and text != "Paris" for text in texts[:60])
+    assert contained > 10
+    note = f"{contained} of 120 answers contain a reference without being equal to it"
+    assert f"note: {note}, and count as wrong: consider --quality contains." in result.stdout
+    assert note in (exact / "report.md").read_text()
+
+    result = cocoa("evaluate", dataset, "--out", tolerant, "--quality", "contains", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "without being equal" not in result.stdout
+    facts = json.loads((tolerant / "results.json").read_text())["tasks"][0]
+    assert facts["quality"] == "contains"
+    assert facts["mean_quality"]["greedy"] == sum("Paris" in text for text in texts[:60]) / 60
 
 
 def test_a_handful_of_prompts_gets_a_note_and_no_mean(tmp_path, cocoa):

@@ -54,6 +54,14 @@ async def test_exact_match(output, references, expected):
     assert await one("exact_match", output, *references) == expected
 
 
+async def test_contains_is_a_measure_of_right_and_wrong():
+    examples = [example("Rome"), example("Rome")]
+
+    values = await QUALITY["contains"].score(["It is Rome.", "Romeo"], examples)
+
+    assert values.tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -209,6 +217,7 @@ async def test_no_answers_have_no_values(name):
 def test_binary_measures_are_flagged():
     assert {name for name, measure in QUALITY.items() if measure.is_binary} == {
         "exact_match",
+        "contains",
         "accuracy",
         "gsm8k",
     }
