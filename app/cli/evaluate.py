@@ -127,6 +127,7 @@ def evaluate(
         raise typer.Exit(1) from None
     for note in page.notes:
         typer.echo(f"note: {note}")
+    typer.echo(page.recommendation)
     typer.echo(
         f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
         "results.json, scores.jsonl, plots/"

@@ -178,7 +178,7 @@ def without(table: Table, tasks: Collection[str]) -> Table:
 
 def overall(table: Table) -> str | None:
     """The column that sums a table up: the mean, or else the first task that has a value."""
-    if MEAN in table:
+    if table.get(MEAN):
         return MEAN
     return next((column for column, values in table.items() if values), None)
 

@@ -12,6 +12,7 @@ from app.lab import rendering, report
 from app.lab.comparison import MEAN, ByEstimator, Column, intervals, overall, without
 from app.lab.plots import ranking_figure, rejection_figure, reliability_figure, save
 from app.lab.rankings import Rankings, rank
+from app.lab.recommendation import recommend
 from app.lab.report import Report
 from app.lab.run import Run
 from app.lab.summary import only_compared, summarise
@@ -97,6 +98,7 @@ def _is_reliable(column: Column) -> bool:
 
 
 def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
+    recommended = recommend(rankings)
     metrics: dict[str, Any] = {}
     for metric, tables in rankings.tables.items():
         metrics[metric] = {strategy: report.to_json(table) for strategy, table in tables.items()}
@@ -115,6 +117,7 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "similarity_claims": [asdict(claim) for claim in page.similarity_claims],
         "alternative_claims": [asdict(claim) for claim in page.alternative_claims],
         "notes": page.notes,
+        "recommendation": None if recommended is None else asdict(recommended),
     }
 
 

@@ -36,6 +36,7 @@ def markdown(report: Report) -> str:
         parts += ["## Alternative formulations", *_markdown_claims(report.alternative_claims)]
     if report.notes:
         parts += ["## Notes", "\n".join(f"- {note}" for note in report.notes)]
+    parts += ["## Recommendation", report.recommendation]
     return "\n\n".join(parts) + "\n"
 
 

@@ -116,6 +116,7 @@ class Report:
     galleries: Sequence[Gallery]
     estimator: str
     notes: Sequence[str]
+    recommendation: str
     plots: Mapping[str, str]
 
 

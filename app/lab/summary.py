@@ -9,6 +9,7 @@ from app.lab.claims import Claim
 from app.lab.comparison import Table, is_cocoa, is_rao_blackwell, without
 from app.lab.notes import notes
 from app.lab.rankings import Rankings
+from app.lab.recommendation import recommend, sentence
 from app.lab.report import Gallery, Grid, Report, Shown
 from app.lab.run import Run
 from models.records import Array
@@ -45,6 +46,7 @@ def summarise(
         galleries=_galleries(run, rankings.strategies[0], estimator),
         estimator=estimator,
         notes=notes(run, rankings, num_resamples),
+        recommendation=sentence(recommend(rankings)),
         plots=plots,
     )
 

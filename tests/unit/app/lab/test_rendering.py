@@ -77,6 +77,7 @@ def a_report(**changes):
         "galleries": [Gallery(HOSTILE, (shown,), (shown,), (shown,))],
         "estimator": "cocoa_sp",
         "notes": [HOSTILE],
+        "recommendation": HOSTILE,
         "plots": {HOSTILE: "<svg></svg>"},
     }
     return Report(**fields | changes)
