@@ -143,10 +143,13 @@ def evaluate(
     with _errors_told():
         from app.lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
         from app.lab.probes.outputs import write_evaluation
+        from models.probes.card import check_model
         from models.probes.probe import TrainedProbe
 
         trained = TrainedProbe.open(folder)
         training = None if collected is None else read(collected)
+        if training is not None:
+            check_model(trained.card, training.header.model, training.header.revision)
         examples = load(dataset, limit=limit, seed=seed)
         layers = (trained.layer,) if training is None else training.header.layers
         num_samples = trained.card.sampling["num_samples"]
@@ -156,7 +159,7 @@ def evaluate(
         settings = settings_or_exit()
         with _prompts_shown(len(examples)) as on_done:
             measured = asyncio.run(
-                collecting.collect_and_measure(spec, measures, settings, on_done)
+                collecting.collect_and_measure(spec, measures, settings, on_done, trained.card)
             )
         evaluation = ProbeEvaluationSpec(
             trained, read(spec.folder), measured, training, num_resamples, seed

@@ -17,21 +17,37 @@ def notes(run: Run, rankings: Rankings, num_resamples: int) -> list[str]:
     return [
         *_left_out(rankings),
         *_undefined(rankings, num_resamples),
-        *_few(rankings),
+        *few_prompts(_num_prompts(rankings)),
         *_contained(run),
         *_failed(run),
         *_without_value(run),
     ]
 
 
+def ranks_nothing(task: str, why: str) -> str:
+    """That a task is left out, and why."""
+    return (
+        f"{task} ranks nothing and is left out of means and claims, as there are fewer than "
+        f"{MIN_RIGHT_AND_WRONG} right or {MIN_RIGHT_AND_WRONG} wrong answers, or one quality "
+        f"throughout: {why}."
+    )
+
+
+def few_prompts(num_prompts: Mapping[str, int]) -> list[str]:
+    """The tasks that are too small, if there are any."""
+    few = [f"{task} {count}" for task, count in num_prompts.items() if count < _FEW_PROMPTS]
+    if not few:
+        return []
+    return [
+        f"Fewer than {_FEW_PROMPTS} prompts with a quality say little about which estimator is "
+        f"better: {', '.join(few)}."
+    ]
+
+
 def _left_out(rankings: Rankings) -> list[str]:
     found = []
     for task, reasons in rankings.left_out.items():
-        found.append(
-            f"{task} ranks nothing and is left out of means and claims, as there are fewer than "
-            f"{MIN_RIGHT_AND_WRONG} right or {MIN_RIGHT_AND_WRONG} wrong answers, or one quality "
-            f"throughout: {_by_reason(reasons)}."
-        )
+        found.append(ranks_nothing(task, _by_reason(reasons)))
     columns = rankings.columns[rankings.strategies[0]]
     averaged = [column.task for column in columns if column.task not in rankings.left_out]
     if found and MEAN in rankings.tables["prr"][rankings.strategies[0]]:
@@ -62,17 +78,10 @@ def _undefined(rankings: Rankings, num_resamples: int) -> list[str]:
     return found
 
 
-def _few(rankings: Rankings) -> list[str]:
-    few = []
-    for column in rankings.columns[rankings.strategies[0]]:
-        if (count := len(column.known_quality)) < _FEW_PROMPTS:
-            few.append(f"{column.task} {count}")
-    if not few:
-        return []
-    return [
-        f"Fewer than {_FEW_PROMPTS} prompts with a quality say little about which estimator is "
-        f"better: {', '.join(few)}."
-    ]
+def _num_prompts(rankings: Rankings) -> dict[str, int]:
+    """Prompts with a quality, by task."""
+    columns = rankings.columns[rankings.strategies[0]]
+    return {column.task: len(column.known_quality) for column in columns}
 
 
 def _contained(run: Run) -> list[str]:

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from app.lab.examples import Example
 from app.lab.loading import lab_scorer, support_of
-from app.lab.probes.collection import CollectedAnswer, CollectionHeader, CollectionLog, read
+from app.lab.probes.collection import (
+    CollectedAnswer,
+    CollectionHeader,
+    CollectionLog,
+    digest_of,
+    read,
+)
 from app.lab.quality import Measure, score_by_task
 from app.lab.running import each, sampling_of, seed_of
 from app.scoring.ask import Ask
@@ -17,6 +23,7 @@ from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.errors import InvalidLogits, InvalidRequest
 from models.estimators import needs
+from models.probes.card import Card, check_card
 from models.records import Array, SamplingParams
 from workers.protocol import Workers
 
@@ -92,15 +99,24 @@ async def collect_and_measure(
     measures: Mapping[str, Measure],
     settings: Settings,
     on_done: Callable[[], None],
+    card: Card | None = None,
 ) -> AnswerQuality:
     """`collect`, and then the quality of all answers that the folder holds.
 
-    measures: by task.
+    Args:
+        spec: what is to be collected.
+        measures: by task.
+        settings: of the models.
+        on_done: called after each prompt.
+        card: of the probe that will read the answers.
 
     Raises:
-        ValueError: a measure needs an NLI model and none is loaded; nothing is collected then.
+        ProbeMismatch: the probe is another model's; nothing is collected then.
+        ValueError: a measure needs an NLI model and none is loaded; nor is anything then.
     """
     async with lab_scorer(settings) as scorer:
+        if card is not None:
+            _check_probe(card, scorer.workers)
         support = support_of(scorer.workers)
         for measure in measures.values():
             measure.check(support)
@@ -136,7 +152,8 @@ async def _answer(
     try:
         result = await scorer.run(ask)
     except (InvalidRequest, InvalidLogits) as error:
-        return CollectedAnswer(example.id, example.task, "", 0, {}, error.code), None
+        digest = digest_of(example.prompt)
+        return CollectedAnswer(example.id, example.task, "", 0, {}, error.code, digest), None
     answer = result.evidence.subject.answer
     collected = CollectedAnswer(
         id=example.id,
@@ -144,6 +161,7 @@ async def _answer(
         text=answer.compared_text,
         num_tokens=answer.num_tokens,
         scores=result.scores,
+        prompt_digest=digest_of(example.prompt),
     )
     return collected, None if result.generation is None else result.generation.answer_hidden_mean
 
@@ -188,6 +206,19 @@ def _header(spec: CollectionSpec, workers: Workers) -> CollectionHeader:
         sampling=sampling_of(spec.num_samples) | {"max_new_tokens": max(limits, default=0)},
         seed=spec.seed,
         compared_by=_compared_by(workers),
+    )
+
+
+def _check_probe(card: Card, workers: Workers) -> None:
+    """Refuse a probe of another model than the one that runs."""
+    generator = workers.generator.info
+    check_card(
+        card,
+        target=card.target,
+        model_id=generator.model_id,
+        revision=generator.revision,
+        dimension=generator.hidden_size,
+        num_layers=generator.num_layers,
     )
 
 

@@ -4,6 +4,7 @@ The features lie beside the lines, as plain float32. Lines and features only gro
 killed leaves at most an incomplete last answer, which the next run drops.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -64,6 +65,7 @@ class CollectedAnswer:
         scores: estimator to its value, None where it has none.
         error: code of the error that the model always gives for the prompt; then all else is empty
             and features are 0.
+        prompt_digest: tells prompts apart that have the same id; None in older collections.
     """
 
     id: str
@@ -72,6 +74,7 @@ class CollectedAnswer:
     num_tokens: int
     scores: Mapping[str, float | None]
     error: str | None = None
+    prompt_digest: str | None = None
 
 
 class CollectionLog:
@@ -128,6 +131,11 @@ class Collection:
     header: CollectionHeader
     answers: tuple[CollectedAnswer, ...]
     features: Array
+
+
+def digest_of(prompt: str) -> str:
+    """What a collection keeps of a prompt's text."""
+    return hashlib.sha256(prompt.encode()).hexdigest()[:16]
 
 
 def read(folder: Path) -> Collection:

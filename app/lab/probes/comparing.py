@@ -1,11 +1,12 @@
 """Light against full on one collection with known quality, and predictions against samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from app.lab.comparison import MEAN, Column, Table, difference, table
+from app.lab.comparison import MEAN, Column, Table, difference, table, why_left_out
 from app.lab.probes.agreement import classification_metrics, regression_metrics
 from app.lab.probes.collection import Collection
 from app.lab.probes.predicting import Predicted
@@ -24,17 +25,23 @@ SEEN, UNSEEN = "trained on the task's other prompts", "trained on the other task
 MAX_LOSS_PER_TASK, MAX_LOSS_ON_AVERAGE = 0.05, 0.03
 _BASES = ("sp", "ppl", "mte")
 
+Kept = Literal["yes", "no", "cannot be judged"]
+
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
     """One light score beside its full counterpart, PRR by task and on average.
 
     Attributes:
+        columns: the tasks that the probe was measured on, and their mean where there is one.
+        left_out: tasks among them that rank nothing, with the reasons.
         full, light: PRR with intervals by column; the difference light minus full is paired.
     """
 
     probe: str
     name: str
+    columns: tuple[str, ...]
+    left_out: Mapping[str, str]
     full: Mapping[str, Interval]
     light: Mapping[str, Interval]
     differences: Mapping[str, Interval]
@@ -45,14 +52,14 @@ def agreement(
 ) -> dict[str, dict[str, float | None]]:
     """How well predictions agree with what samples showed, by task and overall.
 
-    The share of answers out of the domain is told too.
+    The share of answers out of the domain is told too. Tasks without predictions are left out.
     """
-    everything = np.arange(len(collection.answers))
-    scores = _stored(collection, everything, card.target)
+    everything = np.flatnonzero(predicted.is_made)
+    scores = _stored(collection, np.arange(len(collection.answers)), card.target)
     known = ~np.isnan(scores)
     true = scores if card.split is None else (scores > card.split).astype(np.float64)
     measure = regression_metrics if card.target == "consistency" else classification_metrics
-    groups = {task: _rows_of(collection, task) for task in _tasks(collection)}
+    groups = {task: _rows_of(collection, task) for task in _tasks(collection, predicted)}
     agreements: dict[str, dict[str, float | None]] = {}
     for name, rows in (groups | {"all": everything}).items():
         kept = rows[known[rows]]
@@ -72,28 +79,47 @@ def contrasts(
 ) -> list[Contrast]:
     """Every light score of every probe against its full counterpart, on the same resamples.
 
+    A probe is measured on the tasks that it has predictions for.
+
     quality: (N,) of the answers, higher better.
     """
-    columns = []
-    for task in _tasks(collection):
-        rows = _rows_of(collection, task)
-        scores = _scores(collection, target, rows, by_probe)
-        columns.append(Column(task, quality[rows], is_binary, scores))
-    prrs = table(prr, columns, num_resamples=num_resamples, seed=seed)
     found = []
-    for probe in by_probe:
+    for probe, predicted in by_probe.items():
+        columns = []
+        for task in _tasks(collection, predicted):
+            rows = _rows_of(collection, task)
+            scores = _scores(collection, target, rows, predicted)
+            columns.append(Column(task, quality[rows], is_binary, scores))
+        prrs = table(prr, columns, num_resamples=num_resamples, seed=seed)
+        reasons = {column.task: why_left_out(column) for column in columns}
+        left_out = {task: why for task, why in reasons.items() if why is not None}
         for name in COUNTERPARTS[target]:
-            light = _light(name, probe)
-            differences = _differences(prrs, light, name)
-            full = _intervals(prrs, name)
-            found.append(Contrast(probe, name, full, _intervals(prrs, light), differences))
+            contrast = Contrast(
+                probe=probe,
+                name=name,
+                columns=tuple(prrs),
+                left_out=left_out,
+                full=_intervals(prrs, name),
+                light=_intervals(prrs, light_name(name)),
+                differences=_differences(prrs, light_name(name), name),
+            )
+            found.append(contrast)
     return found
 
 
-def within_bounds(contrast: Contrast) -> bool:
-    """Whether light loses no more than it may, on each task and on average."""
-    lost = contrast.differences.items()
-    return all(interval.value >= -max_loss(column) for column, interval in lost)
+def within_bounds(contrast: Contrast) -> Kept:
+    """Whether light loses no more than it may, on each task and on average.
+
+    "no" where the interval of any loss lies below its bound, "yes" where all lie at or above it;
+    what ranks nothing or has no difference cannot be judged, nor what reaches over the bound.
+    """
+    lost, left_out = contrast.differences, contrast.left_out
+    judged = {column: lost[column] for column in lost if column not in left_out}
+    if any(interval.high < -max_loss(column) for column, interval in judged.items()):
+        return "no"
+    are_kept = all(interval.low >= -max_loss(column) for column, interval in judged.items())
+    is_whole = bool(judged) and judged.keys() == set(contrast.columns)
+    return "yes" if are_kept and is_whole else "cannot be judged"
 
 
 def max_loss(column: str) -> float:
@@ -107,16 +133,15 @@ def light_name(name: str) -> str:
 
 
 def _scores(
-    collection: Collection, target: Target, rows: Indices, by_probe: Mapping[str, Predicted]
+    collection: Collection, target: Target, rows: Indices, predicted: Predicted
 ) -> dict[str, Array]:
-    """Full scores as they were collected, and the light ones of each probe."""
+    """Full scores as they were collected, and the light ones of a probe."""
     counterparts = COUNTERPARTS[target]
     names = [*_BASES, *counterparts]
     scores = {name: _stored(collection, rows, name) for name in names}
-    for probe, predicted in by_probe.items():
-        values = predicted.values[rows]
-        for name, base in counterparts.items():
-            scores[_light(name, probe)] = values if base is None else scores[base] * values
+    values = predicted.values[rows]
+    for name, base in counterparts.items():
+        scores[light_name(name)] = values if base is None else scores[base] * values
     return scores
 
 
@@ -145,12 +170,10 @@ def _differences(prrs: Table, light: str, full: str) -> dict[str, Interval]:
     return found
 
 
-def _light(name: str, probe: str) -> str:
-    return f"{light_name(name)}, {probe}"
-
-
-def _tasks(collection: Collection) -> Sequence[str]:
-    return list(dict.fromkeys(answer.task for answer in collection.answers))
+def _tasks(collection: Collection, predicted: Predicted) -> list[str]:
+    """Tasks of the answers that have a prediction."""
+    rows = np.flatnonzero(predicted.is_made)
+    return list(dict.fromkeys(collection.answers[i].task for i in rows))
 
 
 def _rows_of(collection: Collection, task: str) -> Indices:

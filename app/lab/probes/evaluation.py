@@ -11,6 +11,7 @@ from app.lab.probes.collecting import AnswerQuality
 from app.lab.probes.collection import Collection
 from app.lab.probes.comparing import SEEN, UNSEEN, Contrast, agreement, contrasts
 from app.lab.probes.from_collection import TrainingSpec
+from app.lab.probes.notes import notes, num_own_prompts
 from app.lab.probes.predicting import Predicted, leave_one_out, predictions
 from models.probes.card import Card, check_model
 from models.probes.probe import TrainedProbe
@@ -41,6 +42,8 @@ class ProbeEvaluation:
 
     Attributes:
         true: (N,) what samples showed, NaN where the target has no value.
+        num_own: answers to prompts of the probe's own collection; None where that is not at hand.
+        notes: what has to be known before the figures are trusted.
     """
 
     card: Card
@@ -49,6 +52,8 @@ class ProbeEvaluation:
     agreements: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     contrasts: Sequence[Contrast]
     true: Array
+    num_own: int | None
+    notes: Sequence[str]
 
 
 def evaluate_probe(
@@ -67,23 +72,29 @@ def evaluate_probe(
     if spec.training is not None:
         again = TrainingSpec(card.target, card.architecture, seed=card.seed)
         folder = out / "left-out"
-        by_probe[UNSEEN] = leave_one_out(spec.training, again, measured, folder, on_epoch)
+        unseen = leave_one_out(spec.training, again, measured, folder, on_epoch)
+        if unseen.is_made.any():
+            by_probe[UNSEEN] = unseen
     agreements = {}
     for name, predicted in by_probe.items():
         agreements[name] = agreement(measured, card, predicted)
+    compared = contrasts(
+        measured,
+        card.target,
+        spec.quality.values,
+        spec.quality.is_binary,
+        by_probe,
+        num_resamples=spec.num_resamples,
+        seed=spec.seed,
+    )
+    num_own = None if spec.training is None else num_own_prompts(measured, spec.training)
     return ProbeEvaluation(
         card=card,
         num_answers=len(measured.answers),
         by_probe=by_probe,
         agreements=agreements,
-        contrasts=contrasts(
-            measured,
-            card.target,
-            spec.quality.values,
-            spec.quality.is_binary,
-            by_probe,
-            num_resamples=spec.num_resamples,
-            seed=spec.seed,
-        ),
+        contrasts=compared,
         true=np.array([a.scores.get(card.target) for a in measured.answers], dtype=np.float64),
+        num_own=num_own,
+        notes=notes(card, measured, num_own, compared[0].left_out),
     )

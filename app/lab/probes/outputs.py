@@ -56,26 +56,28 @@ def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
 
 def write_evaluation(evaluation: ProbeEvaluation, out: Path, command: str) -> None:
     """report.md, results.json and plots."""
-    columns = list(evaluation.contrasts[0].full)
-    _write_evaluation_plots(evaluation, columns, out)
-    (out / "report.md").write_text(_markdown(evaluation, columns, command), encoding="utf-8")
+    _write_evaluation_plots(evaluation, out)
+    (out / "report.md").write_text(_markdown(evaluation, command), encoding="utf-8")
     results = {
         "command": command,
         "card": asdict(evaluation.card),
         "num_answers": evaluation.num_answers,
+        "num_own_prompts": evaluation.num_own,
         "agreement": evaluation.agreements,
         "contrasts": [_contrast_json(one) for one in evaluation.contrasts],
+        "notes": list(evaluation.notes),
     }
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def _write_evaluation_plots(evaluation: ProbeEvaluation, columns: Sequence[str], out: Path) -> None:
+def _write_evaluation_plots(evaluation: ProbeEvaluation, out: Path) -> None:
     folder = out / "plots"
     folder.mkdir(exist_ok=True)
     by_name: dict[str, dict[str, Mapping[str, Interval]]] = {}
     for one in evaluation.contrasts:
         by_name.setdefault(light_name(one.name), {})[one.probe] = one.differences
-    bounds = {column: max_loss(column) for column in columns}
+    # The probe as it is has all columns, one that never saw a task perhaps fewer.
+    bounds = {column: max_loss(column) for column in evaluation.contrasts[0].columns}
     save(difference_figure(by_name, bounds), folder / "light-full")
     card, true = evaluation.card, evaluation.true
     if card.split is not None:
@@ -89,7 +91,7 @@ def _contrast_json(one: Contrast) -> dict[str, Any]:
     return asdict(one) | {"within_bounds": within_bounds(one)}
 
 
-def _markdown(evaluation: ProbeEvaluation, columns: Sequence[str], command: str) -> str:
+def _markdown(evaluation: ProbeEvaluation, command: str) -> str:
     card = evaluation.card
     parts = [
         f"# Light against full: {card.target}",
@@ -97,7 +99,7 @@ def _markdown(evaluation: ProbeEvaluation, columns: Sequence[str], command: str)
         f"Probe `{card.sha256[:12]}` on layer {card.layer} of {card.model_id} ({card.revision}), "
         f"{card.architecture}, "
         f"trained on {card.sizes['training']} answers to {card.training_set}; "
-        f"measured on {evaluation.num_answers} other answers.",
+        f"measured on {evaluation.num_answers} answers, {_own(evaluation)}.",
         "## Predictions against samples",
     ]
     for probe, by_task in evaluation.agreements.items():
@@ -105,13 +107,22 @@ def _markdown(evaluation: ProbeEvaluation, columns: Sequence[str], command: str)
     parts.append("## PRR")
     for probe in evaluation.by_probe:
         own = [one for one in evaluation.contrasts if one.probe == probe]
-        parts += [f"### A probe {probe}", _contrast_table(own, columns)]
+        parts += [f"### A probe {probe}", _contrast_table(own)]
     bound = f"{MAX_LOSS_PER_TASK} on each task and {MAX_LOSS_ON_AVERAGE} on average"
     parts.append(
         f"Difference: light minus full on the same prompts, 95 % interval. "
-        f"Bound: a loss of at most {bound}."
+        f"Bound: a loss of at most {bound}. It is kept where every interval lies at or above it, "
+        "and not where one lies below; all else cannot be judged."
     )
+    if evaluation.notes:
+        parts += ["## Notes", "\n".join(f"- {note}" for note in evaluation.notes)]
     return "\n\n".join(parts) + "\n"
+
+
+def _own(evaluation: ProbeEvaluation) -> str:
+    if evaluation.num_own is None:
+        return "how many of them to its own prompts only its collection (`--collected`) tells"
+    return f"{evaluation.num_own or 'none'} of them to its own prompts"
 
 
 def _agreement_table(by_task: Mapping[str, Mapping[str, float | None]]) -> str:
@@ -122,12 +133,16 @@ def _agreement_table(by_task: Mapping[str, Mapping[str, float | None]]) -> str:
     return markdown_table(["task", *names], lines)
 
 
-def _contrast_table(contrasts: Sequence[Contrast], columns: Sequence[str]) -> str:
-    figures = [f"{column}: full, light, difference" for column in columns]
+def _contrast_table(contrasts: Sequence[Contrast]) -> str:
+    columns, left_out = contrasts[0].columns, contrasts[0].left_out
+    figures = []
+    for column in columns:
+        mark = " (left out)" if column in left_out else ""
+        figures.append(f"{column}{mark}: full, light, difference")
     lines = []
     for one in contrasts:
         cells = [_contrast_cell(one, column) for column in columns]
-        lines.append([f"`{light_name(one.name)}`", *cells, "yes" if within_bounds(one) else "no"])
+        lines.append([f"`{light_name(one.name)}`", *cells, within_bounds(one)])
     return markdown_table(["score", *figures, "within the bound"], lines)
 
 

@@ -74,7 +74,8 @@ def difference_figure(
         for axes, (name, by_probe) in zip(panels, differences.items(), strict=True):
             _difference_panel(axes, name, by_probe, bounds)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        if labels:
+            figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         return figure
 
 
@@ -101,6 +102,8 @@ def _difference_panel(
     columns = list(bounds)
     axes.axvline(0, color=MUTED, linewidth=1)
     for i, (probe, intervals) in enumerate(by_probe.items()):
+        if not intervals:
+            continue
         shift = 0.16 * (i - (len(by_probe) - 1) / 2)
         heights = [columns.index(column) + shift for column in intervals]
         values = [interval.value for interval in intervals.values()]

@@ -17,15 +17,21 @@ from models.records import Array
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A probe's predictions for every answer of a collection.
+    """A probe's predictions for the answers of a collection.
 
     Attributes:
-        values: (N,) predicted consistency, or probability of high semantic entropy.
+        values: (N,) predicted consistency, or probability of high semantic entropy; NaN where
+            there is no prediction.
         out_of_domain: (N,).
     """
 
     values: Array
     out_of_domain: Array
+
+    @property
+    def is_made(self) -> Array:
+        """(N,) whether there is a prediction."""
+        return ~np.isnan(self.values)
 
 
 def predictions(probe: TrainedProbe, collection: Collection) -> Predicted:
@@ -45,11 +51,17 @@ def leave_one_out(
 ) -> Predicted:
     """For each task's answers the predictions of a probe trained on the other tasks only.
 
+    There are none for a task that is not in the training collection: the probe as it is never saw
+    that one.
+
     The probes are kept in the folder, so that an interrupted evaluation does not train them again.
     """
     tasks = np.array([answer.task for answer in measured.answers])
     values, outside = np.full(len(tasks), np.nan), np.zeros(len(tasks), dtype=bool)
+    trained_on = {answer.task for answer in training.answers}
     for task in dict.fromkeys(tasks.tolist()):
+        if task not in trained_on:
+            continue
         probe = _kept_probe(_without(training, task), spec, folder, on_epoch)
         predicted = predictions(probe, measured)
         rows = np.flatnonzero(tasks == task)

@@ -1,14 +1,17 @@
 """Prompts over fake models to a collection, with hidden states and what samples showed."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from app.lab.examples import Example
 from app.lab.probes.collecting import candidate_layers, collect_and_measure
+from app.lab.probes.from_collection import TrainingSpec, train_probe
 from app.lab.quality import QUALITY
 from models.engines.fake import FakeEngine
+from models.probes.card import ProbeMismatch
 from models.similarity.align import AlignModel
 from models.similarity.fake import FakeNliModel
 from models.similarity.protocol import NliConfig
@@ -88,6 +91,24 @@ def test_a_measure_without_the_nli_model_that_it_needs_is_refused_before_anythin
     measures = {"facts": QUALITY["align"], "sums": QUALITY["exact_match"]}
     with pytest.raises(ValueError, match="needs a pair model"):
         asyncio.run(collect_and_measure(spec, measures, settings, lambda: None))
+
+    assert prompts_seen == []
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"revision": "2"}, "revision"), ({"dimension": 9}, "dimension"), ({"layer": 4}, "layer 4")],
+    ids=["revision", "dimension", "layer"],
+)
+def test_another_models_probe_is_refused_before_anything_is_collected(
+    tmp_path, collection, prompts_seen, change, named
+):
+    probe, _ = train_probe(collection, TrainingSpec("consistency", "small", (2,)), None, str)
+    spec = collection_spec(tmp_path / "never", made_examples(count=2))
+    card = replace(probe.card, **change)
+    with pytest.raises(ProbeMismatch, match=named):
+        asyncio.run(collect_and_measure(spec, {}, SETTINGS, lambda: None, card))
 
     assert prompts_seen == []
     assert not (tmp_path / "never").exists()
