@@ -1,20 +1,20 @@
 """`cocoa evaluate`: how well each estimator ranks the answers to a dataset."""
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import httpx
 import typer
 
+from app.cli.command_line import command_line
 from app.cli.environment import settings_or_exit
 from app.cli.progress import progress_of
 from app.lab import judge
 from app.lab.datasets import load
+from app.lab.overwriting import check_replaceable
 from app.lab.quality import QUALITY, quality_names
 from app.settings import Settings
 from models.errors import CocoaError
@@ -83,6 +83,9 @@ def evaluate(
     rescore: Annotated[
         bool, typer.Option("--rescore", help="Score what is there; load no language model.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the results of a larger or another run.")
+    ] = False,
 ) -> None:
     """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
     try:
@@ -119,9 +122,12 @@ def evaluate(
             measures=measures,
             rescore=rescore,
         )
+        if not force:
+            settings_known = outputs.settings_of(dataset, seed, num_samples)
+            check_replaceable(out, settings_known, len(examples))
         out.mkdir(parents=True, exist_ok=True)
         run = _with_progress(spec, settings)
-        page = outputs.write(run, out, _command(), num_resamples)
+        page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
     except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
@@ -132,14 +138,6 @@ def evaluate(
         f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
         "results.json, scores.jsonl, plots/"
     )
-
-
-def _command() -> str:
-    """The command line for the report, without the judge's key."""
-    words = ["cocoa"]
-    for previous, word in pairwise(["", *sys.argv[1:]]):
-        words.append("…" if previous == "--judge-key" else word)
-    return shlex.join(words)
 
 
 def _with_progress(spec: "EvaluationSpec", settings: Settings) -> "Run":

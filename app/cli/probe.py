@@ -1,7 +1,6 @@
 """`cocoa probe`: collect what samples show, train a probe on it, and see how far to trust it."""
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from app.cli.command_line import command_line
 from app.cli.environment import settings_or_exit
 from app.cli.progress import progress_of
 from app.lab.datasets import drawn, load
 from app.lab.examples import Example, read_jsonl
+from app.lab.overwriting import check_replaceable
 from app.lab.probes import collecting
 from app.lab.probes.collecting import CollectionSpec
-from app.lab.probes.collection import read
+from app.lab.probes.collection import only, read
 from app.lab.quality import QUALITY, quality_names
 from models.errors import CocoaError
 
@@ -27,6 +28,9 @@ probe = typer.Typer(help=__doc__, no_args_is_help=True)
 
 Limit = Annotated[
     int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite what another or a larger run left there.")
 ]
 Seed = Annotated[
     int, typer.Option(min=0, help="Repeats samples, drawn prompts, training and intervals.")
@@ -83,6 +87,7 @@ def train(
         Literal["small", "paper"], typer.Option(help="docs/light.md says how they differ.")
     ] = "small",
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Train a probe, which is kept at its best epoch.
 
@@ -90,17 +95,22 @@ def train(
     """
     with _errors_told():
         # Networks and plots come from extras, without which the other commands work.
-        from app.lab.probes.from_collection import TrainingSpec, train_probe
+        from app.lab.probes.from_collection import (
+            TrainingSpec,
+            claim,
+            save_marked,
+            train_probe,
+        )
         from app.lab.probes.outputs import show_training, write_training_plots
 
         out.mkdir(parents=True, exist_ok=True)
+        collected = read(collection)
         layers = None if layer == "auto" else _layers(layer)
         spec = TrainingSpec(target, architecture, layers, seed)
+        own = claim(out, collected, spec, force=force)
         with _epochs_shown(f"training on {collection}") as on_epoch:
-            trained, how = train_probe(
-                read(collection), spec, out / "training.checkpoint.pt", on_epoch
-            )
-        trained.save(out)
+            trained, how = train_probe(collected, spec, out / "training.checkpoint.pt", on_epoch)
+        save_marked(trained, out, own)
         write_training_plots(how, target, out)
         show_training(trained.card, how)
     typer.echo(f"probe {trained.id}: {out}")
@@ -131,6 +141,7 @@ def evaluate(
         int, typer.Option(min=1, help="Resamples behind each interval.")
     ] = 1000,
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Measure a probe against samples.
 
@@ -142,7 +153,7 @@ def evaluate(
         )
     with _errors_told():
         from app.lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
-        from app.lab.probes.outputs import write_evaluation
+        from app.lab.probes.outputs import settings_of, write_evaluation
         from models.probes.card import check_model
         from models.probes.probe import TrainedProbe
 
@@ -151,6 +162,8 @@ def evaluate(
         if training is not None:
             check_model(trained.card, training.header.model, training.header.revision)
         examples = load(dataset, limit=limit, seed=seed)
+        if not force:
+            check_replaceable(out, settings_of(trained.card, dataset, seed), len(examples))
         layers = (trained.layer,) if training is None else training.header.layers
         num_samples = trained.card.sampling["num_samples"]
         spec = CollectionSpec(dataset, examples, out / "collection", num_samples, seed, layers)
@@ -161,12 +174,11 @@ def evaluate(
             measured = asyncio.run(
                 collecting.collect_and_measure(spec, measures, settings, on_done, trained.card)
             )
-        evaluation = ProbeEvaluationSpec(
-            trained, read(spec.folder), measured, training, num_resamples, seed
-        )
+        answers = only(read(spec.folder), {example.id for example in examples})
+        evaluation = ProbeEvaluationSpec(trained, answers, measured, training, num_resamples, seed)
         with _epochs_shown("leaving tasks out") as on_epoch:
             outcome = evaluate_probe(evaluation, out, on_epoch)
-        write_evaluation(outcome, out, shlex.join(["cocoa", *sys.argv[1:]]))
+        write_evaluation(outcome, out, command_line(sys.argv[1:]), dataset, seed)
     typer.echo((out / "report.md").read_text(encoding="utf-8"))
 
 

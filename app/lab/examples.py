@@ -1,5 +1,6 @@
 """One prompt with what its answer is measured against, and files of such prompts."""
 
+import codecs
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,28 +37,43 @@ def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
     Without `labelled` the references may be missing, as for prompts that nothing is measured on.
 
     `id` defaults to the file's name with the line's number, `task` to the file's name. Other fields
-    are ignored.
+    are ignored. The file is UTF-8, with or without a byte order mark.
 
     Raises:
-        ValueError: names file, line and field.
+        ValueError: names file, line and field; the file holds no example.
     """
     examples: dict[str, Example] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
         try:
-            example = _example(line, labelled, id=f"{path.stem}-{number}", task=path.stem)
+            example = _example(_decoded(line), labelled, id=f"{path.stem}-{number}", task=path.stem)
             if example.id in examples:
                 raise ValueError(f"field 'id': {example.id!r} occurs twice")
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         examples[example.id] = example
+    if not examples:
+        raise ValueError(f"{path} holds no example")
     return list(examples.values())
 
 
 def distinct(texts: Iterable[str]) -> tuple[str, ...]:
     """The texts in their order, each once."""
     return tuple(dict.fromkeys(texts))
+
+
+def _lines(path: Path) -> list[bytes]:
+    data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{line[error.start]:02x} in column {error.start + 1}"
+        raise ValueError(f"no UTF-8: {byte}; save the file as UTF-8") from None
 
 
 def _example(line: str, labelled: bool, **defaults: str) -> Example:

@@ -10,6 +10,7 @@ import numpy as np
 
 from app.lab import rendering, report
 from app.lab.comparison import MEAN, ByEstimator, Column, intervals, overall, without
+from app.lab.overwriting import RESULTS, check_replaceable
 from app.lab.plots import ranking_figure, rejection_figure, reliability_figure, save
 from app.lab.rankings import Rankings, rank
 from app.lab.recommendation import recommend
@@ -23,14 +24,28 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def write(run: Run, out: Path, command: str, num_resamples: int = 1000) -> Report:
-    """Every file of the run but its generations; what they say."""
+def settings_of(dataset: str, seed: int, num_samples: int) -> dict[str, Any]:
+    """What a run has in common with those that may replace its results, and is known first."""
+    return {"command": "evaluate", "dataset": dataset, "seed": seed, "num_samples": num_samples}
+
+
+def write(
+    run: Run, out: Path, command: str, num_resamples: int = 1000, *, force: bool = False
+) -> Report:
+    """Every file of the run but its generations; what they say.
+
+    Raises:
+        AnotherRun: results of a larger or another run lie there, and `force` does not say that they
+            may go.
+    """
+    if not force:
+        check_replaceable(out, _settings(run), run.num_prompts)
     rankings = rank(run, num_resamples)
     plots = _plots(rankings, out)
     page = summarise(run, rankings, plots, command, num_resamples)
     results = json.dumps(_results(run, rankings, page), indent=1) + "\n"
     (out / "scores.jsonl").write_text("".join(_score_lines(run)), encoding="utf-8")
-    (out / "results.json").write_text(results)
+    (out / RESULTS).write_text(results)
     (out / "report.md").write_text(rendering.markdown(page), encoding="utf-8")
     (out / "report.html").write_text(rendering.html(page), encoding="utf-8")
     return page
@@ -97,6 +112,12 @@ def _is_reliable(column: Column) -> bool:
     return len(column.known_quality) >= _MIN_RELIABILITY_PROMPTS
 
 
+def _settings(run: Run) -> dict[str, Any]:
+    header = run.header
+    known_first = settings_of(header.dataset, header.seed, header.sampling["num_samples"])
+    return known_first | {"model": header.model, "revision": header.revision}
+
+
 def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
     recommended = recommend(rankings)
     metrics: dict[str, Any] = {}
@@ -106,6 +127,8 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
     for name, table in rankings.by_similarity.items():
         similarity[name] = report.to_json(only_compared(table))
     return {
+        "settings": _settings(run),
+        "num_prompts": run.num_prompts,
         "header": asdict(run.header),
         "facts": page.facts,
         "speed": run.speed,

@@ -39,6 +39,7 @@ STYLE: Any = {  # rc_context's type is a literal of all its names
     "svg.fonttype": "path",
     "svg.hashsalt": "cocoa",
     "text.color": INK,
+    "text.parse_math": False,  # a task may be called "$x"
     "xtick.color": MUTED,
     "ytick.color": MUTED,
 }

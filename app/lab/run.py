@@ -67,6 +67,11 @@ class Run:
     models: Mapping[str, str]
     speed: Mapping[str, float]
 
+    @property
+    def num_prompts(self) -> int:
+        """Examples with and without a generation."""
+        return len(self.prompts) + self.num_failed
+
     def rows_of(self, task: str) -> list[int]:
         """Indices of the task's prompts."""
         return [i for i, prompt in enumerate(self.prompts) if prompt.example.task == task]

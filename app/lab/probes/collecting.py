@@ -14,6 +14,7 @@ from app.lab.probes.collection import (
     CollectionHeader,
     CollectionLog,
     digest_of,
+    only,
     read,
 )
 from app.lab.quality import Measure, score_by_task
@@ -101,7 +102,7 @@ async def collect_and_measure(
     on_done: Callable[[], None],
     card: Card | None = None,
 ) -> AnswerQuality:
-    """`collect`, and then the quality of all answers that the folder holds.
+    """`collect`, and then the quality of the examples' answers in the folder.
 
     Args:
         spec: what is to be collected.
@@ -122,7 +123,7 @@ async def collect_and_measure(
             measure.check(support)
         await _collect(spec, scorer, on_done)
         by_id = {example.id: example for example in spec.examples}
-        answers = read(spec.folder).answers
+        answers = only(read(spec.folder), by_id).answers
         examples = [by_id[answer.id] for answer in answers]
         texts = [answer.text for answer in answers]
         values = await score_by_task(texts, examples, measures, support)

@@ -7,7 +7,7 @@ killed leaves at most an incomplete last answer, which the next run drops.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -150,6 +150,15 @@ def read(folder: Path) -> Collection:
     answered = [i for i, answer in enumerate(answers) if answer.error is None]
     kept = features if len(answered) == len(answers) else features[answered]
     return Collection(header, tuple(answers[i] for i in answered), kept)
+
+
+def only(collection: Collection, ids: Container[str]) -> Collection:
+    """The answers with these ids."""
+    kept = [i for i, answer in enumerate(collection.answers) if answer.id in ids]
+    if len(kept) == len(collection.answers):
+        return collection
+    answers = tuple(collection.answers[i] for i in kept)
+    return Collection(collection.header, answers, collection.features[kept])
 
 
 def _read_header(folder: Path) -> CollectionHeader:

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from app.lab.log import AnotherRun
 from app.lab.probes.checkpoint import Epoch
 from app.lab.probes.collection import Collection
 from app.lab.probes.layer_training import HYPERPARAMETERS
-from app.lab.probes.training import Trained, TrainingData, train
+from app.lab.probes.training import Trained, TrainingData, fingerprint, train
 from models.probes.card import Architecture, Card, Target
-from models.probes.probe import TrainedProbe
+from models.probes.probe import CARD, TrainedProbe
 from models.records import Array
+
+# Beside a probe, the fingerprint of the training that made it.
+_MARK = "training.sha256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,37 @@ def train_probe(
     )
     card = _card(collection, spec, trained)
     return TrainedProbe(card, trained.network, trained.distance), trained
+
+
+def claim(folder: Path, collection: Collection, spec: TrainingSpec, *, force: bool) -> str:
+    """The fingerprint of a training whose probe may go to this folder.
+
+    Raises:
+        AnotherRun: the probe of another training lies there, and `force` does not say that it may
+            go.
+        ValueError: see `training_data`.
+    """
+    own = fingerprint(
+        training_data(collection, spec.target, spec.layers),
+        spec.target,
+        spec.architecture,
+        spec.seed,
+        HYPERPARAMETERS[spec.architecture],
+    )
+    mark = folder / _MARK
+    is_own = mark.exists() and mark.read_text(encoding="utf-8").strip() == own
+    if (folder / CARD).exists() and not is_own and not force:
+        raise AnotherRun(
+            f"{folder} holds the probe of another training: "
+            "choose another folder, or --force overwrites it"
+        )
+    return own
+
+
+def save_marked(probe: TrainedProbe, folder: Path, own: str) -> None:
+    """Write the probe, and which training made it."""
+    (folder / _MARK).write_text(f"{own}\n", encoding="utf-8")
+    probe.save(folder)
 
 
 def training_data(

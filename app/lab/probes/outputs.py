@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from app.lab.overwriting import RESULTS
 from app.lab.plots import save
 from app.lab.probes.comparing import (
     MAX_LOSS_ON_AVERAGE,
@@ -54,11 +55,23 @@ def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
     save(prediction_figure(predicted, true, title), folder / "predictions")
 
 
-def write_evaluation(evaluation: ProbeEvaluation, out: Path, command: str) -> None:
-    """report.md, results.json and plots."""
+def settings_of(card: Card, dataset: str, seed: int) -> dict[str, Any]:
+    """What an evaluation has in common with those that may replace its results."""
+    return {"command": "probe evaluate", "probe": card.sha256, "dataset": dataset, "seed": seed}
+
+
+def write_evaluation(
+    evaluation: ProbeEvaluation, out: Path, command: str, dataset: str, seed: int
+) -> None:
+    """report.md, results.json and plots.
+
+    dataset, seed: of the prompts.
+    """
     _write_evaluation_plots(evaluation, out)
     (out / "report.md").write_text(_markdown(evaluation, command), encoding="utf-8")
     results = {
+        "settings": settings_of(evaluation.card, dataset, seed),
+        "num_prompts": evaluation.num_answers,
         "command": command,
         "card": asdict(evaluation.card),
         "num_answers": evaluation.num_answers,
@@ -67,7 +80,7 @@ def write_evaluation(evaluation: ProbeEvaluation, out: Path, command: str) -> No
         "contrasts": [_contrast_json(one) for one in evaluation.contrasts],
         "notes": list(evaluation.notes),
     }
-    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (out / RESULTS).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def _write_evaluation_plots(evaluation: ProbeEvaluation, out: Path) -> None:

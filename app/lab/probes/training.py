@@ -103,8 +103,8 @@ def train(
     targets = data.targets if split is None else (data.targets > split).astype(np.float64)
     if np.ptp(targets[rows["training"]]) == 0 or np.ptp(targets[rows["validation"]]) == 0:
         raise ValueError("the targets do not vary: there is nothing to learn")
-    fingerprint = _fingerprint(data, target, architecture, seed, chosen)
-    progress = restore_checkpoint(checkpoint, fingerprint)
+    own = fingerprint(data, target, architecture, seed, chosen)
+    progress = restore_checkpoint(checkpoint, own)
     for epoch in progress.epochs:
         on_epoch(epoch)
     with torch.random.fork_rng(devices=[]):
@@ -113,9 +113,7 @@ def train(
                 run = LayerTraining(
                     layer, features, targets, rows, target, architecture, chosen, seed
                 )
-                run.train(
-                    progress, lambda: save_checkpoint(checkpoint, fingerprint, progress), on_epoch
-                )
+                run.train(progress, lambda: save_checkpoint(checkpoint, own, progress), on_epoch)
         trained = _finished(progress, data, targets, rows, target, architecture, split)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
@@ -154,13 +152,14 @@ def _finished(
     )
 
 
-def _fingerprint(
+def fingerprint(
     data: TrainingData,
     target: Target,
     architecture: Architecture,
     seed: int,
     hyperparameters: Hyperparameters,
 ) -> str:
+    """Tells one training from another, by its settings and data."""
     settings = [
         target,
         architecture,

@@ -135,6 +135,69 @@ def test_a_handful_of_prompts_gets_a_note_and_no_mean(tmp_path, cocoa):
     assert all("mean" not in table for table in results["prr"].values())
 
 
+def test_results_are_not_replaced_by_a_smaller_or_another_run(tmp_path, cocoa):
+    dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 24)), tmp_path / "out"
+    once = ["evaluate", dataset, "--out", out, *QUICK]
+    assert cocoa(*once, "--limit", 12).exit_code == 0
+    assert cocoa(*once).exit_code == 0, "a larger run"
+    assert cocoa(*once, "--rescore", "--answers", "mbr").exit_code == 0, "one as large"
+    before = (out / "results.json").read_bytes()
+    (out / "generations.jsonl").rename(out / "moved.jsonl")
+    refused = {
+        "has 24 prompts, this run only 12": ["--limit", 12],
+        "has seed = 0, this run has 1": ["--seed", 1],
+        "has num_samples = 4, this run has 3": ["--num-samples", 3],
+    }
+    for reason, options in refused.items():
+        result = cocoa(*once, *options)
+        assert (result.exit_code, reason in result.stderr) == (1, True), result.stderr
+        assert "--force" in result.stderr
+    assert not (out / "generations.jsonl").exists(), "refused before anything was generated"
+    assert (out / "results.json").read_bytes() == before
+    assert cocoa(*once, "--limit", 12, "--force").exit_code == 0
+    assert json.loads((out / "results.json").read_text())["num_prompts"] == 12
+
+
+def test_results_of_another_model_are_kept_and_the_generations_too(tmp_path, cocoa):
+    dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of("facts", 12)), tmp_path / "out"
+    once = ["evaluate", dataset, "--out", out, *QUICK]
+    assert cocoa(*once).exit_code == 0
+    results = json.loads((out / "results.json").read_text())
+    results["settings"]["revision"] = "2"
+    (out / "results.json").write_text(json.dumps(results))
+    (out / "generations.jsonl").unlink()
+    result = cocoa(*once)
+    assert (result.exit_code, "has revision = '2', this run has '1'" in result.stderr) == (1, True)
+    assert (out / "generations.jsonl").exists()
+    assert cocoa(*once, "--rescore", "--force").exit_code == 0
+
+
+def test_a_file_without_examples_is_refused_before_any_model_is_loaded(
+    tmp_path, cocoa, monkeypatch
+):
+    monkeypatch.setattr("app.lab.loading.load_workers", lambda config: pytest.fail("loaded"))
+    empty = dataset_of(tmp_path / "empty.jsonl")
+    for command in (["evaluate", empty], ["probe", "collect", "--prompts", empty]):
+        result = cocoa(*command, "--out", tmp_path / "out")
+        assert (result.exit_code, "holds no example" in result.stderr) == (1, True), result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_judges_key_and_a_formula_in_a_tasks_name_do_no_harm(tmp_path, cocoa, monkeypatch):
+    task = r"$\frac$ \alpha"
+    dataset, out = dataset_of(tmp_path / "made.jsonl", *rows_of(task, 24)), tmp_path / "out"
+    arguments = ["evaluate", str(dataset), "--out", str(out), "--judge-key=SECRET", *QUICK]
+    monkeypatch.setattr("sys.argv", ["cocoa", *arguments])
+    result = cocoa(*arguments)
+    assert result.exit_code == 0, result.output
+    written = [path for path in out.rglob("*") if path.is_file() and path.suffix != ".png"]
+    assert len(written) > 6
+    for path in written:
+        assert "SECRET" not in path.read_text(), path
+    assert "--judge-key=…" in (out / "report.md").read_text()
+    assert task in (out / "report.html").read_text()
+
+
 def test_the_command_line_needs_no_library_of_the_evaluation_until_it_is_asked_for():
     libraries = ["matplotlib", "jinja2", "torch"]  # nltk imports scikit-learn where it finds it
     code = f"import app.cli, sys; print([name for name in {libraries} if name in sys.modules])"

@@ -117,3 +117,35 @@ def test_a_bad_line_is_named_with_its_file_its_number_and_its_field(tmp_path, li
         read_jsonl(path)
 
     assert message in str(caught.value)
+
+
+LINES = '{"prompt": "Où?", "reference": "Genève"}\n{"prompt": "p", "reference": "r"}\n'
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_utf_8_is_read_with_and_without_a_mark(tmp_path, mark, newline):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(mark + LINES.replace("\n", newline).encode())
+
+    assert [(one.id, one.references) for one in read_jsonl(path)] == [
+        ("mine-1", ("Genève",)),
+        ("mine-2", ("r",)),
+    ]
+
+
+def test_another_encoding_is_named_with_file_line_and_byte(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b'{"prompt": "p", "reference": "r"}\n' + LINES.encode("latin-1"))
+
+    with pytest.raises(ValueError, match=r"mine\.jsonl, line 2: no UTF-8: byte 0xf9 in column 14"):
+        read_jsonl(path)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"], ids=["empty", "blanks", "only a mark"])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_file_without_an_example_is_refused(tmp_path, text, labelled):
+    (tmp_path / "mine.jsonl").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ValueError, match=r"mine\.jsonl holds no example"):
+        read_jsonl(tmp_path / "mine.jsonl", labelled=labelled)

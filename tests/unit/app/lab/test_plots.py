@@ -1,6 +1,7 @@
 """Figures: two writes are equal, and the confidence they show was fitted on other rows."""
 
 import numpy as np
+import pytest
 
 from app.lab.comparison import Column
 from app.lab.plots import (
@@ -55,3 +56,12 @@ def test_confidence_is_of_the_half_that_it_was_not_fitted_on():
     assert abs(blind.mean() - correct.mean()) < 0.1, (
         "no better than the share that is correct, and no worse"
     )
+
+
+@pytest.mark.parametrize("task", [r"$\frac$", "$", r"\alpha $x$ $y", r"\$5$", "{^_"])
+def test_the_name_of_a_task_is_no_formula(tmp_path, task):
+    named = [Column(task, CORRECT, True, SCORES)]
+    ranking = ranking_figure({"sp": Interval(0.5, 0.4, 0.6)}, f"PRR, {task}")
+    figures = [rejection_figure(named, ["sp"]), reliability_figure(named, ["sp"]), ranking]
+    for number, figure in enumerate(figures):
+        assert save(figure, tmp_path / str(number)).startswith("<svg")

@@ -44,7 +44,7 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(
     epochs = []
     outcome = evaluate_probe(wanted, tmp_path, epochs.append)
     again = evaluate_probe(wanted, tmp_path, lambda epoch: pytest.fail("trained again"))
-    write_evaluation(outcome, tmp_path, "cocoa probe evaluate")
+    write_evaluation(outcome, tmp_path, "cocoa probe evaluate", "p", 0)
 
     assert epochs
     np.testing.assert_array_equal(again.by_probe[UNSEEN].values, outcome.by_probe[UNSEEN].values)
@@ -112,7 +112,7 @@ def measured_on(folder, collection, examples, quality=None, training=None):
     probe.save(folder / "probe")
     wanted = ProbeEvaluationSpec(probe, answers, AnswerQuality(values, True), training, 50, 0)
     outcome = evaluate_probe(wanted, folder, lambda epoch: None)
-    write_evaluation(outcome, folder, "cocoa probe evaluate")
+    write_evaluation(outcome, folder, "cocoa probe evaluate", "p", 0)
     results = json.loads((folder / "results.json").read_text())
     return outcome, (folder / "report.md").read_text(), results
 
