@@ -114,3 +114,33 @@ def test_every_strategy_has_its_plots(folder, strategy, kind):
     paths = (folder / "plots").glob(f"{kind}-{strategy}.*")
 
     assert {path.suffix for path in paths} == {".png", ".svg"}
+
+
+@pytest.mark.parametrize("without_quality", [["numbers"], ["facts", "numbers"]], ids=len)
+def test_tasks_without_any_quality_do_not_end_the_report(tmp_path, without_quality):
+    rng = np.random.default_rng(0)
+    prompts = [prompt(number, rng) for number in range(NUM_PROMPTS)]
+    quality = (rng.random(NUM_PROMPTS) < 0.5).astype(float)
+    for i, one in enumerate(prompts):
+        if one.example.task in without_quality:
+            quality[i] = np.nan
+    run = Run(
+        header=HEADER,
+        prompts=prompts,
+        num_failed=0,
+        errors=[],
+        qualities=dict.fromkeys(PLANS, quality),
+        measure_names={"facts": "judge", "numbers": "judge"},
+        binary_tasks=frozenset({"facts", "numbers"}),
+        similarities=[similarity for _, similarity in PLANS],
+        models={},
+        speed={},
+    )
+    page = outputs.write(run, tmp_path, "cocoa evaluate made", num_resamples=20)
+
+    results = json.loads((tmp_path / "results.json").read_text())
+    tasks = {task["task"]: task for task in results["tasks"]}
+    assert tasks["numbers"]["mean_quality"]["greedy"] is None
+    assert tasks["numbers"]["left_out"]["greedy"] == "no quality"
+    assert any("no quality (greedy, most_probable, mbr)" in note for note in page.notes)
+    assert ("No estimator is recommended" in page.recommendation) == (len(without_quality) == 2)
