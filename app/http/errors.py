@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app.http.logs import places_of
+from app.http.requests import nearest_field
 from app.http.schemas import ErrorBody, ErrorResponse
 from app.http.telemetry import Telemetry
 from models import errors
@@ -30,7 +31,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.DeadlineExceeded: 504,
     errors.CocoaError: 500,
 }
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
 CODES = (
     {error.code for error in STATUS}
     | set(_HTTP_CODES.values())
@@ -61,9 +62,10 @@ def invalid_body(error: Mapping[str, Any], request_id: str) -> ErrorBody:
     """
     if error["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
-    return ErrorBody(
-        code="invalid_request", message=error["msg"], field=_field(error), request_id=request_id
-    )
+    field, message = _field(error), error["msg"]
+    if error["type"] == "extra_forbidden" and (meant := nearest_field(field or "")):
+        message = f"{message}; did you mean {meant}?"
+    return ErrorBody(code="invalid_request", message=message, field=field, request_id=request_id)
 
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:

@@ -22,6 +22,8 @@ _INCLUSION: "ContextVar[Any | None] | None" = getattr(routing, "_effective_route
 class JsonBodyRoute(APIRoute):
     """Calls `endpoint(body, request)`; documented, checked and refused as FastAPI does it.
 
+    Only that JSON which is not declared as such is read, too.
+
     Where a route, its router or the application has dependencies, or the endpoint reads more than
     its body, FastAPI's own solver serves it: a dependency may be a lock on the door.
     """
@@ -68,20 +70,26 @@ def _located(error: ValidationError) -> list[Any]:
 
 
 def _json_of(content_type: str, content: bytes) -> Any:
-    """What the content says; content of another type stays bytes, which no body is made of.
+    """What the content says, whatever type it declares; None where there is none.
 
     Raises:
         RequestValidationError: it says it is JSON and is not.
-        HTTPException: 400, no text, too deep, or a number of too many digits.
+        HTTPException: 400, no text, too deep, or a number of too many digits; 415, neither JSON nor
+            said to be.
     """
     kind = content_type.partition(";")[0].strip().lower()
-    is_json = kind.startswith("application/") and kind.endswith("+json")
-    if kind != "application/json" and not is_json:
-        return content or None
+    is_declared = kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
+    if not content and not is_declared:
+        return None
     try:
         return json.loads(content.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        found = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
-        raise RequestValidationError([found]) from None
     except (ValueError, RecursionError) as error:
+        if not is_declared:
+            message = "send a JSON body, with Content-Type: application/json"
+            raise HTTPException(415, message) from None
+        if isinstance(error, json.JSONDecodeError):
+            found = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
+            raise RequestValidationError([found]) from None
         raise HTTPException(400, "There was an error parsing the body") from error

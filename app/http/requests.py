@@ -2,9 +2,18 @@
 
 import json
 from dataclasses import replace
-from typing import Annotated, Literal, Self, TypeVar
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    model_validator,
+)
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -35,10 +44,28 @@ def _encodable(value: Value) -> Value:
     return value
 
 
+def _as_list(value: Any) -> Any:
+    """One stop string as the list of it."""
+    return [value] if isinstance(value, str) else value
+
+
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
+_StopStrings = Annotated[list[StopString], Field(max_length=8)]
+
+# What fields of the same meaning are called elsewhere.
+_ELSEWHERE = {
+    "max_tokens": "max_new_tokens",
+    "max_completion_tokens": "max_new_tokens",
+    "max_output_tokens": "max_new_tokens",
+    "n": "num_samples",
+    "input": "prompt",
+    "text": "prompt",
+    "question": "prompt",
+    "timeout": "timeout_s",
+}
 
 
 # What `_check_input` holds a request to, for whoever reads the document: one input, template
@@ -113,7 +140,11 @@ class _ScoringRequest(_Request):
     temperature: Annotated[float, Field(gt=0, le=2)] = 1.0
     top_k: Annotated[int, Field(ge=0, le=1000, description="0 keeps the whole vocabulary.")] = 50
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    stop: Annotated[list[StopString], Field(max_length=8)] = []
+    stop: Annotated[
+        _StopStrings,
+        BeforeValidator(_as_list, json_schema_input_type=StopString | _StopStrings),
+        Field(description="One or several strings that end a text; they are not part of it."),
+    ] = []
     seed: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     return_samples: bool = False
     return_tokens: bool = False
@@ -163,6 +194,14 @@ class _ScoringRequest(_Request):
             raise PydanticCustomError(
                 "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
             )
+
+
+def nearest_field(name: str) -> str | None:
+    """The field that an unknown one was probably meant to be, among those of all requests."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    close = get_close_matches(name, _ScoringRequest.model_fields, n=1, cutoff=0.75)
+    return close[0] if close else None
 
 
 class GenerateRequest(_ScoringRequest):

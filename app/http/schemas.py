@@ -194,6 +194,7 @@ class Status(BaseModel):
 _ERRORS = {
     400: "The body is not JSON or not UTF-8",
     413: "The body is too large",
+    415: "The body is neither JSON nor said to be",
     422: "A field is out of its bounds, or the request does not fit the model",
     429: "The admission limit is reached; Retry-After says when to come back",
     500: "A defect of the service or invalid numbers from the model",

@@ -271,10 +271,43 @@ async def test_a_body_that_is_no_json_is_refused_with_400(service, content):
     assert_error(response, 400, "invalid_json")
 
 
-@pytest.mark.parametrize("content", [b"", b'{"prompt": "a"}'], ids=["no body", "no content type"])
-async def test_a_body_that_is_not_declared_as_json_is_an_invalid_request(service, content):
-    response = await service.client.post(GENERATE, content=content)
-    assert_error(response, 422, "invalid_request")
+@pytest.mark.parametrize("headers", [{}, {"content-type": "text/plain"}], ids=["none", "text"])
+async def test_json_that_is_not_declared_as_json_is_read(service, headers):
+    content = b'{"prompt": "Hi", "max_new_tokens": 8}'
+    response = await service.client.post(GENERATE, content=content, headers=headers)
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize("content", [*BAD_JSON.values(), b"prompt=Hi"], ids=[*BAD_JSON, "a form"])
+async def test_what_is_neither_json_nor_declared_as_such_is_told_what_to_send(service, content):
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    response = await service.client.post(GENERATE, content=content, headers=headers)
+    assert "application/json" in assert_error(response, 415, "unsupported_media_type")
+
+
+async def test_no_body_at_all_is_an_invalid_request(service):
+    assert_error(await service.client.post(GENERATE), 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "meant"),
+    [
+        ("max_tokens", "max_new_tokens"),
+        ("n", "num_samples"),
+        ("num_sample", "num_samples"),
+        ("temprature", "temperature"),
+        ("estimaters", "estimators"),
+    ],
+)
+async def test_an_unknown_field_names_the_one_that_was_meant(service, unknown, meant):
+    response = await service.generate(**{unknown: 1})
+    message = assert_error(response, 422, "invalid_request", unknown)
+    assert message.endswith(f"did you mean {meant}?")
+
+
+async def test_an_unknown_field_like_no_other_names_none(service):
+    response = await service.generate(zebra=1)
+    assert "mean" not in assert_error(response, 422, "invalid_request", "zebra")
 
 
 async def chunks():

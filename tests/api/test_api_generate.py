@@ -210,6 +210,12 @@ async def test_a_stop_string_ends_the_text_before_it(service):
     assert (result["text"], result["finish_reason"]) == (" It is ", "stop")
 
 
+async def test_one_stop_string_may_stand_alone(service):
+    prompt = await prompt_answered(service, " It is Paris.")
+    result = await generated(service, prompt=prompt, stop="Paris")
+    assert (result["text"], result["finish_reason"]) == (" It is ", "stop")
+
+
 async def test_one_sample_has_consistency_and_no_standard_error(service):
     result = await generated(service, num_samples=1)
     assert result["scores"]["cocoa_ppl"] is not None

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 NUM_BODIES = 10_000
 NUM_EACH = -(-NUM_BODIES // len(KINDS))
-REFUSED = {400: {"invalid_json"}, 413: {"body_too_large"}}
+REFUSED = {400: {"invalid_json"}, 413: {"body_too_large"}, 415: {"unsupported_media_type"}}
 for status in (422, 504):
     REFUSED[status] = {error.code for error, its_status in STATUS.items() if its_status == status}
 # Every kind must reach what it is made for: where the parser refuses all, nothing behind it is
@@ -35,7 +35,7 @@ REACHES = {
     "cut": {400, 422},
     "flipped": {200, 400, 422},
     "not_utf8": {400},
-    "other_type": {200, 400, 422},
+    "other_type": {200, 400, 415},
     "long_list": {200, 413, 422},
     "around_the_limit": {200, 413, 422},
     "noise": {400, 413},

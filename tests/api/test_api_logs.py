@@ -191,6 +191,7 @@ async def test_no_word_of_a_prompt_an_answer_or_a_key_is_in_logs_metrics_or_erro
         404,
         405,
         413,
+        415,
         422,
         500,
         503,

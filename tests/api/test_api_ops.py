@@ -170,8 +170,8 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
         for method, operation in methods.items():
             operations[method, path] = set(operation["responses"])
     assert operations == {
-        ("post", GENERATE): {"200", "400", "413", "422", "429", "500", "503", "504"},
-        ("post", "/score"): {"200", "400", "413", "422", "429", "500", "503", "504"},
+        ("post", GENERATE): {"200", "400", "413", "415", "422", "429", "500", "503", "504"},
+        ("post", "/score"): {"200", "400", "413", "415", "422", "429", "500", "503", "504"},
         ("get", "/livez"): {"200", "503"},
         ("get", "/readyz"): {"200", "503"},
         ("get", "/version"): {"200"},
