@@ -38,7 +38,7 @@ CODES = (
     | {"invalid_json", "http_error", "body_too_large"}
 )
 # What the fields of an `Ask` are called in requests, where that differs.
-_FIELDS = {"strategy": "answer", "primary": "estimator", "light": "mode"}
+_FIELDS = {"primary": "estimator", "light": "mode"}
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 

@@ -214,7 +214,7 @@ class GenerateRequest(_ScoringRequest):
             "what they would show."
         ),
     ] = "full"
-    answer: Annotated[
+    strategy: Annotated[
         Literal["greedy", "most_probable", "most_probable_normalized", "mbr"],
         Field(description="Which answer is scored: the greedy one, or one of the samples."),
     ] = "greedy"
@@ -235,7 +235,7 @@ class GenerateRequest(_ScoringRequest):
 
     def to_ask(self) -> Ask:
         """A prompt to be answered."""
-        return replace(super().to_ask(), strategy=self.answer, light=self.mode == "light")
+        return replace(super().to_ask(), strategy=self.strategy, light=self.mode == "light")
 
 
 class ClientSample(_Request):

@@ -24,7 +24,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         id=request_id,
         model=_model_info(generation.model_id, generation.revision) if generation else None,
         mode="light" if result.ask.light else "full",
-        answer=plan.strategy,
+        strategy=plan.strategy,
         answer_sample=subject.answer_sample,
         text=subject.answer.text,
         finish_reason=subject.answer.finish_reason,

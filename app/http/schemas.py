@@ -69,7 +69,7 @@ class GenerateResponse(BaseModel):
     id: str
     model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
     mode: Literal["full", "light"]
-    answer: Strategy
+    strategy: Strategy
     answer_sample: Annotated[
         int | None, Field(description="index of the answer among the samples, where it is one")
     ]

@@ -26,7 +26,7 @@ CHAT = {
     "messages": [{"role": "user", "content": MARKER}],
     "chat_template_kwargs": {"a": MARKER},
     "max_new_tokens": 8,
-    "answer": "mbr",
+    "strategy": "mbr",
     "mode": "full",
 }
 SCORE = GENERATE | {

@@ -60,7 +60,7 @@ async def test_a_repeated_request_costs_no_model_and_has_the_same_answer_and_sco
                 "lexical_similarity",
             ]
         },
-        {"answer": "mbr", "return_samples": True},
+        {"strategy": "mbr", "return_samples": True},
         {"messages": [{"role": "user", "content": "Hi"}]},
     ],
     ids=["all kinds of statistics", "a sampled answer", "chat"],

@@ -112,10 +112,10 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
     # probes read the greedy answer
     sampled = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
-    result = await generated(service, answer=strategy, estimators=sampled, return_samples=True)
+    result = await generated(service, strategy=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["answer_sample"], result["samples"]
 
-    assert result["answer"] == strategy
+    assert result["strategy"] == strategy
     assert result["text"] == samples[chosen]["text"]
     assert samples[chosen]["similarity"] is None
     assert result["scores"]["sp"] == pytest.approx(-samples[chosen]["logprob"])
@@ -128,14 +128,14 @@ async def test_a_sampled_answer_is_scored_against_the_other_samples(service, str
 
 
 async def test_the_most_probable_sample_has_the_highest_log_prob(service):
-    result = await generated(service, answer="most_probable", return_samples=True)
+    result = await generated(service, strategy="most_probable", return_samples=True)
 
     logprobs = [sample["logprob"] for sample in result["samples"]]
     assert result["answer_sample"] == int(np.argmax(logprobs))
 
 
 async def test_a_sampled_answer_brings_its_own_tokens(service):
-    result = await generated(service, answer="mbr", return_tokens=True)
+    result = await generated(service, strategy="mbr", return_tokens=True)
 
     assert "".join(token["text"] for token in result["tokens"]) == result["text"]
     assert -sum(token["logprob"] for token in result["tokens"]) == pytest.approx(
@@ -145,7 +145,7 @@ async def test_a_sampled_answer_brings_its_own_tokens(service):
 
 async def test_the_only_sample_as_answer_has_no_consistency(service):
     result = await generated(
-        service, answer="mbr", num_samples=1, estimators=["consistency", "cocoa_ppl", "ppl"]
+        service, strategy="mbr", num_samples=1, estimators=["consistency", "cocoa_ppl", "ppl"]
     )
 
     assert result["scores"]["consistency"] is result["scores"]["cocoa_ppl"] is None

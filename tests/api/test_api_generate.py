@@ -28,7 +28,11 @@ async def test_every_documented_field_is_present(service):
     assert result["timing_ms"].keys() == {"queue", "generate", "similarity", "score", "total"}
     assert result["model"] == {"id": "fake", "revision": "1"}
     assert result["similarity_model"] == {"id": "fake", "revision": "1"}
-    assert (result["mode"], result["answer"], result["finish_reason"]) == ("full", "greedy", "stop")
+    assert (result["mode"], result["strategy"], result["finish_reason"]) == (
+        "full",
+        "greedy",
+        "stop",
+    )
     assert (result["confidence"], result["cached"], result["samples"], result["tokens"]) == (
         None,
         False,

@@ -31,7 +31,7 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
             sequences + 1,
         )
         assert sum(service.pair_model.batches) == pairs
-    assert (body["mode"], body["answer"], body["estimator"]) == (
+    assert (body["mode"], body["strategy"], body["estimator"]) == (
         "light",
         "greedy",
         "cocoa_sp_light",
@@ -129,10 +129,10 @@ async def test_the_light_answer_is_that_of_full_mode(probes):
         ({"mode": "light", "estimators": ["cocoa_ppl_light", "cocoa_ppl"]}, "estimators"),
         ({"mode": "light", "estimators": ["semantic_entropy"]}, "estimators"),
         ({"mode": "light", "estimator": "consistency"}, "estimator"),
-        ({"mode": "light", "answer": "mbr"}, "answer"),
+        ({"mode": "light", "strategy": "mbr"}, "strategy"),
         ({"mode": "light", "return_samples": True}, "return_samples"),
         ({"mode": "lite"}, "mode"),
-        ({"answer": "most_probable", "estimators": ["cocoa_sp_light"]}, "answer"),
+        ({"strategy": "most_probable", "estimators": ["cocoa_sp_light"]}, "strategy"),
     ],
     ids=lambda value: value if isinstance(value, str) else "+".join(value),
 )

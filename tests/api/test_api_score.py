@@ -23,7 +23,7 @@ async def test_a_given_answer_is_scored_against_samples_drawn_here(service):
         service, prompt=PROMPT, answer=" Paris", return_samples=True, return_tokens=True
     )
 
-    assert (result["answer"], result["text"], result["finish_reason"]) == (
+    assert (result["strategy"], result["text"], result["finish_reason"]) == (
         "given",
         " Paris",
         "given",

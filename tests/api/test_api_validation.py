@@ -128,7 +128,7 @@ REFUSED = {
         "",
     ),
     "mode lite": ({"mode": "lite"}, "mode", "'full'"),
-    "answer sampled": ({"answer": "sampled"}, "answer", "'greedy'"),
+    "strategy sampled": ({"strategy": "sampled"}, "strategy", "'greedy'"),
     "estimators empty": ({"estimators": []}, "estimators", "at least 1"),
     "estimators of 65": ({"estimators": ["sp"] * 65}, "estimators", "at most 64"),
     "estimators text": ({"estimators": "sp"}, "estimators", "valid list"),

@@ -33,7 +33,7 @@ EXPECTED = {
 
 
 def test_a_prompt_becomes_an_ask_with_every_field():
-    request = GenerateRequest(prompt="Where?", answer="mbr", **SHARED)
+    request = GenerateRequest(prompt="Where?", strategy="mbr", **SHARED)
     assert request.to_ask() == Ask(prompt="Where?", strategy="mbr", **EXPECTED)
 
 

@@ -19,7 +19,7 @@ def test_of_a_model_that_answered_it_names_the_weights_the_seed_and_the_tokens()
     body = to_response(a_result(), "some-id")
 
     assert (body.id, body.model.id, body.model.revision, body.seed) == ("some-id", "fake", "1", 3)
-    assert (body.text, body.answer, body.answer_sample) == (" Paris", "greedy", None)
+    assert (body.text, body.strategy, body.answer_sample) == (" Paris", "greedy", None)
     assert (body.samples_source, body.num_samples, body.num_distinct_samples) == ("model", 2, 2)
     usage = body.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.sample_tokens) == (7, 2, 4)
@@ -54,7 +54,7 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     body = to_response(a_result(ask=ask, computed=computed, plan=plan), "id")
 
     assert (body.model, body.seed, body.samples_source) == (None, None, "client")
-    assert (body.answer, body.finish_reason, body.retokenized) == ("given", "given", False)
+    assert (body.strategy, body.finish_reason, body.retokenized) == ("given", "given", False)
     assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
 
 

@@ -51,7 +51,7 @@ DIFFERENT = [
     {"top_k": 49},
     {"top_p": 0.9},
     {"stop": ["."]},
-    {"mode": "full", "answer": "mbr"},
+    {"mode": "full", "strategy": "mbr"},
     {"mode": "light"},
     {"similarity": "rouge_l"},
     {"estimators": ["consistency"]},
