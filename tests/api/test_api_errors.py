@@ -295,8 +295,8 @@ async def test_no_body_at_all_is_an_invalid_request(service):
         ("max_tokens", "max_new_tokens"),
         ("n", "num_samples"),
         ("num_sample", "num_samples"),
-        ("temprature", "temperature"),
-        ("estimaters", "estimators"),
+        ("temperatures", "temperature"),
+        ("estimatorz", "estimators"),
     ],
 )
 async def test_an_unknown_field_names_the_one_that_was_meant(service, unknown, meant):
