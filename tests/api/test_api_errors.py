@@ -296,7 +296,7 @@ async def test_no_body_at_all_is_an_invalid_request(service):
         ("n", "num_samples"),
         ("num_sample", "num_samples"),
         ("temperatures", "temperature"),
-        ("estimatorz", "estimators"),
+        ("estimators_", "estimators"),
     ],
 )
 async def test_an_unknown_field_names_the_one_that_was_meant(service, unknown, meant):
