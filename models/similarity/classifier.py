@@ -4,6 +4,7 @@ It is what the cross-encoder and the NLI model share.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,44 +23,50 @@ _MAX_CHARACTERS_PER_TOKEN = 16
 
 
 class PairClassifier:
-    """Logits of ordered pairs, in order, with a flag for pairs that were cut."""
+    """Logits of ordered pairs, in order, with a flag for pairs that were cut.
+
+    A text is tokenised once, however many pairs it is in, and cut before it is joined with another:
+    tokenizers that cut a pair keep every piece of the rest, whose number grows with the product of
+    the two lengths.
+    """
 
     def __init__(self, model: Any, tokenizer: Any, max_length: int) -> None:
         self._model = model.eval()
         self._tokenizer = tokenizer
         self._max_length = max_length
+        self._budget = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+        self._frame = _frame_of(tokenizer)
 
     @torch.inference_mode()
     def logits(self, pairs: Sequence[Pair]) -> tuple[Tensor, NDArray[np.bool_]]:
         """Logits (N, K) float32 on the CPU and truncated (N,)."""
         logits = torch.zeros(len(pairs), self._model.config.num_labels)
+        truncated = np.zeros(len(pairs), dtype=bool)
         if not pairs:
-            return logits, np.zeros(0, dtype=bool)
-        encoded = self._tokenizer(
-            [a for a, _ in pairs],
-            [b for _, b in pairs],
-            truncation="longest_first",
-            max_length=self._max_length,
-        )
-        lengths = [len(ids) for ids in encoded["input_ids"]]
-        order = sorted(range(len(pairs)), key=lengths.__getitem__)
+            return logits, truncated
+        texts = dict.fromkeys(text for pair in pairs for text in pair)
+        read = {text: self._read(text) for text in texts}
+        rows = []
+        for i, (a, b) in enumerate(pairs):
+            (ids_a, num_a), (ids_b, num_b) = read[a], read[b]
+            truncated[i] = num_a + num_b > self._budget
+            kept_a, kept_b = cut_longest_first(num_a, num_b, self._budget)
+            rows.append(self._frame.joined(self._cut(ids_a, kept_a), self._cut(ids_b, kept_b)))
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row]["input_ids"]))
         for start in range(0, len(order), _FORWARD_PAIRS):
-            rows = order[start : start + _FORWARD_PAIRS]
-            batch = {name: [column[row] for row in rows] for name, column in encoded.items()}
-            inputs = self._tokenizer.pad(batch, return_tensors="pt").to(self._model.device)
+            chosen = order[start : start + _FORWARD_PAIRS]
+            inputs = self._tokenizer.pad([rows[row] for row in chosen], return_tensors="pt")
             with device_watched():
-                logits[rows] = self._model(**inputs).logits.float().cpu()
-        return logits, np.array(
-            [self._is_cut(pair, n) for pair, n in zip(pairs, lengths, strict=True)]
-        )
+                outputs = self._model(**inputs.to(self._model.device))
+                logits[chosen] = outputs.logits.float().cpu()
+        return logits, truncated
 
     def fit_context(self, context: str, text: str) -> str:
         """See `PairModel.fit_context`."""
-        num_special = self._tokenizer.num_special_tokens_to_add(pair=True)
         num_text = len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         # Two more tokens stay free: where texts are joined, a blank may cost one and a merge undone
         # another.
-        budget = (self._max_length - num_special) // 2 - num_text - 2
+        budget = self._budget // 2 - num_text - 2
         if budget <= 0:
             return ""
         context = context[-_MAX_CHARACTERS_PER_TOKEN * self._max_length :]
@@ -69,14 +76,78 @@ class PairClassifier:
         offsets: list[tuple[int, int]] = encoded["offset_mapping"]
         return context if len(offsets) <= budget else context[offsets[-budget][0] :]
 
-    def _is_cut(self, pair: Pair, length: int) -> bool:
-        """Whether the pair was cut.
+    def _read(self, text: str) -> tuple[list[int], int]:
+        """The text's tokens, as many as the model can read, and how many there are."""
+        ids = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return self._cut(ids, self._budget), len(ids)
 
-        Only a pair that fills the input can have been cut; those few are encoded once more to see.
-        """
-        if length < self._max_length:
-            return False
-        return (
-            len(self._tokenizer(*pair, truncation=False, verbose=False)["input_ids"])
-            > self._max_length
-        )
+    def _cut(self, ids: list[int], num_kept: int) -> list[int]:
+        """The part of a text that is kept, on the side that the tokenizer keeps."""
+        if self._tokenizer.truncation_side == "left":
+            return ids[max(0, len(ids) - num_kept) :]
+        return ids[:num_kept]
+
+
+def cut_longest_first(num_a: int, num_b: int, budget: int) -> tuple[int, int]:
+    """Tokens that are left of two texts where both together may have `budget`.
+
+    The longer one loses its tokens first, as with the tokenizers' "longest_first".
+
+    >>> cut_longest_first(10, 3, 8), cut_longest_first(10, 7, 9), cut_longest_first(2, 3, 9)
+    ((5, 3), (5, 4), (2, 3))
+    """
+    if num_a + num_b <= budget:
+        return num_a, num_b
+    shorter = min(num_a, num_b, budget // 2)
+    return (shorter, budget - shorter) if num_a <= num_b else (budget - shorter, shorter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What a tokenizer puts around the two texts of a pair.
+
+    Attributes:
+        special: ids before the first text, between the two, and behind the second.
+        types: of the tokens of `special`, alike; None for a model that reads no types.
+        text_types: of the first and the second text's own tokens.
+    """
+
+    special: tuple[list[int], list[int], list[int]]
+    types: tuple[list[int], list[int], list[int]] | None
+    text_types: tuple[int, int]
+
+    def joined(self, a: list[int], b: list[int]) -> dict[str, list[int]]:
+        """The model's inputs for the ids of two texts, without padding."""
+        before, between, after = self.special
+        row = {"input_ids": before + a + between + b + after}
+        if self.types is not None:
+            before, between, after = self.types
+            of_a, of_b = [self.text_types[0]] * len(a), [self.text_types[1]] * len(b)
+            row["token_type_ids"] = before + of_a + between + of_b + after
+        return row
+
+
+def _frame_of(tokenizer: Any) -> _Frame:
+    """The frame that a tokenizer puts around a pair, read off one pair.
+
+    Raises:
+        ValueError: it changes more than the surroundings of the two texts.
+    """
+    a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b"))
+    encoded = tokenizer("a", "b", return_special_tokens_mask=True)
+    mask = encoded["special_tokens_mask"]
+    own = [position for position, is_special in enumerate(mask) if not is_special]
+    if [encoded["input_ids"][position] for position in own] != a + b:
+        raise ValueError("the tokenizer changes texts when it joins them in a pair")
+    starts = own[0], own[len(a)]
+
+    def around(column: list[int]) -> tuple[list[int], list[int], list[int]]:
+        first, second = starts
+        return column[:first], column[first + len(a) : second], column[second + len(b) :]
+
+    types = encoded.get("token_type_ids")
+    return _Frame(
+        special=around(encoded["input_ids"]),
+        types=None if types is None else around(types),
+        text_types=(0, 0) if types is None else (types[starts[0]], types[starts[1]]),
+    )

@@ -17,6 +17,7 @@ MODULES = [
     "models.engines.jobs",
     "models.engines.texts",
     "models.similarity.align",
+    "models.similarity.classifier",
     "models.similarity.lexical",
     "models.similarity.nli",
     "models.similarity.pairs",
