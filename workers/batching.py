@@ -15,9 +15,15 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False, slots=True)
 class _Ticket(Generic[Item, Result]):
-    """One caller's items; its future is settled when the last has its result or one has failed."""
+    """One caller's items; its future is settled when the last has its result or one has failed.
 
-    items: Sequence[Item]
+    Attributes:
+        waiting: items that are in no batch yet.
+        num_items: of all its distinct items.
+    """
+
+    waiting: deque[Item]
+    num_items: int
     future: "asyncio.Future[dict[Item, Result]]"
     results: dict[Item, Result] = field(default_factory=dict)
 
@@ -25,7 +31,8 @@ class _Ticket(Generic[Item, Result]):
 class MicroBatcher(Generic[Item, Result]):
     """Runs `call(items) -> results` on one thread, over the distinct items of everybody who waits.
 
-    There is no waiting for a batch to fill: while one runs, the next gathers. An exception runs
+    There is no waiting for a batch to fill: while one runs, the next gathers. Callers take turns,
+    one item each, so that nobody waits for all the items of a larger one. An exception runs
     each item of its batch once alone, so that one bad item fails its own caller only.
 
     Args:
@@ -47,7 +54,7 @@ class MicroBatcher(Generic[Item, Result]):
         self._max_batch = max_batch
         self._thread = thread
         self._on_batch = on_batch
-        self._waiting: deque[tuple[_Ticket[Item, Result], Item]] = deque()
+        self._waiting: deque[_Ticket[Item, Result]] = deque()
         self._wake = asyncio.Event()
         self._ended = False
 
@@ -62,10 +69,11 @@ class MicroBatcher(Generic[Item, Result]):
             raise NotReady("the model has stopped")
         if not items:
             return {}
+        distinct = deque(dict.fromkeys(items))
         ticket: _Ticket[Item, Result] = _Ticket(
-            list(dict.fromkeys(items)), asyncio.get_running_loop().create_future()
+            distinct, len(distinct), asyncio.get_running_loop().create_future()
         )
-        self._waiting.extend((ticket, item) for item in ticket.items)
+        self._waiting.append(ticket)
         self._wake.set()
         return await ticket.future
 
@@ -91,14 +99,17 @@ class MicroBatcher(Generic[Item, Result]):
                     await self._wake.wait()
         finally:
             self.close()
-            _fail(batch)
+            _fail(ticket for ticket, _ in batch)
 
     def _next_batch(self) -> list[tuple[_Ticket[Item, Result], Item]]:
         batch: list[tuple[_Ticket[Item, Result], Item]] = []
         while self._waiting and len(batch) < self._max_batch:
-            ticket, item = self._waiting.popleft()
-            if not ticket.future.done():
-                batch.append((ticket, item))
+            ticket = self._waiting.popleft()
+            if ticket.future.done():
+                continue
+            batch.append((ticket, ticket.waiting.popleft()))
+            if ticket.waiting:
+                self._waiting.append(ticket)
         return batch
 
     async def _run_batch(self, batch: list[tuple[_Ticket[Item, Result], Item]]) -> None:
@@ -129,8 +140,8 @@ class MicroBatcher(Generic[Item, Result]):
                 await self._run_batch(entries)
 
 
-def _fail(entries: Iterable[tuple[_Ticket[Item, Result], Item]]) -> None:
-    for ticket, _ in entries:
+def _fail(tickets: Iterable[_Ticket[Item, Result]]) -> None:
+    for ticket in tickets:
         if not ticket.future.done():
             ticket.future.set_exception(NotReady("the model has stopped"))
 
@@ -142,5 +153,5 @@ def _settle(ticket: _Ticket[Item, Result], item: Item, outcome: Result | Excepti
         ticket.future.set_exception(outcome)
         return
     ticket.results[item] = outcome
-    if len(ticket.results) == len(ticket.items):
+    if len(ticket.results) == ticket.num_items:
         ticket.future.set_result(ticket.results)

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -18,8 +18,9 @@ from models.similarity import ALWAYS_LOADED, NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, PairModel, SimilarityConfig
 from models.threads import ModelThread
+from workers.align import AlignWorker
 from workers.generation import GenerationWorker
-from workers.protocol import Workers
+from workers.protocol import Comparer, Workers
 from workers.similarity import SimilarityWorker
 
 logger = logging.getLogger(__name__)
@@ -79,13 +80,16 @@ def load_workers(
         max_batch_pairs=similarity.max_batch_pairs,
         on_batch=on_batch,
     )
-    models = _similarity_models(similarity, config.nli, nli_model)
+    nli = None if nli_model is None else as_worker(nli_model)
+    comparers: dict[str, Comparer] = {} if nli is None else {"align": AlignWorker(nli)}
+    names = [*ALWAYS_LOADED]
+    if similarity.name not in comparers:
+        names.append(similarity.name)
+    for name, model in _similarity_models(names, similarity, config.nli, nli_model).items():
+        comparers[name] = as_worker(model)
     _warn_of_foreign_answers(similarity, generation)
     return Workers(
-        generator=generator,
-        comparers={name: as_worker(model) for name, model in models.items()},
-        default_similarity=similarity.name,
-        nli=as_worker(nli_model) if nli_model is not None else None,
+        generator=generator, comparers=comparers, default_similarity=similarity.name, nli=nli
     )
 
 
@@ -119,14 +123,13 @@ def _load_nli(config: NliConfig, generation: EngineConfig) -> PairModel | None:
 
 
 def _similarity_models(
-    config: SimilarityConfig, nli_config: NliConfig, nli: PairModel | None
+    names: Sequence[str], config: SimilarityConfig, nli_config: NliConfig, nli: PairModel | None
 ) -> dict[str, PairModel]:
-    """The default function, those without weights, and those that an NLI model gives."""
+    """The named functions, and the one that an NLI model is."""
     models: dict[str, PairModel] = {}
     if nli is not None:
         models["nli"] = resolve(OVER_NLI["nli"])(nli, nli_config.similarity)
-        models["align"] = resolve(OVER_NLI["align"])(nli)
-    for name in (*ALWAYS_LOADED, config.name):
+    for name in names:
         if name not in models:
             models[name] = resolve(PAIR_MODELS[name]).load(config)
     return models

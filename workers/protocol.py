@@ -74,6 +74,8 @@ class ComparerInfo:
         labels: names of the K values of a pair.
         max_pair_tokens: tokens of a pair beyond which it is cut; None where nothing is.
         rules: which pairs are known without asking.
+        is_by_sentence: whether a model reads the cells of a pair (`models.similarity.align`)
+            instead of the pair itself.
     """
 
     identity: str
@@ -82,6 +84,7 @@ class ComparerInfo:
     labels: tuple[str, ...]
     max_pair_tokens: int | None
     rules: PairRules
+    is_by_sentence: bool = False
 
 
 @dataclass(frozen=True, slots=True)

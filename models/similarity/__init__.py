@@ -14,10 +14,10 @@ NLI_MODELS: dict[str, str] = {
     "fake_nli": "models.similarity.fake:FakeNliModel",
 }
 
-# Similarity functions over the NLI model that is loaded; each is made of it.
+# Similarity functions over the NLI model that is loaded; each is made of it. `align`, another one,
+# asks that model's worker: `workers.align`.
 OVER_NLI: dict[str, str] = {
     "nli": "models.similarity.entailment:EntailmentModel",
-    "align": "models.similarity.align:AlignModel",
 }
 
 # Those that cost no weights and so are always there.

@@ -1,4 +1,4 @@
-"""AlignScore's scheme over any pair classifier: which sentences of a claim does a context support?
+"""Pure: AlignScore's scheme over any pair classifier: which chunks support a claim's sentences?
 
 Zha et al. 2023.
 """
@@ -8,51 +8,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.records import Pair, PairScores
-from models.similarity.protocol import ContextAndText, PairModel
+from models.records import Array, Pair
 
 _CHUNK_WORDS = 350
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
-class AlignModel:
-    """Context in chunks, claim by sentences.
+def cells(context: str, claim: str) -> list[list[Pair]]:
+    """Pairs (S, C) of each chunk of the context with each sentence of the claim.
 
-    The score is the mean over sentences of each sentence's best chunk.
-
-    The inner model is shared, not loaded again: an NLI model's entailment, or a cross-encoder's
-    similarity.
+    >>> cells("a b. c.", "x. y.")
+    [[('a b. c.', 'x.')], [('a b. c.', 'y.')]]
     """
+    chunked = chunks(context)
+    return [[(chunk, sentence) for chunk in chunked] for sentence in sentences(claim)]
 
-    labels: tuple[str, ...] = ("similarity",)
 
-    def __init__(self, inner: PairModel) -> None:
-        self.model_id = inner.model_id
-        self.revision = inner.revision
-        self.max_length = inner.max_length
-        self.flags = ("align", *inner.flags)
-        self._inner = inner
+def num_cells(pairs: Sequence[Pair]) -> int:
+    """How many cells the pairs have together."""
+    num_chunks = {context: len(chunks(context)) for context in dict(pairs)}
+    num_sentences = {claim: len(sentences(claim)) for claim in {claim for _, claim in pairs}}
+    return sum(num_chunks[context] * num_sentences[claim] for context, claim in pairs)
 
-    def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """See `PairModel.score`; the first text is the context, the second the claim."""
-        cells: dict[Pair, int] = {}  # each distinct (chunk, sentence) to its row in `inner`
-        grids = []
-        for context, claim in pairs:
-            rows, chunked = [], chunks(context)
-            for sentence in sentences(claim):
-                cell_pairs = [(chunk, sentence) for chunk in chunked]
-                rows.append([cells.setdefault(pair, len(cells)) for pair in cell_pairs])
-            grids.append(np.array(rows))  # (sentences, chunks)
-        inner = self._inner.score(list(cells))
-        values, truncated = np.zeros((len(pairs), 1)), np.zeros(len(pairs), dtype=bool)
-        for row, grid in enumerate(grids):
-            values[row] = inner.values[grid, 0].max(axis=1).mean()
-            truncated[row] = inner.truncated[grid].any()
-        return PairScores(values, truncated)
 
-    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `PairModel.fit_contexts`."""
-        return self._inner.fit_contexts(texts)
+def aligned(values: Array) -> float:
+    """The mean over sentences of each sentence's best chunk, of the values (S, C) of the cells."""
+    return float(np.mean(np.max(values, axis=1)))
 
 
 def sentences(text: str) -> list[str]:
@@ -85,6 +66,3 @@ def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
             grouped.append([sentence])
             count = num_words
     return [" ".join(group) for group in grouped]
-
-
-_: type[PairModel] = AlignModel  # mypy holds the class to its protocol

@@ -22,8 +22,8 @@ class SimilarityConfig:
     """What a deployment says about similarity.
 
     Attributes:
-        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or of
-            `OVER_NLI` where an NLI model is loaded.
+        name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
+            an NLI model is loaded, of `OVER_NLI`, or "align".
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
         strip: whether blanks around texts are removed before they are compared.
         exact_match: whether equal texts score 1, and an empty text against another 0, without a

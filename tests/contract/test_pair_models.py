@@ -34,7 +34,6 @@ MODELS = {
     **{name: loaded(name) for name in PAIR_MODELS},
     **{name: loaded_nli(name) for name in NLI_MODELS},
     **{f"{name} over nli": over(name, loaded_nli("nli")) for name in OVER_NLI},
-    "align over a cross-encoder": over("align", loaded("cross_encoder")),
 }
 
 

@@ -95,7 +95,7 @@ async def test_callers_that_wait_together_share_one_call_and_get_their_own_resul
             callers = submitted(batcher, [1, 2], [3], [4])
             await turns()
         assert await asyncio.gather(*callers) == [{1: 1, 2: 4}, {3: 9}, {4: 16}]
-    assert square.batches == [[0], [1, 2, 3, 4]]
+    assert square.batches == [[0], [1, 3, 4, 2]]
     assert sizes == [1, 4]
 
 
@@ -122,6 +122,16 @@ async def test_no_call_has_more_items_than_the_limit():
     assert max(map(len, square.batches)) == 3
 
 
+async def test_callers_take_turns_so_that_a_short_one_does_not_wait_for_a_long_one():
+    square = Square()
+    async with batching(square, max_batch=3) as (batcher, _, _):
+        async with held(batcher, square):
+            callers = submitted(batcher, [1, 2, 3, 4, 5, 6], [7], [8, 9])
+            await turns()
+        await asyncio.gather(*callers)
+    assert square.batches[1:] == [[1, 7, 8], [2, 9, 3], [4, 5, 6]]
+
+
 async def test_every_call_runs_on_the_one_thread_and_never_on_the_event_loops():
     square = Square()
     async with batching(square, max_batch=1) as (batcher, _, _):
@@ -141,7 +151,7 @@ async def test_an_exception_runs_each_item_once_alone_and_fails_its_own_caller_o
         with pytest.raises(ValueError, match="bad luck"):
             await bad
         assert await batcher.submit([5]) == {5: 25}, "the loop lives"
-    assert square.batches == [[0], [1, 2, 13, 3], [1], [2], [13], [3], [5]]
+    assert square.batches == [[0], [1, 13, 2, 3], [1], [13], [2], [3], [5]]
 
 
 async def test_a_bad_item_fails_every_caller_that_asked_for_it():
@@ -190,7 +200,7 @@ async def test_a_lost_model_ends_the_loop_and_fails_all_who_wait():
     square = Square()
     async with batching(square, max_batch=2) as (batcher, loop, _):
         async with held(batcher, square):
-            callers = submitted(batcher, [1, 99], [2, 3], [4])
+            callers = submitted(batcher, [99, 1], [2, 3], [4])
             await turns()
         outcomes = await asyncio.gather(*callers, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [NotReady] * 3
@@ -198,7 +208,7 @@ async def test_a_lost_model_ends_the_loop_and_fails_all_who_wait():
             await loop
         with pytest.raises(NotReady):
             await batcher.submit([5])
-    assert square.batches == [[0], [1, 99]]
+    assert square.batches == [[0], [99, 2]]
 
 
 async def test_a_model_lost_while_items_run_alone_ends_the_loop_too():
@@ -210,7 +220,7 @@ async def test_a_model_lost_while_items_run_alone_ends_the_loop_too():
 
     square = LostAlone()
     async with batching(square) as (batcher, loop, _):
-        callers = submitted(batcher, [1, 99], [2])
+        callers = submitted(batcher, [99, 1], [2])
         outcomes = await asyncio.gather(*callers, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [NotReady] * 2
         with pytest.raises(ModelLost):

@@ -39,8 +39,8 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
     workers = load(*FAKE, FAKE_NLI)
     assert sorted(workers.comparers) == ["align", "fake", "jaccard", "nli", "rouge_l"]
     workers.comparers["nli"]._model.score([("a", "b")])
-    workers.comparers["align"]._model.score([("a", "b")])
-    assert workers.nli._model.batches == [1, 1]
+    assert workers.nli._model.batches == [1]
+    assert workers.comparers["align"]._nli is workers.nli
     named = {f"similarity-{name}" for name in workers.comparers}
     assert workers.by_name().keys() == {"generation", "nli", *named}
 
@@ -124,6 +124,8 @@ def test_the_cores_are_divided_among_the_two_models_unless_threads_are_set(
 
 def test_all_pair_models_share_one_thread():
     workers = load(*FAKE, FAKE_NLI)
+    over_nli = workers.comparers.pop("align")
+    assert over_nli._nli is workers.nli
     comparers = [*workers.comparers.values(), workers.nli]
     assert len({comparer._thread for comparer in comparers}) == 1
 

@@ -18,10 +18,10 @@ from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.similarity.align import AlignModel
 from models.similarity.fake import FakeNliModel, FakePairModel
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.statistics import PROBE_STATISTICS
+from tests.aligned import align_scores
 from tests.conftest import serving
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
@@ -207,12 +207,11 @@ def test_a_prompt_that_the_model_refuses_is_recorded_once_and_left_out(tmp_path,
 def test_the_quality_that_asks_for_support_gets_it_from_the_similarity_function_align(tmp_path):
     wanted = spec(tmp_path, count=2, measure_names={"facts": "align", "numbers": "exact_match"})
     run = evaluate(wanted)
-    model = AlignModel(FakeNliModel())
     for strategy, quality in zip(STRATEGIES, run.qualities.values(), strict=True):
         prompt = run.prompts[0]
         answer = next(answer for answer in prompt.answers if answer.strategy == strategy)
         pairs = [(reference, answer.text) for reference in prompt.example.references]
-        assert quality[0] == model.score(pairs).values.max()
+        assert quality[0] == max(align_scores(FakeNliModel(), pairs))
     assert run.binary_tasks == {"numbers"}
 
 

@@ -16,8 +16,8 @@ from app.lab.quality import (
     quality_names,
     score_by_task,
 )
-from models.similarity.align import AlignModel
 from models.similarity.fake import FakeNliModel, FakePairModel
+from tests.aligned import align_scores
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def support_by(model):
     """AlignScore's scheme over a pair model, as the workers' function "align" has it."""
 
     async def support(pairs):
-        return AlignModel(model).score(pairs).values[:, 0].tolist()
+        return align_scores(model, pairs)
 
     return support
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from models.similarity.align import AlignModel, chunks, sentences
 from models.similarity.entailment import EntailmentModel
-from models.similarity.fake import FakeNliModel, FakePairModel
+from models.similarity.fake import FakeNliModel
 from models.similarity.lexical import jaccard, rouge_l
 from models.similarity.nli import label_columns
 
@@ -44,25 +43,6 @@ def test_rouge_l_knows_every_script():
 @pytest.mark.parametrize("function", [rouge_l, jaccard])
 def test_empty_texts_are_like_each_other_and_unlike_all_else(function):
     assert (function("", ""), function("", "Rome"), function("Rome", "")) == (1.0, 0.0, 0.0)
-
-
-def test_align_takes_the_best_chunk_of_each_sentence_and_the_mean_over_sentences():
-    context = "a b. " + "c d " * 400 + "."
-    score = AlignModel(FakePairModel()).score([(context, "x y. a b.")]).values[0, 0]
-
-    inner = FakePairModel()
-    best = []
-    for s in sentences("x y. a b."):
-        best.append(max(inner.score([(chunk, s)]).values[0, 0] for chunk in chunks(context)))
-    assert len(chunks(context)) == 2
-    assert score == pytest.approx(np.mean(best))
-
-
-def test_align_asks_each_distinct_chunk_and_sentence_once():
-    inner = FakePairModel()
-    AlignModel(inner).score([("a b. c.", "x. y."), ("a b. c.", "x.")])
-
-    assert inner.batches == [2]
 
 
 def test_the_similarity_of_nli_is_its_entailment_or_what_it_does_not_contradict():

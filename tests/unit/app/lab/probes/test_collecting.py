@@ -12,9 +12,9 @@ from app.lab.probes.from_collection import TrainingSpec, train_probe
 from app.lab.quality import QUALITY
 from models.engines.fake import FakeEngine
 from models.probes.card import ProbeMismatch
-from models.similarity.align import AlignModel
 from models.similarity.fake import FakeNliModel
 from models.similarity.protocol import NliConfig
+from tests.aligned import align_scores
 from tests.made_collections import SETTINGS, collected, collection_spec, made_examples
 
 
@@ -74,11 +74,10 @@ def test_answers_are_measured_while_the_models_run_each_by_the_measure_of_its_ta
     spec = collection_spec(tmp_path, examples)
     quality = asyncio.run(collect_and_measure(spec, measures, SETTINGS, lambda: None))
     answers = collected(tmp_path, examples).answers
-    model = AlignModel(FakeNliModel())
 
     assert [one.task for one in answers] == ["facts", "sums"] * 3
     for answer, value in zip(answers[::2], quality.values[::2], strict=True):
-        assert value == model.score([("Paris", answer.text)]).values[0, 0]
+        assert [value] == align_scores(FakeNliModel(), [("Paris", answer.text)])
     assert quality.values[1::2].tolist() == [one.text == "Paris" for one in answers[1::2]]
     assert not quality.is_binary
 

@@ -1,0 +1,76 @@
+"""The similarity function `align`: chunks of one text against sentences of the other.
+
+Its cells are pairs of the NLI worker like any other, batched with those of all requests, in turn
+with them, and dropped with their caller.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.digests import digest_of
+from models.records import Pair
+from models.similarity.align import aligned, cells
+from models.similarity.protocol import ContextAndText
+from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
+
+
+class AlignWorker:
+    """A `Comparer` around the one of an NLI model, whose first label is the support of a cell.
+
+    Args:
+        nli: scores cells; it runs and is closed by itself.
+    """
+
+    def __init__(self, nli: Comparer) -> None:
+        self._nli = nli
+        self._closed = asyncio.Event()
+
+    @property
+    def info(self) -> ComparerInfo:
+        """See `Comparer.info`."""
+        info = self._nli.info
+        identity = _identity_over(info.identity)
+        return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)
+
+    @property
+    def busy_since(self) -> float | None:
+        """See `Worker.busy_since`; of the NLI model."""
+        return self._nli.busy_since
+
+    async def run(self) -> None:
+        """See `Worker.run`; it has no loop of its own."""
+        await self._closed.wait()
+
+    async def warm_up(self) -> None:
+        """See `Worker.warm_up`; the NLI model has its own."""
+
+    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
+        """See `Comparer.compare`; the first text is the context, the second the claim."""
+        grids = {pair: cells(*pair) for pair in pairs}
+        asked = [cell for grid in grids.values() for row in grid for cell in row]
+        reply = await self._nli.compare(asked)
+        scores = {pair: _score(grid, reply.scores) for pair, grid in grids.items()}
+        return PairReply(scores, _identity_over(reply.identity))
+
+    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `Comparer.fit_contexts`."""
+        return await self._nli.fit_contexts(texts)
+
+    async def close(self) -> None:
+        """See `Worker.close`."""
+        self._closed.set()
+
+
+def _identity_over(identity: str) -> str:
+    return digest_of("align", identity)
+
+
+def _score(grid: list[list[Pair]], scores: Mapping[Pair, PairScore]) -> PairScore:
+    values = np.array([[scores[cell][0][0] for cell in row] for row in grid])
+    return (aligned(values),), any(scores[cell][1] for row in grid for cell in row)
+
+
+_: type[Comparer] = AlignWorker  # mypy holds the class to its protocol
