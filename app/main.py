@@ -78,7 +78,7 @@ async def _start(service: Service, settings: Settings, cache: Cache | None) -> N
             on_batch=telemetry.observe_batch,
         )
         admission = Admission(settings.generation.admission_limit)
-        service.scorer = Scorer(workers, admission, cache, telemetry)
+        service.scorer = Scorer(workers, admission, cache, telemetry, settings.limits)
         await service.supervisor.start(workers.by_name())
         names = ", ".join(sorted(workers.by_name()))
         logger.info("ready: %s, %s", workers.generator.info.model_id, names)

@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from app.cache.protocol import CacheConfig
+from app.scoring.limits import AskLimits
 from models.engines.protocol import EngineConfig
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
@@ -34,8 +35,8 @@ _LINK_SUFFIX = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of a request that do not depend on a model.
+class Limits(AskLimits):
+    """Bounds of a request that do not depend on a model; see `AskLimits` for the others.
 
     Attributes:
         max_body_bytes: a larger body is refused with 413.

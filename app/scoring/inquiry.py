@@ -1,6 +1,7 @@
 """What is asked of workers for one ask: a generation, then all that its plan wants of it."""
 
 import asyncio
+from collections.abc import Sequence
 
 from app.cache.protocol import Cache
 from app.scoring.ask import Ask
@@ -21,11 +22,12 @@ from app.scoring.evidence import (
     subject_of,
 )
 from app.scoring.keys import statistics_key
+from app.scoring.limits import AskLimits, check_pairs, check_relevance
 from app.scoring.pairs import OnPairs, PairMemory
 from app.scoring.plan import Plan, generation_request
 from app.scoring.recorded import Recorded
 from models.errors import PromptTooLong
-from models.records import Generation
+from models.records import Generation, Pair
 from models.similarity.pairs import PairTable, matrix_pairs
 from workers.protocol import Workers
 
@@ -43,6 +45,7 @@ class Inquiry:
         cache: remembers pairs; None where it may not serve.
         on_pairs: see `PairMemory`.
         recorded: what the generator said earlier; it is not asked then.
+        limits: of pairs; None bounds none.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class Inquiry:
         cache: Cache | None,
         on_pairs: OnPairs,
         recorded: Recorded | None = None,
+        limits: AskLimits | None = None,
     ) -> None:
         self.plan = plan
         self.ask = ask
         self._generator = workers.generator
         self._generator_info = workers.generator.info
         self._recorded = recorded
+        self._limits = limits
         self._similarity = PairMemory(workers.comparers[plan.similarity], cache, on_pairs)
         self._nli = None if workers.nli is None else PairMemory(workers.nli, cache, on_pairs)
         self._generator_is_current = True
@@ -75,6 +80,22 @@ class Inquiry:
         """Whether every reply came from the weights that were there at the start."""
         nli_is_current = self._nli is None or self._nli.is_current
         return self._generator_is_current and self._similarity.is_current and nli_is_current
+
+    def check_given(self) -> None:
+        """Refuse given texts that make too many pairs; to be called before any work.
+
+        Raises:
+            InvalidRequest: they exceed a limit.
+        """
+        if self.ask.answer is None or self.ask.samples is None:
+            return
+        subject = subject_of(self.ask, None)
+        rules = self._similarity.info.rules
+        without_context = [""] * len(read_by_token(self.plan, subject))
+        pairs = similarity_pairs(self.plan, subject, without_context, rules)
+        self._check_pairs(self._similarity, pairs)
+        if self._nli is not None:
+            self._check_pairs(self._nli, nli_pairs(self.plan, subject, self._nli.info.rules))
 
     async def generate(self, timeout_s: float | None) -> Generation | None:
         """Answer and samples; None where no model is asked.
@@ -95,13 +116,14 @@ class Inquiry:
         """Every statistic of the plan, or its reason.
 
         Raises:
+            InvalidRequest: the generated texts make more pairs than the limits allow.
             CocoaError: a worker failed.
         """
         subject = subject_of(self.ask, generation)
         matrix: PairTable | None = None
         if self.plan.strategy == "mbr":
             rules = self._similarity.info.rules
-            matrix = await self._similarity.table(matrix_pairs(subject.texts, rules))
+            matrix = await self._table(self._similarity, matrix_pairs(subject.texts, rules))
         subject = choose(self.plan.strategy, subject, matrix)
         (similarity, contexts), nli, true_false = await asyncio.gather(
             self._similarities(subject), self._nli_scores(subject), self._true_false(subject)
@@ -115,14 +137,27 @@ class Inquiry:
         sequences = read_by_token(self.plan, subject)
         followed = [(question, "".join(sequence.token_texts or ())) for sequence in sequences]
         contexts = await self._similarity.fit_contexts(followed)
+        if self._limits is not None:
+            token_texts = [sequence.token_texts or () for sequence in sequences]
+            check_relevance(contexts, token_texts, self._limits)
         rules = self._similarity.info.rules
         pairs = similarity_pairs(self.plan, subject, contexts, rules)
-        return await self._similarity.table(pairs), contexts
+        return await self._table(self._similarity, pairs), contexts
 
     async def _nli_scores(self, subject: Subject) -> PairTable | None:
         if self._nli is None:
             return None
-        return await self._nli.table(nli_pairs(self.plan, subject, self._nli.info.rules))
+        pairs = nli_pairs(self.plan, subject, self._nli.info.rules)
+        return await self._table(self._nli, pairs)
+
+    async def _table(self, memory: PairMemory, pairs: Sequence[Pair]) -> PairTable:
+        self._check_pairs(memory, pairs)
+        return await memory.table(pairs)
+
+    def _check_pairs(self, memory: PairMemory, pairs: Sequence[Pair]) -> None:
+        if self._limits is not None:
+            field = "estimators" if self.ask.samples is None else "samples"
+            check_pairs(pairs, memory.info, self._limits, field=field)
 
     async def _true_false(self, subject: Subject) -> TrueFalse:
         """What the model says of its own answer, where that is wanted."""

@@ -11,6 +11,7 @@ from app.scoring.ask import Ask
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence
 from app.scoring.inquiry import Inquiry
+from app.scoring.limits import AskLimits, check_texts
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.recorded import Recorded
 from app.scoring.result import Computed, Result, Source
@@ -67,6 +68,7 @@ class Scorer:
         admission: counts those that are computed; what the cache holds is not counted.
         cache: None remembers nothing.
         observer: told what happens.
+        limits: of asks; None bounds none, where they are one's own.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class Scorer:
         admission: Admission,
         cache: Cache | None = None,
         observer: Observer | None = None,
+        limits: AskLimits | None = None,
     ) -> None:
         self.workers = workers
         self.admission = admission
         self._cache = cache
         self._observer = observer or Silence()
+        self._limits = limits
         self._flights: SingleFlight[Computed] = SingleFlight()
 
     def available_statistics(
@@ -99,14 +103,19 @@ class Scorer:
         """What an ask needs computed; see `available_statistics` for the arguments.
 
         Raises:
-            InvalidRequest: it cannot be done here.
+            InvalidRequest: it cannot be done here, or exceeds a limit.
         """
         comparers = self.workers.comparers
         if ask.similarity is not None and ask.similarity not in comparers:
             names = ", ".join(sorted(comparers))
             raise InvalidRequest(f"must be one of {names}", field="similarity")
         available = self.available_statistics(ask, supplied)
-        return make_plan(ask, available, self.workers.default_similarity)
+        plan = make_plan(ask, available, self.workers.default_similarity)
+        if self._limits is not None:
+            by_sentence = comparers[plan.similarity].info.is_by_sentence
+            by_sentence = by_sentence and plan.reads("similarity")
+            check_texts(ask, self._limits, by_sentence=by_sentence)
+        return plan
 
     async def run(self, ask: Ask, recorded: Recorded | None = None) -> Result:
         """Answer, or score a given answer, or what was recorded earlier.
@@ -159,7 +168,9 @@ class Scorer:
             cache=cache,
             on_pairs=self._observer.observe_pairs,
             recorded=recorded,
+            limits=self._limits,
         )
+        inquiry.check_given()
         if cache is None or recorded is not None or ask.hidden_layers:
             return await self._compute(inquiry, ask.timeout_s), "computed"
         key = inquiry.key

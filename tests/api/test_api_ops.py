@@ -62,6 +62,10 @@ async def test_the_version_names_models_and_limits(service):
     assert result["similarity_models"] == {"fake": fake, "nli": fake, "align": fake, **weightless}
     assert result["limits"] == {
         "max_body_bytes": 1_000_000,
+        "max_text_characters": 32_768,
+        "max_text_sentences": 256,
+        "max_pairs": 65_536,
+        "max_relevance_characters": 100_000_000,
         "admission_limit": 64,
         "max_rows": 256,
         "max_cache_tokens": 131_072,
@@ -129,9 +133,9 @@ async def test_metrics_count_requests_tokens_and_stages(service):
     )
     assert await metric(service, "cocoa_decode_batch_rows_sum") == 3 + 11
     assert await metric(service, "cocoa_running_rows") == 0, "the batch has run empty"
-    # The warm-up of each pair model that has weights (fake, NLI, and two over NLI), and the
+    # The warm-up of each pair model that has weights (fake, NLI, and one over it), and the
     # request's.
-    assert await metric(service, "cocoa_similarity_batch_pairs_count") == 4 + 1
+    assert await metric(service, "cocoa_similarity_batch_pairs_count") == 3 + 1
 
 
 async def test_metrics_count_errors_by_code(service):

@@ -1,5 +1,6 @@
 """What operators ask: liveness, readiness, version, metrics, estimators."""
 
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -50,7 +51,7 @@ async def get_version(request: Request) -> Version:
     service: Service = request.app.state.service
     settings: Settings = request.app.state.settings
     limits: dict[str, int | None] = {
-        "max_body_bytes": settings.limits.max_body_bytes,
+        **asdict(settings.limits),
         "admission_limit": settings.generation.admission_limit,
         "max_rows": settings.generation.max_rows,
         "max_cache_tokens": settings.generation.max_cache_tokens,

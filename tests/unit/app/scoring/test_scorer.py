@@ -62,6 +62,18 @@ async def scoring(*, cached=True, limit=8):
         yield scorer
 
 
+async def test_without_limits_as_offline_a_text_of_any_length_is_scored():
+    given = Ask(
+        answer=GivenAnswer("It is Paris. " * 4000),
+        samples=(GivenSample("Paris"),),
+        estimators=("consistency",),
+    )
+    async with scoring() as scorer:
+        result = await scorer.run(given)
+
+    assert result.uncertainty is not None
+
+
 def num_calls(scorer):
     return scorer.workers.generator._engine.num_calls
 
