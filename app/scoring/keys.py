@@ -10,7 +10,6 @@ from typing import Any
 
 from app.scoring.ask import Ask
 from app.scoring.plan import Plan
-from models.records import Pair
 from models.statistics import PROBE_STATISTICS, reads_samples
 from workers.protocol import ComparerInfo, GeneratorInfo
 
@@ -69,9 +68,20 @@ def statistics_key(
     return f"statistics:{_digest(parts)}"
 
 
-def pair_key(identity: str, pair: Pair) -> str:
-    """Name of one ordered pair's scores by one comparer."""
-    return f"pair:{_digest([FORMAT, identity, *pair])}"
+def text_digest(text: str) -> str:
+    """What stands for a text in the names of its pairs."""
+    return _digest(text)
+
+
+def pair_key(identity: str, a: str, b: str) -> str:
+    """Name of one ordered pair's scores by one comparer.
+
+    Args:
+        identity: of the comparer.
+        a: digest of the first text.
+        b: digest of the second.
+    """
+    return f"pair:{_digest([FORMAT, identity, a, b])}"
 
 
 # Those that do not matter where no samples are drawn.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import orjson
 
 from app.cache.protocol import Cache
-from app.scoring.keys import pair_key
+from app.scoring.keys import pair_key, text_digest
 from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairTable
@@ -36,6 +36,8 @@ class PairMemory:
         self._cache = cache if self.info.revision is not None else None
         self._on_pairs = on_pairs
         self._scores: dict[Pair, PairScore] = {}
+        # A text is in many pairs, and hashed once.
+        self._digests: dict[str, str] = {}
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
@@ -81,7 +83,10 @@ class PairMemory:
         self._scores |= reply.scores
 
     def _key(self, pair: Pair) -> str:
-        return pair_key(self.info.identity, pair)
+        for text in pair:
+            if text not in self._digests:
+                self._digests[text] = text_digest(text)
+        return pair_key(self.info.identity, *(self._digests[text] for text in pair))
 
 
 def _decode(entry: bytes | None, num_labels: int) -> PairScore | None:

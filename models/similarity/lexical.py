@@ -1,7 +1,8 @@
 """Similarities without weights: ROUGE-L and Jaccard."""
 
 from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Set as AbstractSet
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,36 +11,44 @@ from models.records import Pair, PairScores
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
 
 
-def rouge_l(a: str, b: str) -> float:
-    """F1 of the longest common subsequence of word stems. Lin 2004."""
-    return rouge_l_f(word_stems(a), word_stems(b))
+def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
+    """Common share of the words of two texts; 1 for two texts without any.
 
-
-def jaccard(a: str, b: str) -> float:
-    """Common share of the lower-cased words between blanks; 1 for two texts without any.
-
-    >>> jaccard("It is Paris", "it is Rome")
+    >>> jaccard({"it", "is", "paris"}, {"it", "is", "rome"})
     0.5
     """
-    first, second = set(a.lower().split()), set(b.lower().split())
-    return len(first & second) / len(first | second) if first | second else 1.0
+    return len(a & b) / len(a | b) if a | b else 1.0
 
 
 class LexicalModel:
-    """A similarity function of two texts as a pair model."""
+    """A similarity function of the words of two texts as a pair model.
+
+    The words of a text are found once a call, however many pairs it is in: stems cost more than
+    what follows.
+
+    Args:
+        name: of the function.
+        words_of: what the function reads of a text.
+        function: similarity of what was read of two texts.
+    """
 
     labels: tuple[str, ...] = ("similarity",)
     revision: str | None = None
     max_length: int | None = None
     flags: tuple[str, ...] = ()
 
-    def __init__(self, function: Callable[[str, str], float]) -> None:
-        self.model_id = function.__name__
+    def __init__(
+        self, name: str, words_of: Callable[[str], Any], function: Callable[[Any, Any], float]
+    ) -> None:
+        self.model_id = name
+        self._words_of = words_of
         self._function = function
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """See `PairModel.score`."""
-        values = np.array([self._function(a, b) for a, b in pairs], dtype=np.float64)
+        texts = dict.fromkeys(text for pair in pairs for text in pair)
+        words = {text: self._words_of(text) for text in texts}
+        values = np.array([self._function(words[a], words[b]) for a, b in pairs], dtype=np.float64)
         return PairScores(values.reshape(-1, 1), np.zeros(len(pairs), dtype=bool))
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
@@ -48,21 +57,25 @@ class LexicalModel:
 
 
 class RougeLModel(LexicalModel):
-    """`rouge_l` as a pair model."""
+    """F1 of the longest common subsequence of word stems. Lin 2004."""
 
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """There is nothing to load."""
-        return cls(rouge_l)
+        return cls("rouge_l", word_stems, rouge_l_f)
 
 
 class JaccardModel(LexicalModel):
-    """`jaccard` as a pair model."""
+    """`jaccard` of the lower-cased words between blanks."""
 
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """There is nothing to load."""
-        return cls(jaccard)
+        return cls("jaccard", _lower_words, jaccard)
+
+
+def _lower_words(text: str) -> frozenset[str]:
+    return frozenset(text.lower().split())
 
 
 _: type[PairModel] = LexicalModel  # mypy holds the class to its protocol

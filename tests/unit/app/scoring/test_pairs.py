@@ -8,7 +8,7 @@ import pytest
 
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
-from app.scoring.keys import pair_key
+from app.scoring.keys import pair_key, text_digest
 from app.scoring.pairs import PairMemory
 from models.errors import SimilarityUnavailable
 from tests.results import comparer_info
@@ -109,7 +109,7 @@ BAD = {
 @pytest.mark.parametrize("entry", BAD.values(), ids=list(BAD))
 async def test_an_entry_that_is_none_is_a_miss(entry):
     comparer, cache, told = Comparer(), new_cache(), Told()
-    cache.put({pair_key(comparer.info.identity, PAIRS[0]): entry})
+    cache.put({pair_key(comparer.info.identity, *map(text_digest, PAIRS[0])): entry})
     await memory(comparer, cache, told).table(PAIRS[:1])
 
     assert comparer.asked == [PAIRS[:1]]
@@ -164,3 +164,18 @@ async def test_a_request_that_is_cancelled_leaves_the_memory_as_it_was():
     await asyncio.gather(task, return_exceptions=True)
     gate.set()
     assert len((await pairs.table(PAIRS)).scores) == 2
+
+
+async def test_a_text_in_many_pairs_is_hashed_once(monkeypatch):
+    hashed = []
+
+    def counted(text):
+        hashed.append(text)
+        return text_digest(text)
+
+    monkeypatch.setattr("app.scoring.pairs.text_digest", counted)
+    texts = ["Paris", "Rome", "Lyon"]
+    pairs = PairMemory(Comparer(), new_cache(), Told())
+    await pairs.table([(a, b) for a in texts for b in texts])
+
+    assert sorted(hashed) == sorted(texts)

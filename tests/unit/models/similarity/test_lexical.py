@@ -1,4 +1,4 @@
-"""ROUGE-L, Jaccard, align and the labels of NLI checkpoints."""
+"""ROUGE-L, Jaccard, similarity by NLI and the labels of its checkpoints."""
 
 import random
 
@@ -8,8 +8,9 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from models.similarity.entailment import EntailmentModel
 from models.similarity.fake import FakeNliModel
-from models.similarity.lexical import jaccard, rouge_l
+from models.similarity.lexical import JaccardModel, LexicalModel, RougeLModel
 from models.similarity.nli import label_columns
+from models.similarity.protocol import SimilarityConfig
 
 WORDS = [
     "The",
@@ -26,6 +27,14 @@ WORDS = [
 ]
 
 
+def rouge_l(a, b):
+    return RougeLModel.load(SimilarityConfig()).score([(a, b)]).values[0, 0]
+
+
+def jaccard(a, b):
+    return JaccardModel.load(SimilarityConfig()).score([(a, b)]).values[0, 0]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_rouge_l_equals_the_rouge_score_package_on_ascii(seed):
     rng = random.Random(seed)
@@ -38,6 +47,25 @@ def test_rouge_l_equals_the_rouge_score_package_on_ascii(seed):
 def test_rouge_l_knows_every_script():
     assert rouge_l("Пари́ж красив", "пари́ж красив") == 1.0
     assert rouge_l("東京", "京都") == 0.0
+
+
+def test_jaccard_is_the_common_share_of_the_lower_cased_words():
+    assert jaccard("It is Paris", "it is Rome") == 0.5
+
+
+def test_the_words_of_a_text_in_many_pairs_are_found_once():
+    read = []
+
+    def words_of(text):
+        read.append(text)
+        return text.split()
+
+    model = LexicalModel("counting", words_of, lambda a, b: float(len(a) - len(b)))
+    texts = ["a", "a b", "a b c"]
+    scores = model.score([(a, b) for a in texts for b in texts])
+
+    assert scores.values[:, 0].tolist() == [0, -1, -2, 1, 0, -1, 2, 1, 0]
+    assert read == texts
 
 
 @pytest.mark.parametrize("function", [rouge_l, jaccard])
