@@ -12,7 +12,7 @@ import numpy as np
 
 from models.digests import digest_of
 from models.records import Pair
-from models.similarity.align import aligned, cells
+from models.similarity.align import Grid, aligned, cells
 from models.similarity.protocol import ContextAndText
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 
@@ -49,7 +49,7 @@ class AlignWorker:
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         """See `Comparer.compare`; the first text is the context, the second the claim."""
-        grids = {pair: cells(*pair) for pair in pairs}
+        grids = cells(pairs)
         asked = [cell for grid in grids.values() for row in grid for cell in row]
         reply = await self._nli.compare(asked)
         scores = {pair: _score(grid, reply.scores) for pair, grid in grids.items()}
@@ -68,7 +68,7 @@ def _identity_over(identity: str) -> str:
     return digest_of("align", identity)
 
 
-def _score(grid: list[list[Pair]], scores: Mapping[Pair, PairScore]) -> PairScore:
+def _score(grid: Grid, scores: Mapping[Pair, PairScore]) -> PairScore:
     values = np.array([[scores[cell][0][0] for cell in row] for row in grid])
     return (aligned(values),), any(scores[cell][1] for row in grid for cell in row)
 

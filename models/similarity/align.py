@@ -14,21 +14,30 @@ _CHUNK_WORDS = 350
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
-def cells(context: str, claim: str) -> list[list[Pair]]:
-    """Pairs (S, C) of each chunk of the context with each sentence of the claim.
+# Pairs (S, C) of each chunk of a context with each sentence of a claim.
+Grid = list[list[Pair]]
 
-    >>> cells("a b. c.", "x. y.")
-    [[('a b. c.', 'x.')], [('a b. c.', 'y.')]]
+
+def cells(pairs: Sequence[Pair]) -> dict[Pair, Grid]:
+    """The grid of each distinct pair of a context and a claim.
+
+    >>> cells([("a b. c.", "x. y.")])
+    {('a b. c.', 'x. y.'): [[('a b. c.', 'x.')], [('a b. c.', 'y.')]]}
     """
-    chunked = chunks(context)
-    return [[(chunk, sentence) for chunk in chunked] for sentence in sentences(claim)]
+    chunked, split = _parts(pairs)
+    grids = {}
+    for context, claim in pairs:
+        grid = []
+        for sentence in split[claim]:
+            grid.append([(chunk, sentence) for chunk in chunked[context]])
+        grids[context, claim] = grid
+    return grids
 
 
 def num_cells(pairs: Sequence[Pair]) -> int:
     """How many cells the pairs have together."""
-    num_chunks = {context: len(chunks(context)) for context in dict(pairs)}
-    num_sentences = {claim: len(sentences(claim)) for claim in {claim for _, claim in pairs}}
-    return sum(num_chunks[context] * num_sentences[claim] for context, claim in pairs)
+    chunked, split = _parts(pairs)
+    return sum(len(chunked[context]) * len(split[claim]) for context, claim in pairs)
 
 
 def aligned(values: Array) -> float:
@@ -66,3 +75,11 @@ def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
             grouped.append([sentence])
             count = num_words
     return [" ".join(group) for group in grouped]
+
+
+def _parts(pairs: Sequence[Pair]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Chunks of each distinct context, and sentences of each distinct claim."""
+    contexts = {context for context, _ in pairs}
+    claims = {claim for _, claim in pairs}
+    chunked = {context: chunks(context) for context in contexts}
+    return chunked, {claim: sentences(claim) for claim in claims}

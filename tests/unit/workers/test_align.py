@@ -130,5 +130,5 @@ async def test_the_info_says_that_it_reads_sentences_and_is_none_of_the_nli_mode
 
 def test_cells_are_counted_as_they_are_made():
     pairs = [("a. " * 800, "x. y. z."), ("a. " * 800, "x."), ("", ""), ("b.", "x. y. z.")]
-    expected = sum(len(row) for pair in pairs for row in cells(*pair))
-    assert num_cells(pairs) == expected
+    num_made = sum(len(row) for grid in cells(pairs).values() for row in grid)
+    assert num_cells(pairs) == num_made == 3 * 3 + 3 + 1 + 3
