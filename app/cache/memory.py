@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.cache.protocol import CacheConfig
 
-# Of an entry's objects and its place in the dictionary: entries for pairs of texts are small and
-# many.
+# Of an entry's objects and its place in the dictionary, measured: entries for pairs of texts are
+# small and many.
 _OVERHEAD_BYTES = 300
 
 
@@ -50,6 +50,9 @@ class MemoryCache:
     def _put(self, key: str, value: bytes) -> None:
         if key in self._entries:
             self._forget(key)
+        # The copy is as large as it says: a serialiser's bytes keep the whole buffer that they were
+        # written into, kilobytes however small the entry.
+        value = bytes(memoryview(value))
         self._entries[key] = value, self._clock() + self._config.ttl_s
         self.num_bytes += _num_bytes(key, value)
         while self.num_bytes > self._config.memory_bytes:

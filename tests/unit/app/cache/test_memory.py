@@ -1,8 +1,12 @@
 """The cache in this process: what goes first, and when."""
 
 import asyncio
+import hashlib
+import tracemalloc
 from dataclasses import replace
 
+import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +92,23 @@ def test_without_memory_nothing_is_stored():
     cache = MemoryCache(replace(CONFIG, memory_bytes=0))
     cache.put({"a": b""})
     assert get(cache, "a") == [None]
+
+
+@pytest.mark.parametrize("num_numbers", [1, 10, 200, 2000])
+def test_the_memory_that_is_counted_is_the_memory_that_is_held(num_numbers):
+    cache = MemoryCache(CacheConfig(memory_bytes=8_000_000))
+    num_more_than_fit = 10_000_000 // (300 + 18 * num_numbers)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for i in range(num_more_than_fit):
+            name = hashlib.sha256(i.to_bytes(4)).hexdigest()
+            cache.put({f"pair:{name}": orjson.dumps([[1 / 3 + i] * num_numbers, False])})
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert cache.num_bytes == pytest.approx(8_000_000, rel=0.01)
+    assert held - before == pytest.approx(cache.num_bytes, rel=0.3)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 1200), st.floats(0, 4))))
