@@ -7,12 +7,12 @@ own.
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import InvalidResponse, RedisError
 
 from app.cache.protocol import CacheConfig
 
@@ -35,10 +35,15 @@ class Connections:
 
         Raises:
             TimeoutError: the limit has passed.
-            RedisError: whatever else went wrong.
+            RedisError: whatever else went wrong, a reply that is none to this question included.
         """
-        values = await _within(limit_s, self._reader.mget([self._name(key) for key in keys]))
-        return cast("list[bytes | None]", values)
+        names = [self._name(key) for key in keys]
+        reply: Any = await _within(limit_s, self._reader.mget(names))
+        if not isinstance(reply, list) or len(reply) != len(names):
+            raise InvalidResponse("no array of as many values as keys")
+        if not all(value is None or isinstance(value, bytes) for value in reply):
+            raise InvalidResponse("an array of other things than values")
+        return reply
 
     async def write(self, entries: Mapping[str, bytes], limit_s: float = _PATIENCE_S) -> None:
         """Store the entries in one round trip.
@@ -50,7 +55,8 @@ class Connections:
         pipeline = self._writer.pipeline(transaction=False)
         for key, value in entries.items():
             pipeline.set(self._name(key), value, ex=self._config.ttl_s)
-        await _within(limit_s, pipeline.execute())
+        if not all(await _within(limit_s, pipeline.execute())):
+            raise InvalidResponse("an entry was not stored, without a reason")
 
     async def probe(self) -> None:
         """Connect anew, then read and write in time.

@@ -6,6 +6,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ConnectionError,
+    InvalidResponse,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -21,6 +22,7 @@ _KINDS: tuple[tuple[type[Exception], str], ...] = (
     (BusyLoadingError, "loading"),
     (TimeoutError, "too slow"),
     (ConnectionError, "unreachable"),
+    (InvalidResponse, "no sense in its reply"),
     (ResponseError, "refused"),
 )
 

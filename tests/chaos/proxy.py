@@ -1,4 +1,4 @@
-"""A TCP proxy that a test makes slow, mute or absent while connections run through it."""
+"""A TCP proxy that a test makes slow, mute, absent or mad while connections run through it."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -12,11 +12,13 @@ class Proxy:
     Attributes:
         delay_s: what each piece of a reply waits before it is passed on.
         mute: whether replies are lost, while connections stay and new ones are accepted.
+        instead: command of Redis to what its replies are replaced by.
     """
 
     def __init__(self, target_port):
         self.delay_s = 0.0
         self.mute = False
+        self.instead = {}
         self._target_port = target_port
         self._writers = set()
         self._server = None
@@ -45,23 +47,34 @@ class Proxy:
     async def _connect(self, reader, writer):
         target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
         self._writers |= {writer, target_writer}
-        requests = asyncio.create_task(self._pass_on(reader, target_writer))
-        replies = asyncio.create_task(self._pass_on(target_reader, writer, replies=True))
+        asked = b""
+
+        async def heard(piece):
+            nonlocal asked
+            asked = piece
+            return piece
+
+        async def answer(piece):
+            await asyncio.sleep(self.delay_s)
+            replaced = [new for name, new in self.instead.items() if b"\r\n%b\r\n" % name in asked]
+            return b"" if self.mute else b"".join(replaced) or piece
+
+        requests = asyncio.create_task(_pass_on(reader, target_writer, heard))
+        replies = asyncio.create_task(_pass_on(target_reader, writer, answer))
         await asyncio.wait({requests, replies})
         self._writers -= {writer, target_writer}
 
-    async def _pass_on(self, reader, writer, replies=False):
-        try:
-            while piece := await reader.read(CHUNK_BYTES):
-                if replies:
-                    await asyncio.sleep(self.delay_s)
-                if not (replies and self.mute):
-                    writer.write(piece)
-                    await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
+
+async def _pass_on(reader, writer, changed):
+    """What is read is written as `changed` makes it."""
+    try:
+        while piece := await reader.read(CHUNK_BYTES):
+            writer.write(await changed(piece))
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
 
 
 @asynccontextmanager

@@ -254,6 +254,43 @@ async def test_a_network_that_loses_every_reply(server, log):
         await assert_healed(running, log)
 
 
+# To a question for one key.
+NONSENSE = {
+    "an empty array": b"*0\r\n",
+    "an array of two": b"*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+    "an array of a number": b"*1\r\n:1\r\n",
+    "an array of an array": b"*1\r\n*1\r\n$1\r\na\r\n",
+    "an array of an error": b"*1\r\n-ERR sesame-open-4711\r\n",
+    "no array": b"*-1\r\n",
+    "a simple string": b"+secret\r\n",
+    "a bulk string": b"$6\r\nsecret\r\n",
+    "no bulk string": b"$-1\r\n",
+    "a number": b":1\r\n",
+    "another protocol": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("reply", NONSENSE.values(), ids=list(NONSENSE))
+async def test_a_reply_to_a_lookup_without_sense_is_a_miss_and_a_fault(server, log, reply):
+    async with proxy_to(server.port) as proxy, running_cache(proxy.url) as running:
+        await running.store(ENTRY)
+        proxy.instead = {b"MGET": reply}
+        assert await running.get("a") is None
+        await assert_lives_without(running, "no sense in its reply", log)
+        proxy.instead = {}
+        await assert_healed(running, log)
+
+
+@pytest.mark.parametrize("reply", [b"*0\r\n", b"+secret\r\n", b":0\r\n", b"$-1\r\n"])
+async def test_a_reply_to_what_is_stored_without_sense_is_a_fault(server, log, reply):
+    async with proxy_to(server.port) as proxy, running_cache(proxy.url) as running:
+        await running.store(ENTRY)
+        proxy.instead = {b"SET": reply}
+        await assert_lives_without(running, "no sense in its reply", log)
+        proxy.instead = {}
+        await assert_healed(running, log)
+
+
 async def test_connections_that_are_reset_are_made_anew(server):
     async with proxy_to(server.port) as proxy, running_cache(proxy.url) as running:
         for _ in range(5):
