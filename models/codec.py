@@ -6,12 +6,22 @@ takes with `OPT_SERIALIZE_NUMPY`; decoders take what it loads.
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from models.ranges import (
+    ENTROPIES,
+    LOGPROBS,
+    PERCENTILES,
+    PROBABILITIES,
+    Range,
+    number,
+    numbers,
+)
 from models.records import (
     Array,
+    FinishReason,
     Generation,
     GenerationRequest,
     GivenAnswer,
@@ -19,6 +29,19 @@ from models.records import (
     SamplingParams,
     Sequence,
 )
+
+# The fields that are JSON as they are; integers count something, and are not negative.
+_PLAIN_OF_SEQUENCE = {"text": str, "compared_text": str, "num_tokens": int}
+_PLAIN_OF_GENERATION = {
+    "prompt_tokens": int,
+    "seed": int,
+    "model_id": str,
+    "revision": str,
+    "identity": str,
+    "queue_s": float,
+    "generate_s": float,
+}
+_FINISH_REASONS = get_args(FinishReason)
 
 
 def request_to_json(request: GenerationRequest) -> dict[str, Any]:
@@ -59,18 +82,21 @@ def generation_to_json(generation: Generation) -> dict[str, Any]:
 
 
 def generation_from_json(value: Mapping[str, Any]) -> Generation:
-    """What `generation_to_json` was given.
+    """What `generation_to_json` was given. Everything is checked: others may write what is read.
 
     Raises:
         KeyError: a field is missing.
         TypeError: a field is unknown, or of another type.
+        ValueError: an array is not of its sequence's length, a number not in its range, or a finish
+            reason not known.
     """
+    _check_plain(value, _PLAIN_OF_GENERATION)
     hidden, readings = value["answer_hidden_mean"], value["probe_readings"]
     changed = {
         "answer": _sequence(value["answer"]),
         "samples": tuple(_sequence(sample) for sample in value["samples"]),
-        "warnings": tuple(value["warnings"]),
-        "probe_readings": {name: ProbeReading(**reading) for name, reading in readings.items()},
+        "warnings": _all_of(str, value["warnings"]),
+        "probe_readings": {name: _reading(reading) for name, reading in readings.items()},
         "answer_hidden_mean": None if hidden is None else np.array(hidden, dtype=np.float32),
     }
     return Generation(**{**value, **changed})
@@ -82,18 +108,49 @@ def _fields_of(record: Any) -> dict[str, Any]:
 
 
 def _sequence(value: Mapping[str, Any]) -> Sequence:
+    _check_plain(value, _PLAIN_OF_SEQUENCE)
+    if value["finish_reason"] not in _FINISH_REASONS:
+        raise ValueError("an unknown finish reason")
+    length = value["num_tokens"]
     changed = {
-        "token_ids": _tuple(value["token_ids"]),
-        "token_texts": _tuple(value["token_texts"]),
-        "token_logprobs": _array(value["token_logprobs"]),
-        "token_entropies": _array(value["token_entropies"]),
+        "token_ids": _tokens(int, value["token_ids"], length),
+        "token_texts": _tokens(str, value["token_texts"], length),
+        "token_logprobs": _array(value["token_logprobs"], length, LOGPROBS),
+        "token_entropies": _array(value["token_entropies"], length, ENTROPIES),
     }
     return Sequence(**{**value, **changed})
 
 
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
+def _reading(value: Mapping[str, Any]) -> ProbeReading:
+    if type(value["out_of_domain"]) is not bool:
+        raise TypeError("out_of_domain is no bool")
+    number(value["value"], PROBABILITIES)
+    number(value["distance_percentile"], PERCENTILES)
+    return ProbeReading(**value)
 
 
-def _array(values: list[float] | None) -> Array | None:
-    return None if values is None else np.array(values, dtype=np.float64)
+def _check_plain(value: Mapping[str, Any], types: Mapping[str, type]) -> None:
+    for name, wanted in types.items():
+        if type(value[name]) is not wanted:  # True is an int to isinstance
+            raise TypeError(f"{name} is no {wanted.__name__}")
+        if wanted is int and value[name] < 0:
+            raise ValueError(f"{name} is negative")
+
+
+def _tokens(wanted: type, values: Any, length: int) -> tuple[Any, ...] | None:
+    if values is None:
+        return None
+    tokens = _all_of(wanted, values)
+    if len(tokens) != length:
+        raise ValueError(f"{len(tokens)} values for {length} tokens")
+    return tokens
+
+
+def _all_of(wanted: type, values: Any) -> tuple[Any, ...]:
+    if type(values) is not list or not set(map(type, values)) <= {wanted}:
+        raise TypeError(f"no list of {wanted.__name__}")
+    return tuple(values)
+
+
+def _array(values: Any, length: int, within: Range) -> Array | None:
+    return None if values is None else numbers(values, (length,), within)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES, Range
+
 # answer, samples: the generator, token by token. probe: the generator's probes. question: the
 # generator, asked about its own answer. texts: nobody, equal texts tell it. similarity, nli: the
 # comparers.
@@ -25,12 +27,14 @@ class Statistic:
         shape: with T tokens in the answer, M samples, T_m tokens in a sample.
         derived_from: statistics that it is computed from; empty for what a generator supplies.
         cost: what it adds to the answer's own cost, with D distinct sample texts.
+        within: where its numbers lie, if it is made of any.
     """
 
     source: Source
     shape: str
     derived_from: frozenset[str] = frozenset()
     cost: str = ""
+    within: Range = PROBABILITIES
 
 
 _TEXTS = frozenset({"sample_texts"})
@@ -39,16 +43,20 @@ _ROW = "M samples, ≤ 2D NLI pairs"
 
 STATISTICS: Mapping[str, Statistic] = MappingProxyType(
     {
-        "answer_token_logprobs": Statistic("answer", "(T,)"),
-        "answer_token_entropies": Statistic("answer", "(T,)"),
+        "answer_token_logprobs": Statistic("answer", "(T,)", within=LOGPROBS),
+        "answer_token_entropies": Statistic("answer", "(T,)", within=ENTROPIES),
         "answer_token_texts": Statistic("answer", "T strings"),
         "sample_texts": Statistic("samples", "M strings", cost="M samples"),
-        "sample_token_logprobs": Statistic("samples", "M arrays (T_m,)", cost="M samples"),
-        "sample_token_entropies": Statistic("samples", "M arrays (T_m,)", cost="M samples"),
+        "sample_token_logprobs": Statistic(
+            "samples", "M arrays (T_m,)", cost="M samples", within=LOGPROBS
+        ),
+        "sample_token_entropies": Statistic(
+            "samples", "M arrays (T_m,)", cost="M samples", within=ENTROPIES
+        ),
         "sample_token_texts": Statistic("samples", "M times T_m strings", cost="M samples"),
         "predicted_dissimilarity": Statistic("probe", "float", cost="a probe"),
         "predicted_high_semantic_entropy": Statistic("probe", "float", cost="a probe"),
-        "p_true_logprob": Statistic("question", "float", cost="one more prefill"),
+        "p_true_logprob": Statistic("question", "float", cost="one more prefill", within=LOGPROBS),
         "exact_match": Statistic("texts", "(M,)", _TEXTS, "M samples"),
         "similarity": Statistic("similarity", "(M,)", _TEXTS, "M samples, ≤ 2D pairs"),
         "similarity_matrix": Statistic(

@@ -57,6 +57,9 @@ class Telemetry:
         self.lookups = self._counter(
             "cache_lookups", "Statistics looked up.", ["result"], ("hit", "miss")
         )
+        self.corrupt_entries = self._counter(
+            "cache_corrupt_entries", "Entries that were not what was stored under their names."
+        )
         self.breaker_openings = self._counter(
             "cache_breaker_openings", "Times that the cache was given up for a while."
         )
@@ -114,6 +117,10 @@ class Telemetry:
     def observe_lookup(self, hit: bool) -> None:
         """One request's statistics looked up in the cache."""
         self.lookups.labels("hit" if hit else "miss").inc()
+
+    def observe_corrupt(self) -> None:
+        """One entry of the cache that was not what was stored under its name."""
+        self.corrupt_entries.inc()
 
     def observe_joined(self) -> None:
         """One request that joined an identical one under way."""

@@ -1,36 +1,40 @@
-"""Pure: what a cache remembers of an ask. Statistics, never scores, prompts or what is returned."""
+"""Pure: what a cache remembers of an ask. Statistics, never scores, prompts or what is returned.
+
+Everything that is read is checked for type, length and range, so that nothing later can fail on it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import orjson
 
 from app.scoring.ask import Ask
 from app.scoring.evidence import Evidence, Subject, subject_of, token_statistics
-from app.scoring.keys import FORMAT
-from app.scoring.plan import Plan
+from app.scoring.plan import Plan, generation_request
 from app.scoring.result import Computed
 from models.codec import generation_from_json, generation_to_json
-from models.statistics import STATISTICS
+from models.ranges import number, numbers
+from models.records import Generation
+from models.statistics import PROBE_STATISTICS, STATISTICS, supplied_by
+
+# What follows from the texts and from what was asked about them; the rest comes with the texts.
+_DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
+_MAY_BE_ABSENT = supplied_by("probe", "question")
 
 
-def encode(computed: Computed, plan: Plan) -> bytes:
-    """A complete result as bytes, with the statistics that it holds.
+def encode(computed: Computed) -> bytes:
+    """A complete result as bytes.
 
     How long it took is of the moment, and left out.
     """
     generation, evidence = computed.generation, computed.evidence
     if generation is not None:
         generation = replace(generation, queue_s=0.0, generate_s=0.0)
-    held = token_statistics(evidence.subject)
     entry = {
-        "format": FORMAT,
-        "statistics": sorted(plan.statistics),
         "generation": None if generation is None else generation_to_json(generation),
         "answer_sample": evidence.subject.answer_sample,
-        "derived": {name: one for name, one in evidence.statistics.items() if name not in held},
+        "derived": {name: one for name, one in evidence.statistics.items() if name in _DERIVED},
         "absent": evidence.absent,
         "truncated": evidence.truncated,
     }
@@ -38,34 +42,66 @@ def encode(computed: Computed, plan: Plan) -> bytes:
 
 
 def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
-    """What `encode` was given for this ask; None where it lacks what the plan wants.
+    """What `encode` was given for this ask; None where it lacks what is wanted returned.
 
-    None, too, for what is no entry.
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
     """
-    try:
-        values = orjson.loads(entry)
-        if values["format"] != FORMAT or not plan.statistics <= set(values["statistics"]):
-            return None
-        return _decoded(values, ask)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return None
-
-
-def _decoded(values: Mapping[str, Any], ask: Ask) -> Computed:
-    stored, index = values["generation"], values["answer_sample"]
-    generation = None if stored is None else generation_from_json(stored)
-    subject = subject_of(ask, generation)
-    if index is not None:
-        subject = Subject(subject.samples[index], index, subject.samples)
+    values = orjson.loads(entry)
+    generation = _generation(values["generation"], plan, ask)
+    subject = _subject(values["answer_sample"], plan, subject_of(ask, generation))
     statistics = token_statistics(subject)
     for name, value in values["derived"].items():
-        statistics[name] = _statistic(name, value)
-    return Computed(
-        generation, Evidence(subject, statistics, values["absent"], values["truncated"])
+        statistics[name] = _derived(name, value, subject)
+    absent, truncated = _absent(values["absent"]), values["truncated"]
+    if type(truncated) is not bool:
+        raise TypeError("truncated is no bool")
+    lacking = plan.statistics - statistics.keys() - absent.keys()
+    if lacking - plan.returned:  # the others are part of its name
+        raise ValueError("statistics are missing")
+    return (
+        None if lacking else Computed(generation, Evidence(subject, statistics, absent, truncated))
     )
 
 
-def _statistic(name: str, value: Any) -> Any:
-    if STATISTICS[name].shape.startswith("M arrays"):
-        return [np.array(row, dtype=np.float64) for row in value]
-    return np.array(value, dtype=np.float64) if isinstance(value, list) else value
+def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
+    if value is None and not ask.has_prompt:
+        return None
+    if not ask.has_prompt:
+        raise ValueError("no model was asked")
+    generation = generation_from_json(value)
+    if len(generation.samples) != generation_request(ask, plan.generated).num_samples:
+        raise ValueError("another number of samples")
+    if generation.probe_readings.keys() != plan.statistics & PROBE_STATISTICS:
+        raise ValueError("other probes")
+    return generation
+
+
+def _subject(index: Any, plan: Plan, subject: Subject) -> Subject:
+    if index is None and not plan.is_sampled:
+        return subject
+    if not plan.is_sampled or type(index) is not int or index < 0:
+        raise ValueError("no sample is the answer, or none such")
+    return Subject(subject.samples[index], index, subject.samples)
+
+
+def _derived(name: str, value: Any, subject: Subject) -> Any:
+    """One derived statistic in the shape that the table says, M and T those of the subject."""
+    if name not in _DERIVED:
+        raise LookupError("no derived statistic")
+    shape, within = STATISTICS[name].shape, STATISTICS[name].within
+    if shape == "float":
+        return number(value, within)
+    if shape.startswith("M arrays"):
+        rows = zip(value, subject.samples, strict=True)
+        return [numbers(row, (sample.num_tokens,), within) for row, sample in rows]
+    # A sampled answer is not compared to itself.
+    compared = subject.other_texts if name == "similarity" else subject.texts
+    sizes = {"M": len(compared), "T": subject.answer.num_tokens}
+    return numbers(value, tuple(sizes[letter] for letter in shape if letter in sizes), within)
+
+
+def _absent(value: Mapping[str, Any]) -> dict[str, str]:
+    if not value.keys() <= _MAY_BE_ABSENT or not set(map(type, value.values())) <= {str}:
+        raise ValueError("no reasons for what may be absent")
+    return dict(value)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from app.cache.protocol import Cache
+from app.cache.checked import CheckedCache
 from app.scoring.ask import Ask
 from app.scoring.evidence import (
     FALSE,
@@ -54,7 +54,7 @@ class Inquiry:
         ask: Ask,
         workers: Workers,
         *,
-        cache: Cache | None,
+        cache: CheckedCache | None,
         on_pairs: OnPairs,
         recorded: Recorded | None = None,
         limits: AskLimits | None = None,

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from app.cache.protocol import Cache
+from app.cache.checked import CheckedCache
 from app.scoring.keys import pair_key, text_digest
 from models.errors import SimilarityUnavailable
+from models.ranges import PROBABILITIES, number
 from models.records import Pair
 from models.similarity.pairs import PairTable
 from models.similarity.protocol import ContextAndText
@@ -28,7 +29,7 @@ class PairMemory:
         on_pairs: told how many distinct pairs were looked up, and how many were found.
     """
 
-    def __init__(self, comparer: Comparer, cache: Cache | None, on_pairs: OnPairs) -> None:
+    def __init__(self, comparer: Comparer, cache: CheckedCache | None, on_pairs: OnPairs) -> None:
         self.info = comparer.info
         self.is_current = True
         self._comparer = comparer
@@ -62,11 +63,9 @@ class PairMemory:
     async def _look_up(self, pairs: list[Pair]) -> dict[Pair, PairScore]:
         if self._cache is None:
             return {}
-        entries = await self._cache.get_many([self._key(pair) for pair in pairs])
-        found = {}
-        for pair, entry in zip(pairs, entries, strict=True):
-            if (score := _decode(entry, len(self.info.labels))) is not None:
-                found[pair] = score
+        scores = await self._cache.look_up([self._key(pair) for pair in pairs], self._decode)
+        looked_up = zip(pairs, scores, strict=True)
+        found = {pair: score for pair, score in looked_up if score is not None}
         self._on_pairs(len(pairs), len(found))
         return found
 
@@ -88,14 +87,13 @@ class PairMemory:
                 self._digests[text] = text_digest(text)
         return pair_key(self.info.identity, *(self._digests[text] for text in pair))
 
+    def _decode(self, entry: bytes) -> PairScore:
+        """A probability for each of the model's labels, and whether the pair was cut.
 
-def _decode(entry: bytes | None, num_labels: int) -> PairScore | None:
-    """A score of as many values as the model has labels; None for what is none."""
-    if entry is None:
-        return None
-    try:
+        Raises:
+            ValueError, TypeError: it is none.
+        """
         values, truncated = orjson.loads(entry)
-        score = tuple(float(value) for value in values), bool(truncated)
-    except (ValueError, TypeError):
-        return None
-    return score if len(score[0]) == num_labels else None
+        if len(values) != len(self.info.labels) or type(truncated) is not bool:
+            raise ValueError("no scores of these labels")
+        return tuple(number(value, PROBABILITIES) for value in values), truncated

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from app.cache.checked import CheckedCache
 from app.cache.flight import SingleFlight
 from app.cache.protocol import Cache
 from app.scoring.ask import Ask
@@ -30,6 +31,9 @@ class Observer(Protocol):
     def observe_lookup(self, hit: bool) -> None:
         """An ask's statistics were looked up in the cache."""
 
+    def observe_corrupt(self) -> None:
+        """An entry of the cache was not what was stored under its name."""
+
     def observe_joined(self) -> None:
         """An ask shares the work of an identical one under way."""
 
@@ -44,6 +48,9 @@ class Silence:
     """An `Observer` that tells nobody."""
 
     def observe_lookup(self, hit: bool) -> None:
+        """See `Observer`."""
+
+    def observe_corrupt(self) -> None:
         """See `Observer`."""
 
     def observe_joined(self) -> None:
@@ -81,9 +88,9 @@ class Scorer:
     ) -> None:
         self.workers = workers
         self.admission = admission
-        self._cache = cache
         self._observer = observer or Silence()
         self._limits = limits
+        self._cache = None if cache is None else CheckedCache(cache, self._observer.observe_corrupt)
         self._flights: SingleFlight[Computed] = SingleFlight()
 
     def available_statistics(
@@ -174,8 +181,7 @@ class Scorer:
         if cache is None or recorded is not None or ask.hidden_layers:
             return await self._compute(inquiry, ask.timeout_s), "computed"
         key = inquiry.key
-        entry = (await cache.get_many([key]))[0]
-        remembered = None if entry is None else decode(entry, plan, ask)
+        [remembered] = await cache.look_up([key], lambda entry: decode(entry, plan, ask))
         self._observer.observe_lookup(remembered is not None)
         if remembered is not None:
             return remembered, "cache"
@@ -184,7 +190,7 @@ class Scorer:
             # Each who waits for shared work has a deadline; it ends when the last has left.
             computed = await self._compute(inquiry, timeout_s=None)
             if inquiry.is_current:
-                cache.put({key: encode(computed, plan)})
+                cache.put({key: encode(computed)})
             return computed
 
         flight = key, plan.statistics  # an ask that returns more needs more computed

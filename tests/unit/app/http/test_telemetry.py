@@ -22,6 +22,7 @@ NAMES = {
     "cocoa_distinct_samples": ("counter", []),
     "cocoa_pairs": ("counter", ["kind"]),
     "cocoa_cache_lookups": ("counter", ["result"]),
+    "cocoa_cache_corrupt_entries": ("counter", []),
     "cocoa_cache_breaker_openings": ("counter", []),
     "cocoa_cache_breaker_open": ("gauge", []),
     "cocoa_probe_readings": ("counter", ["domain"]),

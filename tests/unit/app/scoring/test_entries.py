@@ -1,42 +1,52 @@
-"""Entries: everything that a response needs comes back exactly, and what is no entry is a miss."""
+"""Entries: everything that a response needs comes back exactly, and what is no entry is refused."""
 
+import copy
 from dataclasses import fields, replace
 
 import numpy as np
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence, Subject, subject_of, token_statistics
 from app.scoring.result import Computed
-from models.records import GivenAnswer, ProbeReading
+from models.estimators import ESTIMATORS, score
+from models.records import GivenAnswer, ProbeReading, SamplingParams
+from tests.corrupt_entries import KINDS, at
 from tests.results import a_plan, generation, sequence
 
-ASK = Ask(prompt="Capital of France?")
-SAMPLES = (sequence(" Rome"), sequence("\x00", token_logprobs=None))
+ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(num_samples=2))
+TOKENS = {"token_texts": (" Pa", "ris"), "token_entropies": np.array([0.5, 1 / 3])}
 GENERATION = generation(
-    " Paris",
-    SAMPLES,
+    sequence(" Paris", **TOKENS),
+    (sequence(" Rome", **TOKENS), sequence("\x00", **TOKENS)),
     seed=2**53 - 1,
     queue_s=0.5,
     generate_s=1.5,
     warnings=("reasoning_excluded",),
     probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
 )
-SUBJECT = Subject(GENERATION.samples[0], 0, GENERATION.samples)
+SUBJECT = Subject(GENERATION.answer, None, GENERATION.samples)
 DERIVED = {
+    "exact_match": np.array([0.0, 0.0]),
     "similarity": np.array([0.1, 1 / 3]),
     "similarity_matrix": np.eye(2),
-    "sample_token_relevance": [np.array([0.5]), np.array([])],
+    "entailment": np.eye(2),
+    "contradiction": np.zeros((2, 2)),
+    "answer_entailment": np.array([0.1, 1 / 3]),
+    "answer_contradiction": np.array([0.1, 1 / 3]),
+    "token_relevance": np.array([0.5, 0.25]),
+    "sample_token_relevance": [np.array([0.5, 0.25]), np.array([1.0, 0.0])],
     "p_true_logprob": -0.7,
     "predicted_dissimilarity": 0.25,
 }
-EVIDENCE = Evidence(
-    SUBJECT, token_statistics(SUBJECT) | DERIVED, {"p_true_logprob": "too long"}, True
-)
-PLAN = a_plan({"similarity", "answer_token_logprobs"}, strategy="mbr")
+EVIDENCE = Evidence(SUBJECT, token_statistics(SUBJECT) | DERIVED, {}, True)
+PLAN = a_plan(EVIDENCE.statistics)
 COMPUTED = Computed(GENERATION, EVIDENCE, similarity_s=2.0)
+NO_ENTRY = (ValueError, TypeError, LookupError, AttributeError)
 
 
 def assert_same(one, other):
@@ -59,10 +69,18 @@ def assert_same(one, other):
 
 
 def test_every_field_comes_back_but_times():
-    back = decode(encode(COMPUTED, PLAN), PLAN, ASK)
+    back = decode(encode(COMPUTED), PLAN, ASK)
 
     timeless = replace(GENERATION, queue_s=0.0, generate_s=0.0)
     assert_same(back, Computed(timeless, EVIDENCE, 0.0))
+
+
+def test_what_is_absent_comes_back_with_its_reason():
+    known = {name: one for name, one in EVIDENCE.statistics.items() if name != "p_true_logprob"}
+    evidence = replace(EVIDENCE, statistics=known, absent={"p_true_logprob": "too long"})
+    back = decode(encode(replace(COMPUTED, evidence=evidence)), PLAN, ASK)
+
+    assert_same(back.evidence, evidence)
 
 
 def test_what_an_ask_brings_is_not_stored_and_comes_back_with_the_ask():
@@ -71,42 +89,91 @@ def test_what_an_ask_brings_is_not_stored_and_comes_back_with_the_ask():
     subject = subject_of(ask, None)
     known = token_statistics(subject) | {"similarity": np.array([0.5, 0.25])}
     computed = Computed(None, Evidence(subject, known, {}, False))
-    entry = encode(computed, PLAN)
+    entry = encode(computed)
 
     assert b"zanzibar" not in entry
-    assert_same(decode(entry, replace(PLAN, statistics=frozenset({"similarity"})), ask), computed)
+    assert_same(decode(entry, a_plan({"similarity"}, strategy="given"), ask), computed)
+    with pytest.raises(NO_ENTRY):
+        decode(encode(COMPUTED), a_plan({"similarity"}, strategy="given"), ask)
 
 
-def test_an_entry_serves_whoever_wants_no_more_than_it_holds():
-    entry = encode(COMPUTED, PLAN)
-    less = replace(PLAN, statistics=frozenset({"similarity"}))
-    more = replace(PLAN, statistics=PLAN.statistics | {"answer_token_entropies"})
+def test_an_entry_serves_whoever_wants_no_more_returned_than_it_holds():
+    entry = encode(COMPUTED)
+    less = replace(PLAN, statistics=PLAN.statistics - {"similarity"})
+    missing = frozenset({"sample_token_texts"})
+    without_texts = replace(GENERATION, samples=(sequence(" Rome"), sequence("\x00")))
+    subject = Subject(GENERATION.answer, None, without_texts.samples)
+    evidence = Evidence(subject, token_statistics(subject) | DERIVED, {}, True)
+    poorer = encode(Computed(without_texts, evidence))
+    wanted = replace(PLAN, statistics=PLAN.statistics - {"sample_token_entropies"})
 
     assert decode(entry, less, ASK) is not None
-    assert decode(entry, more, ASK) is None
+    assert decode(poorer, replace(wanted, returned=missing), ASK) is None
+    with pytest.raises(NO_ENTRY):
+        decode(poorer, wanted, ASK)
 
 
-def broken(change):
-    values = orjson.loads(encode(COMPUTED, PLAN))
-    change(values)
-    return orjson.dumps(values)
+def changed(change):
+    return orjson.dumps(change(orjson.loads(encode(COMPUTED))))
 
 
-BROKEN = {
+CORRUPT = {kind: changed(change) for kind, change in KINDS.items()} | {
     "empty": b"",
     "no JSON": b"\xff\x00",
-    "no object": b"[]",
-    "null": b"null",
-    "half of it": encode(COMPUTED, PLAN)[:-20],
-    "another format": broken(lambda values: values.update(format=0)),
-    "a field is missing": broken(lambda values: values.pop("generation")),
-    "a sample lacks a field": broken(lambda values: values["generation"]["samples"][0].pop("text")),
-    "no such sample": broken(lambda values: values.update(answer_sample=9)),
-    "a statistic that is none": broken(lambda values: values["derived"].update(secret=[1.0])),
-    "an array of words": broken(lambda values: values["derived"].update(similarity=["a"])),
+    "half of it": encode(COMPUTED)[:-20],
+    "too deep for JSON": b"[" * 100_000,
+    "a number beyond floats": encode(COMPUTED).replace(b"[0.1,", b"[1e999,"),
 }
 
 
-@pytest.mark.parametrize("entry", BROKEN.values(), ids=list(BROKEN))
-def test_what_is_no_entry_is_a_miss(entry):
-    assert decode(entry, PLAN, ASK) is None
+@pytest.mark.parametrize("entry", CORRUPT.values(), ids=list(CORRUPT))
+def test_what_is_no_entry_is_refused(entry):
+    with pytest.raises(NO_ENTRY):
+        decode(entry, PLAN, ASK)
+
+
+@pytest.mark.parametrize("index", [None, 2, -1, True, 0.0, "0"])
+def test_a_sampled_answer_is_one_of_the_samples(index):
+    subject = Subject(GENERATION.samples[0], 0, GENERATION.samples)
+    known = token_statistics(subject) | DERIVED | {"similarity": np.array([0.5])}
+    plan = replace(PLAN, strategy="mbr")
+    entry = encode(Computed(GENERATION, Evidence(subject, known, {}, False)))
+    other = orjson.dumps(at("answer_sample", value=index)(orjson.loads(entry)))
+
+    assert decode(entry, plan, ASK).evidence.subject.answer_sample == 0
+    with pytest.raises(NO_ENTRY):
+        decode(other, plan, ASK)
+
+
+def places(value, path=()):
+    """Every path in an entry's JSON."""
+    yield path
+    if isinstance(value, (dict, list)):
+        names = value if isinstance(value, dict) else range(len(value))
+        for name in names:
+            yield from places(value[name], (*path, name))
+
+
+VALUES = orjson.loads(encode(COMPUTED))
+PLACES = list(places(VALUES))[1:]
+SCALARS = st.none() | st.booleans() | st.integers(-3, 2**64) | st.floats() | st.text()
+JUNK = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), JUNK), min_size=1, max_size=3))
+def test_what_is_taken_for_an_entry_is_always_scored(changes):
+    values = copy.deepcopy(VALUES)
+    for place, junk in changes:
+        try:
+            values = at(*place, value=junk)(values)
+        except (LookupError, TypeError):  # an earlier change has removed the place
+            continue
+    try:
+        computed = decode(orjson.dumps(values), PLAN, ASK)
+    except NO_ENTRY:
+        return
+    scores, reasons = score(ESTIMATORS, computed.evidence.statistics, computed.evidence.absent)
+    assert scores.keys() - reasons.keys() >= {"cocoa_ppl", "sar", "bsdetector", "semantic_entropy"}

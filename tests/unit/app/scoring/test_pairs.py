@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-import orjson
 import pytest
 
+from app.cache.checked import CheckedCache
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.keys import pair_key, text_digest
@@ -47,8 +47,14 @@ def memory(comparer, cache=None, told=None):
     return PairMemory(comparer, cache, told if told is not None else Told())
 
 
-def new_cache():
-    return MemoryCache(CacheConfig())
+def new_cache(corrupt=None):
+    """An empty cache; `corrupt` is told of what is none of its entries."""
+    told = [] if corrupt is None else corrupt
+    return CheckedCache(MemoryCache(CacheConfig()), lambda: told.append("corrupt"))
+
+
+def num_bytes(cache):
+    return cache._cache.num_bytes
 
 
 async def test_each_distinct_pair_is_asked_once_for_all_of_a_request():
@@ -85,7 +91,7 @@ async def test_a_function_without_weights_is_asked_and_not_looked_up():
 
     assert comparer.asked == [PAIRS, PAIRS]
     assert told == []
-    assert cache.num_bytes == 0
+    assert num_bytes(cache) == 0
 
 
 async def test_a_pair_that_was_cut_flags_the_request_also_from_the_cache():
@@ -101,19 +107,35 @@ BAD = {
     "no JSON": b"\xff",
     "another shape": b"[]",
     "null": b"null",
-    "too many labels": orjson.dumps([[0.5, 0.5], False]),
-    "words": orjson.dumps([["a"], False]),
+    "an object": b'{"a": 1, "b": 2}',
+    "no flag": b"[[0.5]]",
+    "a number for the flag": b"[[0.5], 0]",
+    "a number for the scores": b"[0.5, false]",
+    "too many labels": b"[[0.5, 0.5], false]",
+    "no labels": b"[[], false]",
+    "words": b'[["a"], false]',
+    "a string for the scores": b'["5", false]',
+    "null for a score": b"[[null], false]",
+    "true for a score": b"[[true], false]",
+    "an array for a score": b"[[[0.5]], false]",
+    "NaN": b"[[NaN], false]",
+    "a score of 5": b"[[5.0], false]",
+    "a score of -3": b"[[-3.0], false]",
+    "a score beyond floats": b"[[1e999], false]",
 }
 
 
 @pytest.mark.parametrize("entry", BAD.values(), ids=list(BAD))
-async def test_an_entry_that_is_none_is_a_miss(entry):
-    comparer, cache, told = Comparer(), new_cache(), Told()
+async def test_an_entry_that_is_none_is_a_miss_and_overwritten(entry):
+    corrupt, comparer, told = [], Comparer(), Told()
+    cache = new_cache(corrupt)
     cache.put({pair_key(comparer.info.identity, *map(text_digest, PAIRS[0])): entry})
-    await memory(comparer, cache, told).table(PAIRS[:1])
+    tables = [await memory(comparer, cache, told).table(PAIRS[:1]) for _ in range(2)]
 
     assert comparer.asked == [PAIRS[:1]]
-    assert told == [(1, 0)]
+    assert told == [(1, 0), (1, 1)]
+    assert len(corrupt) == 1
+    assert [table.scores for table in tables] == 2 * [{PAIRS[0]: (0.5,)}]
 
 
 async def test_scores_of_other_weights_serve_and_are_not_remembered():
@@ -124,7 +146,7 @@ async def test_scores_of_other_weights_serve_and_are_not_remembered():
 
     assert table.scores == dict.fromkeys(PAIRS, (0.5,))
     assert not pairs.is_current
-    assert cache.num_bytes == 0
+    assert num_bytes(cache) == 0
 
 
 @pytest.mark.parametrize("known_by", ["an earlier call", "the cache"])

@@ -39,10 +39,14 @@ class Observer:
     """Remembers what it was told."""
 
     def __init__(self):
-        self.lookups, self.results, self.num_joined = [], [], 0
+        self.lookups, self.results = [], []
+        self.num_joined = self.num_corrupt = 0
 
     def observe_lookup(self, hit):
         self.lookups.append(hit)
+
+    def observe_corrupt(self):
+        self.num_corrupt += 1
 
     def observe_joined(self):
         self.num_joined += 1
@@ -140,7 +144,7 @@ async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored()
 
 async def test_weights_replaced_during_the_lookup_are_not_stored_under_the_former_name():
     async with scoring() as scorer:
-        generator, cache = scorer.workers.generator, scorer._cache
+        generator, cache = scorer.workers.generator, scorer._cache._cache
         former, get_many = generator.info, cache.get_many
 
         async def replaced_meanwhile(keys):

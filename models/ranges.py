@@ -1,0 +1,46 @@
+"""Pure: where the numbers of statistics lie, and such numbers from JSON that nobody vouches for."""
+
+from typing import Any
+
+import numpy as np
+
+from models.records import Array
+
+# Least and greatest, both finite: NaN and the infinities lie in none.
+Range = tuple[float, float]
+
+# Nats that float32 may lose where a sum over the vocabulary is taken from a logit.
+_ROUNDING = 1e-3
+# The greatest that float32 can say; sums of it stay finite in float64.
+_GREATEST = float(np.finfo(np.float32).max)
+LOGPROBS: Range = (-_GREATEST, _ROUNDING)
+ENTROPIES: Range = (-_ROUNDING, _GREATEST)
+PROBABILITIES: Range = (0.0, 1.0)
+PERCENTILES: Range = (0.0, 100.0)
+
+
+def number(value: Any, within: Range) -> float:
+    """The value itself, where it is a float in its range.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    low, high = within
+    if type(value) is not float or not low <= value <= high:
+        raise ValueError(f"no number from {low} to {high}")
+    return value
+
+
+def numbers(value: Any, shape: tuple[int, ...], within: Range) -> Array:
+    """Lists of floats in their range as a float64 array of this shape.
+
+    Raises:
+        ValueError: they are anything else, or of another shape.
+    """
+    array = np.array(value)  # a dtype would make numbers of words, and NaN of null
+    if array.dtype != np.float64 or array.shape != shape:
+        raise ValueError(f"no floats of shape {shape}")
+    low, high = within
+    if not ((array >= low) & (array <= high)).all():
+        raise ValueError(f"no numbers from {low} to {high}")
+    return array
