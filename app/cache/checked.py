@@ -1,7 +1,6 @@
 """A cache whose entries are checked whole before any is used: what a cache returns is not trusted.
 
-Redis is another process, which others may write to, and an older or newer release of this one may
-share it.
+A Redis is shared, and others may write to it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from app.cache.seal import seal, unseal
 Entry = TypeVar("Entry")
 
 # What comes of reading JSON of another shape.
-_CORRUPT = (ValueError, TypeError, LookupError, AttributeError)
+_NO_ENTRY = (ValueError, TypeError, LookupError, AttributeError)
 
 
 class CheckedCache:
@@ -49,6 +48,6 @@ class CheckedCache:
     def _checked(self, key: str, entry: bytes, decode: Callable[[bytes], Entry]) -> Entry | None:
         try:
             return decode(unseal(key, entry))
-        except _CORRUPT:
+        except _NO_ENTRY:
             self._on_corrupt()
             return None

@@ -291,6 +291,17 @@ async def test_a_reply_to_what_is_stored_without_sense_is_a_fault(server, log, r
         await assert_healed(running, log)
 
 
+async def test_a_key_of_another_type_is_a_miss_and_overwritten(server):
+    async with running_cache(server.url) as running:
+        await running.store({"started": b"1"})
+        with server.client() as client:
+            client.rpush("cocoa:a", "secret")
+            assert await running.get("a") is None
+            await running.store(ENTRY)
+            assert client.type("cocoa:a") == b"string"
+    assert running.reports == []
+
+
 async def test_connections_that_are_reset_are_made_anew(server):
     async with proxy_to(server.port) as proxy, running_cache(proxy.url) as running:
         for _ in range(5):

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.http.responses import to_response
+from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence, Subject, subject_of, token_statistics
@@ -16,7 +18,7 @@ from app.scoring.result import Computed
 from models.estimators import ESTIMATORS, score
 from models.records import GivenAnswer, ProbeReading, SamplingParams
 from tests.corrupt_entries import KINDS, at
-from tests.results import a_plan, generation, sequence
+from tests.results import a_plan, a_result, generation, sequence
 
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(num_samples=2))
 TOKENS = {"token_texts": (" Pa", "ris"), "token_entropies": np.array([0.5, 1 / 3])}
@@ -164,7 +166,7 @@ JUNK = st.recursive(
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JUNK), min_size=1, max_size=3))
-def test_what_is_taken_for_an_entry_is_always_scored(changes):
+def test_what_is_taken_for_an_entry_is_always_scored_and_answered(changes):
     values = copy.deepcopy(VALUES)
     for place, junk in changes:
         try:
@@ -176,4 +178,8 @@ def test_what_is_taken_for_an_entry_is_always_scored(changes):
     except NO_ENTRY:
         return
     scores, reasons = score(ESTIMATORS, computed.evidence.statistics, computed.evidence.absent)
-    assert scores.keys() - reasons.keys() >= {"cocoa_ppl", "sar", "bsdetector", "semantic_entropy"}
+    ask = replace(ASK, return_samples=True, return_tokens=True)
+    plan = replace(PLAN, estimators=tuple(ESTIMATORS))
+    result = a_result(ask=ask, plan=plan, computed=computed, scores=scores, reasons=reasons)
+    response = to_response(result, "an id").model_dump_json()
+    assert GenerateResponse.model_validate_json(response).scores == scores
