@@ -82,7 +82,9 @@ def generation_to_json(generation: Generation) -> dict[str, Any]:
 
 
 def generation_from_json(value: Mapping[str, Any]) -> Generation:
-    """What `generation_to_json` was given. Everything is checked: others may write what is read.
+    """What `generation_to_json` was given.
+
+    Others may write what is read: all but the hidden states is checked for type, length and range.
 
     Raises:
         KeyError: a field is missing.

@@ -89,6 +89,7 @@ KINDS = {
     "a fraction for the seed": at(*GENERATION, "seed", value=0.5),
     "numbers for warnings": at(*GENERATION, "warnings", value=[1]),
     "a list for the model's id": at(*GENERATION, "model_id", value=[]),
+    "hidden states": at(*GENERATION, "answer_hidden_mean", value=[[1e300]]),
     "an unknown probe": at(*GENERATION, "probe_readings", value=lambda all: {"x": all[PROBE]}),
     "one probe too many": at(
         *GENERATION, "probe_readings", value=lambda all: all | {"x": all[PROBE]}

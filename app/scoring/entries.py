@@ -59,9 +59,9 @@ def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
     lacking = plan.statistics - statistics.keys() - absent.keys()
     if lacking - plan.returned:  # the others are part of its name
         raise ValueError("statistics are missing")
-    return (
-        None if lacking else Computed(generation, Evidence(subject, statistics, absent, truncated))
-    )
+    if lacking:
+        return None
+    return Computed(generation, Evidence(subject, statistics, absent, truncated))
 
 
 def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
@@ -69,6 +69,8 @@ def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
         return None
     if not ask.has_prompt:
         raise ValueError("no model was asked")
+    if value["answer_hidden_mean"] is not None:
+        raise ValueError("hidden states are never stored")
     generation = generation_from_json(value)
     if len(generation.samples) != generation_request(ask, plan.generated).num_samples:
         raise ValueError("another number of samples")
