@@ -102,7 +102,7 @@ async def test_scores_are_those_of_the_service(tmp_path, strategy):
         "prompt": one.example.prompt,
         "seed": one.recording.generation.seed,
         "num_samples": 5,
-        "answer": strategy,
+        "strategy": strategy,
         "estimators": WITHOUT_PROBE,
     }
     async with serving() as service:
