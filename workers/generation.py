@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
 from models.errors import CocoaError, DeadlineExceeded, EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
-from models.records import Generation, GenerationRequest, OnToken, ProbeReading, SamplingParams
-from models.statistics import PROBE_STATISTICS
+from models.records import Generation, GenerationRequest, OnToken, SamplingParams
 from models.threads import ModelThread
+from workers.probing import read, with_layers_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
 Result = TypeVar("Result")
@@ -142,7 +142,7 @@ class GenerationWorker:
     async def _generate(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         called_at = time.monotonic()
         probes = {n: probe for n, probe in self._probes.items() if n in request.statistics}
-        asked = _with_layers_of(probes, request)
+        asked = with_layers_of(probes, request)
         streams = on_token is not None
         job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
         waiter = await self._finished(job, on_token)
@@ -151,9 +151,9 @@ class GenerationWorker:
             on_token(rest)
         if probes:
             readings = await self._beside(
-                "reading a probe", lambda: _read(probes, asked.hidden_layers, generation)
+                "reading a probe", lambda: read(probes, asked.hidden_layers, generation)
             )
-            generation = _with_readings(generation, readings, request.hidden_layers)
+            generation = with_readings(generation, readings, request.hidden_layers)
         started_at = job.started_at or called_at
         return replace(
             generation,
@@ -283,51 +283,6 @@ def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
         num_layers=engine.num_layers,
         hidden_size=engine.hidden_size,
         probes=MappingProxyType(told),
-    )
-
-
-def _with_layers_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
-    """What the engine is asked for: in place of the probes' statistics the layers they read."""
-    if not probes:
-        return request
-    layers = sorted({probe.layer for probe in probes.values()} - set(request.hidden_layers))
-    return replace(
-        request,
-        statistics=request.statistics - PROBE_STATISTICS,
-        hidden_layers=(*request.hidden_layers, *layers),
-    )
-
-
-def _read(
-    probes: Mapping[str, Probe], layers: tuple[int, ...], generation: Generation
-) -> dict[str, ProbeReading]:
-    means = generation.answer_hidden_mean
-    if means is None:
-        raise ValueError("the engine gave no hidden states")
-    readings = {}
-    for name, probe in probes.items():
-        readings[name] = probe.read(means[[layers.index(probe.layer)]])[0]
-    return readings
-
-
-def _with_readings(
-    generation: Generation, readings: Mapping[str, ProbeReading], layers: tuple[int, ...]
-) -> Generation:
-    """With what the probes say, and of the hidden states only the layers that were asked for.
-
-    A one-token answer has no step of its own: its probe reads the prompt's last state.
-    """
-    warnings = list(generation.warnings)
-    if generation.answer.num_tokens == 1:
-        warnings.append("one_token_answer")
-    if any(reading.out_of_domain for reading in readings.values()):
-        warnings.append("out_of_domain")
-    means = generation.answer_hidden_mean
-    return replace(
-        generation,
-        answer_hidden_mean=means[: len(layers)] if layers and means is not None else None,
-        probe_readings=readings,
-        warnings=tuple(warnings),
     )
 
 

@@ -1,0 +1,71 @@
+"""Probes beside an engine: which layers they need, what they read, what a generation gains."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from models.records import GenerationRequest, ProbeReading
+from tests.results import generation, sequence
+from workers.probing import read, with_layers_of, with_readings
+
+
+@dataclass
+class LayerProbe:
+    """Reads the mean of its layer's hidden states as its value."""
+
+    layer: int
+
+    def read(self, means):
+        return [ProbeReading(float(row.mean()), 50.0, False) for row in means]
+
+
+PROBES = {
+    "predicted_dissimilarity": LayerProbe(3),
+    "predicted_high_semantic_entropy": LayerProbe(1),
+}
+REQUEST = GenerationRequest(
+    "Where?", statistics=frozenset({"answer_token_logprobs", *PROBES}), hidden_layers=(3, 2)
+)
+
+
+def test_the_engine_is_asked_for_the_layers_of_the_probes_once_and_for_no_probe():
+    asked = with_layers_of(PROBES, REQUEST)
+    assert asked.hidden_layers == (3, 2, 1)
+    assert asked.statistics == {"answer_token_logprobs"}
+
+
+def test_without_probes_the_request_is_the_same():
+    assert with_layers_of({}, REQUEST) is REQUEST
+
+
+def test_each_probe_reads_its_own_layer_wherever_it_lies():
+    written = generation(answer_hidden_mean=np.array([[3.0, 3.0], [2.0, 2.0], [1.0, 1.0]]))
+    readings = read(PROBES, (3, 2, 1), written)
+    assert {name: one.value for name, one in readings.items()} == {
+        "predicted_dissimilarity": 3.0,
+        "predicted_high_semantic_entropy": 1.0,
+    }
+
+
+def test_an_engine_that_gave_no_hidden_states_is_a_fault():
+    with pytest.raises(ValueError, match="no hidden states"):
+        read(PROBES, (3, 2, 1), generation(answer_hidden_mean=None))
+
+
+@pytest.mark.parametrize(("layers", "kept"), [((), None), ((3, 2), [[3.0], [2.0]])])
+def test_only_the_layers_that_were_asked_for_are_given_back(layers, kept):
+    written = generation(answer_hidden_mean=np.array([[3.0], [2.0], [1.0]]))
+    means = with_readings(written, {}, layers).answer_hidden_mean
+    assert (None if means is None else means.tolist()) == kept
+
+
+def test_readings_come_with_what_makes_them_doubtful():
+    written = generation(sequence(" Paris", num_tokens=1), warnings=("reasoning_excluded",))
+    readings = {"predicted_dissimilarity": ProbeReading(0.5, 99.9, True)}
+    told = with_readings(written, readings, ())
+
+    assert told.probe_readings == readings
+    assert told.warnings == ("reasoning_excluded", "one_token_answer", "out_of_domain")
+    sure = {"predicted_dissimilarity": ProbeReading(0.5, 50.0, False)}
+    assert with_readings(generation(), sure, ()).warnings == ()
