@@ -20,6 +20,7 @@ from models.records import (
     SamplingParams,
     Sequence,
 )
+from tests.same import assert_same
 
 WHOLE = Sequence(
     text=" Paris é\u2028",
@@ -56,26 +57,6 @@ REQUEST = GenerationRequest(
     hidden_layers=(2, 1),
     timeout_s=0.1 + 0.2,
 )
-
-
-def assert_same(one, other):
-    assert type(one) is type(other)
-    if isinstance(one, np.ndarray):
-        np.testing.assert_array_equal(one, other)
-        assert (one.shape, one.dtype) == (other.shape, other.dtype)
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            assert_same(a, b)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for name in one:
-            assert_same(one[name], other[name])
-    elif hasattr(one, "__dataclass_fields__"):
-        for field in fields(one):
-            assert_same(getattr(one, field.name), getattr(other, field.name))
-    else:
-        assert one == other
 
 
 def sent(value):

@@ -1,7 +1,7 @@
 """Entries: everything that a response needs comes back exactly, and what is no entry is refused."""
 
 import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -19,6 +19,7 @@ from models.estimators import ESTIMATORS, score
 from models.records import GivenAnswer, ProbeReading, SamplingParams
 from tests.corrupt_entries import KINDS, at
 from tests.results import a_plan, a_result, generation, sequence
+from tests.same import assert_same
 
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(num_samples=2))
 TOKENS = {"token_texts": (" Pa", "ris"), "token_entropies": np.array([0.5, 1 / 3])}
@@ -49,25 +50,6 @@ EVIDENCE = Evidence(SUBJECT, token_statistics(SUBJECT) | DERIVED, {}, True)
 PLAN = a_plan(EVIDENCE.statistics)
 COMPUTED = Computed(GENERATION, EVIDENCE, similarity_s=2.0)
 NO_ENTRY = (ValueError, TypeError, LookupError, AttributeError)
-
-
-def assert_same(one, other):
-    if isinstance(one, np.ndarray):
-        np.testing.assert_array_equal(one, other)
-        assert one.shape == other.shape
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            assert_same(a, b)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for name in one:
-            assert_same(one[name], other[name])
-    elif hasattr(one, "__dataclass_fields__"):
-        for field in fields(one):
-            assert_same(getattr(one, field.name), getattr(other, field.name))
-    else:
-        assert one == other
 
 
 def test_every_field_comes_back_but_times():

@@ -4,7 +4,6 @@ import json
 import random
 import stat
 from collections import Counter
-from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -41,15 +40,6 @@ MAX_PARAMETERS = 3_000_000
 MAX_BYTES = 25_000_000
 
 TINY_JUDGE = CrossEncoderShape(hidden=32, layers=2, heads=2, feed_forward=64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    # For matrices this small, a second thread costs more than it brings.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import json
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -26,15 +25,6 @@ from models.embedded.build.weights import load_language_model, save, write_card
 
 TINY_MODEL = LanguageModelShape(hidden=32, layers=2, heads=2, feed_forward=64)
 TINY_JUDGE = CrossEncoderShape(hidden=32, layers=2, heads=2, feed_forward=64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    # For matrices this small, a second thread costs more than it brings.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
