@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Literal
 
 from app.scoring.ask import Ask
@@ -15,8 +16,8 @@ from workers.protocol import ComparerInfo, ProbeInfo
 # Where the statistics came from: the cache, an identical ask under way, or this one's own work.
 Source = Literal["cache", "joined", "computed"]
 STAGES = ("queue", "generate", "similarity", "score")
-# What `found_mass` reads.
-_MASS = ("answer_token_logprobs", "sample_token_logprobs", "sample_texts", "exact_match")
+# The statistics that `found_mass` reads; as with estimators, its parameters are their names.
+_MASS = tuple(signature(found_mass).parameters)
 
 
 @dataclass(frozen=True, slots=True)
