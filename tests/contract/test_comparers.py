@@ -1,0 +1,102 @@
+"""The contract of `workers.protocol.Comparer`, on every one that a deployment has."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+from models.engines.protocol import EngineConfig
+from models.errors import NotReady
+from models.similarity import ALWAYS_LOADED, OVER_NLI, PAIR_MODELS
+from models.similarity.protocol import NliConfig, SimilarityConfig
+from workers.build import WorkerConfig, load_workers
+from workers.in_process import running_workers
+
+pytestmark = pytest.mark.anyio
+
+PAIRS = [("Paris", "It is Paris."), ("It is Paris.", "Paris"), ("", "Rome"), ("42. Or 43.", "43")]
+# Those of one deployment: its default, what needs no weights, what an NLI model gives, and itself.
+NAMES = [*dict.fromkeys([*PAIR_MODELS, *ALWAYS_LOADED]), *OVER_NLI, "align", "the NLI model"]
+
+
+@asynccontextmanager
+async def comparing(name):
+    """The comparer of this name in running workers, with the embedded models."""
+    default = name if name in PAIR_MODELS else "fake"
+    config = WorkerConfig(
+        generation=EngineConfig(engine="fake"),
+        similarity=SimilarityConfig(name=default),
+        nli=NliConfig(model="embedded"),
+    )
+    async with running_workers(lambda: load_workers(config)) as workers:
+        assert set(workers.comparers) <= set(NAMES), "a comparer that skips the suite"
+        yield workers.nli if name == "the NLI model" else workers.comparers[name]
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+async def test_each_distinct_pair_has_finite_values_one_for_each_label(name):
+    async with comparing(name) as comparer:
+        reply = await comparer.compare(PAIRS + PAIRS)
+        nothing = await comparer.compare([])
+
+    assert reply.scores.keys() == set(PAIRS)
+    for values, is_cut in reply.scores.values():
+        assert len(values) == len(comparer.info.labels)
+        assert all(0 <= value <= 1 for value in values)
+        assert is_cut is False
+    assert nothing.scores == {}
+
+
+async def test_callers_beside_each_other_get_what_each_would_get_alone(name):
+    async with comparing(name) as comparer:
+        replies = await asyncio.gather(*(comparer.compare([pair]) for pair in PAIRS * 8))
+        together = await comparer.compare(PAIRS)
+
+    for pair, reply in zip(PAIRS * 8, replies, strict=True):
+        np.testing.assert_allclose(reply.scores[pair][0], together.scores[pair][0], atol=1e-5)
+
+
+async def test_every_reply_names_the_weights_that_the_info_names(name):
+    async with comparing(name) as comparer:
+        assert (await comparer.compare(PAIRS)).identity == comparer.info.identity
+        assert (await comparer.compare([])).identity == comparer.info.identity
+
+
+async def test_contexts_come_back_in_order_whole_where_they_fit(name):
+    async with comparing(name) as comparer:
+        texts = [("one two", "three"), ("four", "five"), ("one two", "three")]
+        assert await comparer.fit_contexts(texts) == ["one two", "four", "one two"]
+        assert await comparer.fit_contexts([]) == []
+
+
+async def test_a_caller_that_leaves_harms_nobody(name):
+    async with comparing(name) as comparer:
+        leaving = asyncio.create_task(comparer.compare(PAIRS))
+        staying = asyncio.create_task(comparer.compare(PAIRS))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert (await staying).scores.keys() == set(PAIRS)
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+
+async def test_once_closed_it_is_not_ready(name):
+    async with comparing(name) as comparer:
+        pass
+    with pytest.raises(NotReady):
+        await comparer.compare(PAIRS)
+    with pytest.raises(NotReady):
+        await comparer.fit_contexts([("one", "two")])
+
+
+async def test_identities_differ_between_all_functions():
+    identities = []
+    for name in NAMES:
+        async with comparing(name) as comparer:
+            identities.append(comparer.info.identity)
+    assert len(set(identities)) == len(NAMES)
