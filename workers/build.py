@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -14,7 +14,7 @@ from models.embedded import PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo, OnStep
 from models.probes.protocol import Probe, ProbeConfig
-from models.similarity import ALWAYS_LOADED, NLI_MODELS, OVER_NLI, PAIR_MODELS
+from models.similarity import ALWAYS_LOADED, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, PairModel, SimilarityConfig
 from models.threads import ModelThread
@@ -56,11 +56,12 @@ def load_workers(
         on_batch: told the number of pairs of each call of a pair model.
 
     Raises:
-        KeyError: an engine, pair model or similarity function that is not in its table, or whose
-            NLI model is not loaded.
+        ValueError: an unknown engine, NLI model or similarity function, or one of the latter whose
+            NLI model is not loaded; names the setting and what it may be.
         ProbeMismatch: a probe that was trained for another model.
         Exception: whatever loading a checkpoint raises.
     """
+    _check_names(config)
     share = max(1, len(os.sched_getaffinity(0)) // 2)  # two full pools slow each other 2.3 times
     generation, similarity = config.generation, config.similarity
     engine = resolve(ENGINES[generation.engine]).load(generation)
@@ -80,13 +81,15 @@ def load_workers(
         max_batch_pairs=similarity.max_batch_pairs,
         on_batch=on_batch,
     )
-    nli = None if nli_model is None else as_worker(nli_model)
-    comparers: dict[str, Comparer] = {} if nli is None else {"align": AlignWorker(nli)}
-    names = [*ALWAYS_LOADED]
-    if similarity.name not in comparers:
-        names.append(similarity.name)
-    for name, model in _similarity_models(names, similarity, config.nli, nli_model).items():
-        comparers[name] = as_worker(model)
+    nli: Comparer | None = None
+    comparers: dict[str, Comparer] = {}
+    if nli_model is not None:
+        nli = as_worker(nli_model)
+        comparers["nli"] = as_worker(resolve(ENTAILMENT)(nli_model, config.nli.similarity))
+        comparers["align"] = AlignWorker(nli)
+    for name in (*ALWAYS_LOADED, similarity.name):
+        if name not in comparers:
+            comparers[name] = as_worker(resolve(PAIR_MODELS[name]).load(similarity))
     _warn_of_foreign_answers(similarity, generation)
     return Workers(
         generator=generator, comparers=comparers, default_similarity=similarity.name, nli=nli
@@ -114,25 +117,27 @@ def resolve(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def _check_names(config: WorkerConfig) -> None:
+    """Refuse names that no table has, before anything is loaded."""
+    functions = [*PAIR_MODELS]
+    if nli_checkpoint(config.nli, config.generation):
+        functions += OVER_NLI
+    named: dict[str, tuple[str, Iterable[str]]] = {
+        "generation.engine": (config.generation.engine, ENGINES),
+        "similarity.name": (config.similarity.name, functions),
+        "nli.name": (config.nli.name, NLI_MODELS),
+    }
+    for setting, (name, known) in named.items():
+        if name not in known:
+            raise ValueError(f"{setting} is {name!r}, and must be one of {', '.join(known)}")
+
+
 def _load_nli(config: NliConfig, generation: EngineConfig) -> PairModel | None:
     checkpoint = nli_checkpoint(config, generation)
     if not checkpoint:
         return None
     model: PairModel = resolve(NLI_MODELS[config.name]).load(replace(config, model=checkpoint))
     return model
-
-
-def _similarity_models(
-    names: Sequence[str], config: SimilarityConfig, nli_config: NliConfig, nli: PairModel | None
-) -> dict[str, PairModel]:
-    """The named functions, and the one that an NLI model is."""
-    models: dict[str, PairModel] = {}
-    if nli is not None:
-        models["nli"] = resolve(OVER_NLI["nli"])(nli, nli_config.similarity)
-    for name in names:
-        if name not in models:
-            models[name] = resolve(PAIR_MODELS[name]).load(config)
-    return models
 
 
 def _warn_of_foreign_answers(similarity: SimilarityConfig, generation: EngineConfig) -> None:

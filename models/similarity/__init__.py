@@ -14,11 +14,10 @@ NLI_MODELS: dict[str, str] = {
     "fake_nli": "models.similarity.fake:FakeNliModel",
 }
 
-# Similarity functions over the NLI model that is loaded; each is made of it. `align`, another one,
-# asks that model's worker: `workers.align`.
-OVER_NLI: dict[str, str] = {
-    "nli": "models.similarity.entailment:EntailmentModel",
-}
+# Similarity functions over the NLI model that is loaded: `nli` is its entailment, and `align` asks
+# its worker about sentences (`workers.align`).
+OVER_NLI = ("nli", "align")
+ENTAILMENT = "models.similarity.entailment:EntailmentModel"
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard")

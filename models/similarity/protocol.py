@@ -23,7 +23,7 @@ class SimilarityConfig:
 
     Attributes:
         name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
-            an NLI model is loaded, of `OVER_NLI`, or "align".
+            an NLI model is loaded, one of `OVER_NLI`.
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
         strip: whether blanks around texts are removed before they are compared.
         exact_match: whether equal texts score 1, and an empty text against another 0, without a

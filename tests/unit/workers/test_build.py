@@ -82,22 +82,27 @@ def test_the_embedded_nli_model_serves_beside_the_embedded_language_model_only(
 
 
 @pytest.mark.parametrize(
-    ("generation", "similarity", "nli"),
+    ("generation", "similarity", "nli", "message"),
     [
-        (EngineConfig(engine="nosuch"), FAKE[1], None),
-        (FAKE[0], SimilarityConfig(name="nosuch"), None),
-        (*FAKE, NliConfig(name="nosuch", model="fake")),
+        (
+            EngineConfig(engine="bert"),
+            FAKE[1],
+            None,
+            "generation.engine is 'bert', .* transformers",
+        ),
+        (FAKE[0], SimilarityConfig(name="bert"), None, "similarity.name is 'bert', .* rouge_l"),
+        (*FAKE, NliConfig(name="bert", model="fake"), "nli.name is 'bert', .* nli"),
     ],
     ids=["engine", "pair model", "NLI model"],
 )
-def test_an_unknown_name_is_refused(generation, similarity, nli):
-    with pytest.raises(KeyError, match="nosuch"):
+def test_an_unknown_name_is_refused_with_the_known_ones(generation, similarity, nli, message):
+    with pytest.raises(ValueError, match=message):
         load(generation, similarity, nli)
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])
 def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(name):
-    with pytest.raises(KeyError, match=name):
+    with pytest.raises(ValueError, match=f"similarity.name is '{name}', and must be one of"):
         load(FAKE[0], SimilarityConfig(name=name))
 
 
