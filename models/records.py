@@ -18,7 +18,11 @@ class SamplingParams:
     """How the samples are drawn; the greedy answer heeds `max_new_tokens` and `stop` only.
 
     Attributes:
-        num_samples: M, drawn only when a wanted statistic is one of the samples'.
+        num_samples: M, drawn only when a wanted statistic is one of the samples'. With `stop_mass`
+            the most that are drawn.
+        stop_mass: in (0, 1]; samples come in waves, and none further starts once so much of the
+            model's probability was found (`models.waves`). Needs their log-probs among the wanted
+            statistics. None draws all at once.
         max_new_tokens: upper bound of T, for the answer and for each sample.
         top_k: 0 keeps the whole vocabulary.
         seed: None lets the generator draw one, which the generation carries.
@@ -31,6 +35,7 @@ class SamplingParams:
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    stop_mass: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,10 @@ class GenerationRequest:
 
     @property
     def num_samples(self) -> int:
-        """M where a wanted statistic is one of the samples', which their names say, else 0."""
+        """M where a wanted statistic is one of the samples', which their names say, else 0.
+
+        With `stop_mass` the most that are drawn.
+        """
         wanted = any(name.startswith("sample_") for name in self.statistics)
         return self.sampling.num_samples if wanted else 0
 
@@ -126,7 +134,7 @@ class Generation:
         identity: of the weights that spoke; see `workers.protocol.GeneratorInfo`.
         queue_s: seconds between the call and the first prefill.
         generate_s: seconds from there to the last token.
-        warnings: codes, e.g. `reasoning_excluded`.
+        warnings: codes, e.g. `one_token_answer`.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
         probe_readings: by name of the statistic that each probe predicts.
     """

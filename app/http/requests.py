@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainValidator,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -23,6 +24,11 @@ from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
 
 Value = TypeVar("Value")
+
+MAX_SAMPLES = 64
+# With "auto": how many samples at most, and the mass that is enough.
+_MAX_SAMPLES_DEFAULT = 10
+_STOP_MASS_DEFAULT = 0.7
 
 
 def _known_estimator(name: str) -> str:
@@ -49,10 +55,21 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _number_or_auto(value: Any) -> Any:
+    """How many samples, checked in one step, so that a wrong one is one error."""
+    is_number = type(value) is int and 1 <= value <= MAX_SAMPLES
+    if not is_number and value != "auto":
+        raise PydanticCustomError(
+            "num_samples", f'Input should be an integer from 1 to {MAX_SAMPLES}, or "auto"'
+        )
+    return value
+
+
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
+SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
 _StopStrings = Annotated[list[StopString], Field(max_length=8)]
 
 # What fields of the same meaning are called elsewhere.
@@ -135,7 +152,27 @@ class _ScoringRequest(_Request):
             max_length=32, description="Similarity function, among those that GET /version lists."
         ),
     ] = None
-    num_samples: Annotated[int, Field(ge=1, le=64)] = 10
+    num_samples: Annotated[
+        int | Literal["auto"],
+        PlainValidator(_number_or_auto, json_schema_input_type=SampleNumber | Literal["auto"]),
+        Field(
+            description='"auto" draws in waves of 2, 3 and then 5, until the answer and the '
+            "distinct samples hold `stop_mass` of the model's probability."
+        ),
+    ] = 10
+    max_samples: Annotated[
+        SampleNumber | None,
+        Field(description=f'The most that "auto" draws. Default: {_MAX_SAMPLES_DEFAULT}.'),
+    ] = None
+    stop_mass: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=1,
+            description='`found_mass` at which "auto" begins no further wave. '
+            f"Default: {_STOP_MASS_DEFAULT}.",
+        ),
+    ] = None
     max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 256
     temperature: Annotated[float, Field(gt=0, le=2)] = 1.0
     top_k: Annotated[int, Field(ge=0, le=1000, description="0 keeps the whole vocabulary.")] = 50
@@ -167,13 +204,14 @@ class _ScoringRequest(_Request):
             messages=messages,
             chat_template_kwargs=self.chat_template_kwargs or {},
             sampling=SamplingParams(
-                num_samples=self.num_samples,
+                num_samples=self._most_samples,
                 max_new_tokens=self.max_new_tokens,
                 temperature=self.temperature,
                 top_k=self.top_k,
                 top_p=self.top_p,
                 stop=tuple(self.stop),
                 seed=self.seed,
+                stop_mass=self._stop_mass,
             ),
             estimators=None if self.estimators is None else tuple(self.estimators),
             primary=self.estimator,
@@ -183,6 +221,27 @@ class _ScoringRequest(_Request):
             cache=self.cache,
             timeout_s=self.timeout_s,
         )
+
+    @property
+    def _most_samples(self) -> int:
+        if self.num_samples == "auto":
+            return _MAX_SAMPLES_DEFAULT if self.max_samples is None else self.max_samples
+        return self.num_samples
+
+    @property
+    def _stop_mass(self) -> float | None:
+        if self.num_samples != "auto":
+            return None
+        return _STOP_MASS_DEFAULT if self.stop_mass is None else self.stop_mass
+
+    @model_validator(mode="after")
+    def _waves_only_where_asked(self) -> Self:
+        for name in ("max_samples", "stop_mass"):
+            if self.num_samples != "auto" and getattr(self, name) is not None:
+                raise PydanticCustomError(
+                    "one_of", 'is heeded with num_samples "auto" only', {"field": name}
+                )
+        return self
 
     def _check_input(self, *, required: bool) -> None:
         num_given = (self.prompt is not None) + (self.messages is not None)

@@ -38,6 +38,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         samples_source=result.samples_source,
         num_samples=len(subject.samples),
         num_distinct_samples=result.num_distinct_samples,
+        stopped_by=result.stopped_by,
         consistency_std_error=result.consistency_std_error,
         found_mass=result.found_mass,
         similarity=plan.similarity if has_similarity else None,

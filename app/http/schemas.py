@@ -87,8 +87,12 @@ class GenerateResponse(BaseModel):
     samples_source: Annotated[
         Literal["model", "client"] | None, Field(description="null where there are no samples")
     ]
-    num_samples: int
+    num_samples: Annotated[int, Field(description="how many there are; with `auto`, were drawn")]
     num_distinct_samples: int
+    stopped_by: Annotated[
+        Literal["found_mass", "max_samples"] | None,
+        Field(description="what ended the waves of samples; null unless num_samples was auto"),
+    ]
     consistency_std_error: float | None
     found_mass: Annotated[
         float | None,

@@ -12,7 +12,7 @@ from app.scoring.evidence import TrueFalse
 from models.codec import generation_from_json, generation_to_json
 from models.records import Generation
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation
 from models.statistics import PROBE_STATISTICS, STATISTICS, supplied_by
+from models.waves import num_taken
 
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
@@ -42,7 +43,9 @@ def encode(computed: Computed) -> bytes:
 
 
 def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
-    """What `encode` was given for this ask; None where it lacks what is wanted returned.
+    """What `encode` was given for this ask, or would have been, had it drawn fewer samples.
+
+    None where there are too few samples, or where it lacks what is wanted returned.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
@@ -61,7 +64,8 @@ def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
         raise ValueError("statistics are missing")
     if lacking:
         return None
-    return Computed(generation, Evidence(subject, statistics, absent, truncated))
+    computed = Computed(generation, Evidence(subject, statistics, absent, truncated))
+    return computed if generation is None else _as_drawn(computed, generation, plan, ask)
 
 
 def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
@@ -72,11 +76,41 @@ def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
     if value["answer_hidden_mean"] is not None:
         raise ValueError("hidden states are never stored")
     generation = generation_from_json(value)
-    if len(generation.samples) != generation_request(ask, plan.generated).num_samples:
-        raise ValueError("another number of samples")
+    if generation.samples and not generation_request(ask, plan.generated).num_samples:
+        raise ValueError("samples that nobody asked for")
     if generation.probe_readings.keys() != plan.statistics & PROBE_STATISTICS:
         raise ValueError("other probes")
     return generation
+
+
+def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) -> Computed | None:
+    """What was computed, with as many of the samples as the ask draws; None for too few."""
+    num_samples = num_taken(generation_request(ask, plan.generated), generation)
+    if num_samples == len(generation.samples):
+        return computed
+    if plan.is_sampled:  # how many there are is part of its name
+        raise ValueError("another number of samples")
+    evidence = computed.evidence
+    # Of a cut pair nobody knows which sample it was of.
+    if num_samples is None or evidence.truncated:
+        return None
+    taken = replace(generation, samples=generation.samples[:num_samples])
+    subject = replace(evidence.subject, samples=taken.samples)
+    statistics = token_statistics(subject)
+    for name in evidence.statistics.keys() & _DERIVED:
+        statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
+    return replace(
+        computed,
+        generation=taken,
+        evidence=replace(evidence, subject=subject, statistics=statistics),
+    )
+
+
+def _of_first(value: Any, shape: str, num_samples: int) -> Any:
+    """A statistic of that many first samples; one that is of no sample is itself."""
+    if shape == "(M, M)":
+        return value[:num_samples, :num_samples]
+    return value[:num_samples] if shape.startswith(("(M,", "M ")) else value
 
 
 def _subject(index: Any, plan: Plan, subject: Subject) -> Subject:

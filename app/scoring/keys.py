@@ -13,7 +13,7 @@ from app.scoring.plan import Plan
 from models.statistics import PROBE_STATISTICS, reads_samples
 from workers.protocol import ComparerInfo, GeneratorInfo
 
-FORMAT = 2
+FORMAT = 3
 
 
 def statistics_key(
@@ -27,7 +27,8 @@ def statistics_key(
 
     The primary estimator, what is returned and the deadline are no part of it, nor which estimators
     read the statistics, nor how samples are drawn where there are none. Without a seed every draw
-    has the same name.
+    has the same name. How many samples are drawn is part of it only where one of them becomes the
+    answer: elsewhere a longer draw serves a shorter one (`app.scoring.entries.decode`).
 
     Args:
         plan: what is computed.
@@ -56,7 +57,8 @@ def statistics_key(
         parts["samples"] = [[one.text, one.token_logprobs] for one in ask.samples]
     elif reads_samples(plan.statistics):
         sampling = asdict(ask.sampling)
-        parts["sampling"] = {name: sampling[name] for name in _SAMPLE_PARAMETERS}
+        names = _LAW + (_HOW_MANY if plan.is_sampled else ())
+        parts["sampling"] = {name: sampling[name] for name in names}
     if plan.reads("similarity"):
         parts["similarity"] = comparer.identity
     if "exact_match" in needed:
@@ -84,8 +86,9 @@ def pair_key(identity: str, a: str, b: str) -> str:
     return f"pair:{_digest([FORMAT, identity, a, b])}"
 
 
-# Those that do not matter where no samples are drawn.
-_SAMPLE_PARAMETERS = ("num_samples", "temperature", "top_k", "top_p", "seed")
+# Parameters that decide each sample, and those that decide how many there are.
+_LAW = ("temperature", "top_k", "top_p", "seed")
+_HOW_MANY = ("num_samples", "stop_mass")
 
 
 def _digest(parts: Any) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.scoring.ask import Ask
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
-from models.estimators import needs
+from models.estimators import FOUND_MASS_NEEDS, needs
 from models.records import GenerationRequest
 from models.selection import Strategy
 from models.statistics import (
@@ -123,6 +123,11 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
     wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
     if reads_samples(wanted) and ask.samples is None:
         _check_sampling(ask)
+        if ask.sampling.stop_mass is not None:
+            if missing := FOUND_MASS_NEEDS - available:
+                message = f"auto reads {', '.join(sorted(missing))}, which cannot be supplied here"
+                raise StatisticUnavailable(message, field="num_samples")
+            wanted |= FOUND_MASS_NEEDS
     shown: frozenset[str] = frozenset()
     if ask.return_samples:
         shown |= {"sample_texts", "sample_token_logprobs"}

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from inspect import signature
 from typing import Literal
 
 from app.scoring.ask import Ask
 from app.scoring.evidence import Evidence
 from app.scoring.plan import Plan
-from models.estimators import Undefined, consistency_std_error, found_mass, needs
+from models.estimators import (
+    FOUND_MASS_NEEDS,
+    Undefined,
+    consistency_std_error,
+    found_mass,
+    needs,
+)
 from models.records import Generation, ProbeReading
 from models.similarity.pairs import num_distinct
 from workers.protocol import ComparerInfo, ProbeInfo
@@ -16,8 +21,6 @@ from workers.protocol import ComparerInfo, ProbeInfo
 # Where the statistics came from: the cache, an identical ask under way, or this one's own work.
 Source = Literal["cache", "joined", "computed"]
 STAGES = ("queue", "generate", "similarity", "score")
-# The statistics that `found_mass` reads; as with estimators, its parameters are their names.
-_MASS = tuple(signature(found_mass).parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,22 @@ class Result:
     def found_mass(self) -> float | None:
         """Probability of all that was found; None where what it is made of was not computed."""
         statistics = self.evidence.statistics
-        if not statistics.keys() >= set(_MASS):
+        if not statistics.keys() >= FOUND_MASS_NEEDS:
             return None
         try:
-            return found_mass(**{name: statistics[name] for name in _MASS})
+            return found_mass(**{name: statistics[name] for name in FOUND_MASS_NEEDS})
         except Undefined:
             return None
+
+    @property
+    def stopped_by(self) -> Literal["found_mass", "max_samples"] | None:
+        """What ended the waves of samples; None where all were drawn at once, or none."""
+        sampling = self.ask.sampling
+        if self.samples_source != "model" or sampling.stop_mass is None:
+            return None
+        is_early = len(self.evidence.subject.samples) < sampling.num_samples
+        is_enough = (self.found_mass or 0.0) >= sampling.stop_mass
+        return "found_mass" if is_early or is_enough else "max_samples"
 
     @property
     def sample_similarities(self) -> list[float | None]:
@@ -140,6 +153,7 @@ class Result:
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
         subject, codes = self.evidence.subject, []
+        texts = (subject.answer, *subject.samples)
         if not subject.answer.compared_text:
             codes.append("empty_answer")
         if subject.answer.finish_reason == "length":
@@ -148,4 +162,6 @@ class Result:
             codes.append("samples_truncated")
         if self.evidence.truncated:
             codes.append("similarity_truncated")
+        if any(one.compared_text != one.text.strip() for one in texts):
+            codes.append("reasoning_excluded")
         return codes + list(() if self.generation is None else self.generation.warnings)

@@ -193,7 +193,8 @@ class Scorer:
                 cache.put({key: encode(computed)})
             return computed
 
-        flight = key, plan.statistics  # an ask that returns more needs more computed
+        # An ask that returns more, or draws more, needs more computed.
+        flight = key, plan.statistics, ask.sampling.num_samples, ask.sampling.stop_mass
         source: Source = "joined" if flight in self._flights else "computed"
         if source == "joined":
             self._observer.observe_joined()

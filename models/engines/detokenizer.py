@@ -1,5 +1,7 @@
 """From token ids to text: where a row ends, and how much of a streamed answer is certain."""
 
+from dataclasses import replace
+
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
@@ -46,6 +48,11 @@ class Detokenizer:
 
     def sequence(self, row: Row) -> Sequence:
         """The record of a finished row, with the statistics that its request wants."""
+        texts = self._token_texts(row.token_ids) if row.reads("texts") else None
+        return replace(self.without_token_texts(row), token_texts=texts)
+
+    def without_token_texts(self, row: Row) -> Sequence:
+        """The record of a finished row without what takes long to make."""
         # Where the prompt ends in `<think>`, a given answer is what came after the reasoning.
         opened = row.job.reasoning_opened and row.finish_reason != "given"
         return Sequence(
@@ -56,7 +63,6 @@ class Detokenizer:
             finish_reason=row.finish_reason or "length",
             token_logprobs=np.array(row.logprobs) if row.reads("logprobs") else None,
             token_entropies=np.array(row.entropies) if row.reads("entropies") else None,
-            token_texts=self._token_texts(row.token_ids) if row.reads("texts") else None,
         )
 
     def _has_stop(self, token_ids: list[int], stop: tuple[str, ...]) -> bool:

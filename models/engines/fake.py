@@ -32,6 +32,7 @@ from models.records import (
     Sequence,
 )
 from models.statistics import supplied_by
+from models.waves import draw_samples
 
 _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do not know.", "")
 _WORD = re.compile(r"\s*\S+")
@@ -102,9 +103,9 @@ class FakeEngine:
             job.started_at = time.monotonic()
             self.num_calls += 1
             if job.groups is None:
-                report.num_rows += 1 + job.request.num_samples
+                report.num_rows += 1 + len(self._written(job).samples)
             if job.streams:
-                report.pieces += [(job, piece) for piece in _pieces(self.generation(job))]
+                report.pieces += [(job, piece) for piece in _pieces(self._written(job))]
             report.finished.append(job)
         self.num_sequences += report.num_rows
         return report
@@ -114,31 +115,35 @@ class FakeEngine:
 
     def generation(self, job: FakeJob) -> Generation:
         """See `Engine.generation`."""
+        return self._written(job)
+
+    def first_token_logprobs(self, job: FakeJob) -> list[float | None]:
+        """See `Engine.first_token_logprobs`; the spellings share the mass by a hash."""
+        masses = [sum(1 + _token_id(text) for text in set(group)) for group in job.groups or ()]
+        return [math.log(mass / sum(masses)) if mass else None for mass in masses]
+
+    def _written(self, job: FakeJob) -> Generation:
         request = job.request
         digest = int.from_bytes(hashlib.sha256(job.prompt.encode()).digest()[:8])
         seed = digest % 2**53 if request.sampling.seed is None else request.sampling.seed
-        rng = np.random.Generator(np.random.Philox([seed, digest]))
         if request.answer is not None:
             answer = _given(request)
         else:
             answer = _sequence(_ANSWERS[digest % 4], request, "answer")
-        samples = []
-        for _ in range(request.num_samples):
-            samples.append(_sequence(_ANSWERS[rng.integers(len(_ANSWERS))], request, "sample"))
+
+        def draw(i: int) -> Sequence:
+            rng = np.random.Generator(np.random.Philox([seed, digest, i]))
+            return _sequence(_ANSWERS[rng.integers(len(_ANSWERS))], request, "sample")
+
         return Generation(
             answer=answer,
-            samples=tuple(samples),
+            samples=draw_samples(request, answer, draw),
             prompt_tokens=job.num_prompt,
             seed=seed,
             model_id=self.info.model_id,
             revision=self.info.revision,
             answer_hidden_mean=_hidden(digest, request.hidden_layers, self.info.hidden_size),
         )
-
-    def first_token_logprobs(self, job: FakeJob) -> list[float | None]:
-        """See `Engine.first_token_logprobs`; the spellings share the mass by a hash."""
-        masses = [sum(1 + _token_id(text) for text in set(group)) for group in job.groups or ()]
-        return [math.log(mass / sum(masses)) if mass else None for mass in masses]
 
     def _prompt_length(self, prompt: str, request: GenerationRequest) -> int:
         num_prompt = len(prompt.split()) + 1

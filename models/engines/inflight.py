@@ -22,6 +22,7 @@ from models.engines.jobs import Row, RowJob, num_rows_that_fit, prefill_groups
 from models.engines.protocol import StepReport
 from models.engines.rows import Prefix, RowCache
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
+from models.waves import num_further
 
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
 
@@ -111,7 +112,7 @@ class InflightBatch:
         while self._waiting and (self._cache.mergeable or running == 0):
             job = self._waiting[0]
             longest = max(longest, job.final_length)
-            pending = job.num_rows - job.num_joined
+            pending = job.num_opened - job.num_joined
             count = num_rows_that_fit(
                 pending,
                 running,
@@ -230,9 +231,24 @@ class InflightBatch:
                 hidden.add(self._cache.tap.state(hidden.layers, slot))
 
     def _finish(self, row: Row, report: StepReport) -> None:
-        row.job.finished.append(row)
-        if len(row.job.finished) == row.job.num_rows:
-            report.finished.append(row.job)
+        """A job ends with its last row, unless it wants a further wave of samples."""
+        job = row.job
+        job.finished.append(row)
+        if len(job.finished) < job.num_opened:
+            return
+        if num_next := self._num_further(job):
+            job.num_opened += num_next
+            self._waiting.appendleft(job)  # it came before all who have not begun
+        else:
+            job.prefix = None
+            report.finished.append(job)
+
+    def _num_further(self, job: RowJob) -> int:
+        if job.num_opened == job.num_rows:
+            return 0
+        rows = sorted(job.finished, key=lambda row: row.index)
+        answer, *samples = map(self._detokenizer.without_token_texts, rows)
+        return num_further(job.request, answer, samples)
 
     def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:
         job.cancelled = True

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.engines.rows import Prefix
@@ -42,8 +44,8 @@ class RowJob(Job):
     Attributes:
         prompt_ids: token ids of the prompt.
         answer_ids: token ids of a given answer; None where a greedy one is decoded.
-        uniforms: (M, max_new_tokens) float64; row m decides every draw of sample m, so batching
-            cannot.
+        uniforms: (M, max_new_tokens) of `sample_uniforms`.
+        num_opened: rows that may join so far: the answer, and the samples of the waves begun.
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
             prompt's next token.
         reasoning_opened: whether the prompt ends in `<think>`.
@@ -57,6 +59,7 @@ class RowJob(Job):
     prompt_ids: list[int]
     seed: int
     uniforms: Array
+    num_opened: int = 1
     answer_ids: tuple[int, ...] | None = None
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
     first_token_logprobs: list[float | None] | None = None
@@ -69,13 +72,30 @@ class RowJob(Job):
 
     @property
     def num_rows(self) -> int:
-        """The answer and its samples; a job without rows takes one place while it is prefilled."""
+        """The answer and all samples that there may be.
+
+        A job without rows takes one place while it is prefilled.
+        """
         return 1 + len(self.uniforms)
 
     @property
     def final_length(self) -> int:
         """Tokens of its longest possible row."""
         return len(self.prompt_ids) + self.request.sampling.max_new_tokens
+
+
+def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
+    """What decides every draw: (num_samples, max_new_tokens) float64 in [0, 1).
+
+    Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
+    many samples are drawn and however long they may be.
+    """
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    uniforms = np.empty((num_samples, max_new_tokens))
+    for i, row in enumerate(uniforms):
+        stream = np.random.Philox(key=key, counter=[0, 0, i, 0])
+        np.random.Generator(stream).random(out=row)
+    return uniforms
 
 
 def num_rows_that_fit(

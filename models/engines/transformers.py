@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 import torch
 from transformers import (
     AutoModelForCausalLM,
@@ -25,7 +24,7 @@ from models.digests import digest_of
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.detokenizer import Detokenizer
 from models.engines.inflight import InflightBatch
-from models.engines.jobs import RowJob
+from models.engines.jobs import RowJob, sample_uniforms
 from models.engines.prompts import encode_answer, encode_prompt, first_token_ids, opens_reasoning
 from models.engines.protocol import (
     Engine,
@@ -38,6 +37,7 @@ from models.engines.protocol import (
 from models.engines.rows import RowCache
 from models.records import Generation, GenerationRequest
 from models.statistics import supplied_by
+from models.waves import num_further
 
 
 class TransformersEngine:
@@ -119,14 +119,15 @@ class TransformersEngine:
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
-        shape = (request.num_samples, request.sampling.max_new_tokens)
+        max_new_tokens = request.sampling.max_new_tokens
         return RowJob(
             request,
             streams,
             prompt_ids=prompt_ids,
             answer_ids=answer_ids,
             seed=seed,
-            uniforms=np.random.Generator(np.random.Philox(seed)).random(shape),
+            uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
+            num_opened=1 + num_further(request, None, ()),
             reasoning_opened=opens_reasoning(self._tokenizer, prompt_ids),
         )
 
@@ -140,7 +141,7 @@ class TransformersEngine:
             request,
             prompt_ids=prompt_ids,
             seed=0,
-            uniforms=np.empty((0, 1)),
+            uniforms=sample_uniforms(0, 0, 1),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),
         )
 
@@ -156,7 +157,6 @@ class TransformersEngine:
         """See `Engine.generation`."""
         rows = sorted(job.finished, key=lambda row: row.index)
         answer, *samples = [self._detokenizer.sequence(row) for row in rows]
-        reasoning = any(one.compared_text != one.text.strip() for one in (answer, *samples))
         return Generation(
             answer=answer,
             samples=tuple(samples),
@@ -164,7 +164,6 @@ class TransformersEngine:
             seed=job.seed,
             model_id=self.info.model_id,
             revision=self.info.revision,
-            warnings=("reasoning_excluded",) if reasoning else (),
             answer_hidden_mean=None if job.hidden is None else job.hidden.value().numpy(force=True),
         )
 

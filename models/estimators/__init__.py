@@ -28,6 +28,7 @@ from models.estimators.values import Undefined
 
 __all__ = [
     "ESTIMATORS",
+    "FOUND_MASS_NEEDS",
     "Undefined",
     "consistency_std_error",
     "formula",
@@ -81,6 +82,10 @@ ESTIMATORS: dict[str, Estimator] = {
         reflection.bsdetector,
     )
 }
+
+
+# Statistics that `found_mass` reads; as with estimators, its parameters are their names.
+FOUND_MASS_NEEDS = frozenset(inspect.signature(found_mass).parameters)
 
 
 def needs(names: Iterable[str]) -> frozenset[str]:

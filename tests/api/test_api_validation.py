@@ -36,18 +36,44 @@ def chat(**message):
 
 # id: (changes of the body, field, part of the message)
 REFUSED = {
-    "num_samples 0": ({"num_samples": 0}, "num_samples", "greater than or equal to 1"),
-    "num_samples 65": ({"num_samples": 65}, "num_samples", "less than or equal to 64"),
-    "num_samples text": ({"num_samples": "10"}, "num_samples", "valid integer"),
-    "num_samples true": ({"num_samples": True}, "num_samples", "valid integer"),
-    "num_samples 1.5": ({"num_samples": 1.5}, "num_samples", "valid integer"),
-    "num_samples 10.0": ({"num_samples": 10.0}, "num_samples", "valid integer"),
-    "num_samples null": ({"num_samples": None}, "num_samples", "valid integer"),
-    "num_samples NaN": ({"num_samples": float("nan")}, "num_samples", "valid integer"),
+    "num_samples 0": ({"num_samples": 0}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples 65": ({"num_samples": 65}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples text": ({"num_samples": "10"}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples true": ({"num_samples": True}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples 1.5": ({"num_samples": 1.5}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples 10.0": ({"num_samples": 10.0}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples null": ({"num_samples": None}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples of another word": (
+        {"num_samples": "all"},
+        "num_samples",
+        'integer from 1 to 64, or "auto"',
+    ),
+    "max_samples without waves": ({"max_samples": 5}, "max_samples", 'num_samples "auto" only'),
+    "stop_mass without waves": (
+        {"num_samples": 5, "stop_mass": 0.5},
+        "stop_mass",
+        'num_samples "auto" only',
+    ),
+    "max_samples 65": (
+        {"num_samples": "auto", "max_samples": 65},
+        "max_samples",
+        "less than or equal to 64",
+    ),
+    "stop_mass 0": ({"num_samples": "auto", "stop_mass": 0}, "stop_mass", "greater than 0"),
+    "stop_mass 1.1": (
+        {"num_samples": "auto", "stop_mass": 1.1},
+        "stop_mass",
+        "less than or equal to 1",
+    ),
+    "num_samples NaN": (
+        {"num_samples": float("nan")},
+        "num_samples",
+        'integer from 1 to 64, or "auto"',
+    ),
     "num_samples of 4000 digits": (
         {"num_samples": 10**4000},
         "num_samples",
-        "less than or equal to 64",
+        'integer from 1 to 64, or "auto"',
     ),
     "max_new_tokens 0": ({"max_new_tokens": 0}, "max_new_tokens", "greater than or equal to 1"),
     "max_new_tokens 8193": (

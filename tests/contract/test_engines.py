@@ -23,6 +23,7 @@ from models.errors import (
 )
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import supplied_by
+from models.waves import num_taken
 from tests.contract.thirty import ThirtyLines
 from tests.tiny_models import byte_tokenizer, random_model
 from workers.build import resolve
@@ -165,6 +166,56 @@ async def test_a_seed_repeats_the_samples_whatever_runs_beside_them(generator):
     assert alone.seed == joined.seed == 7
     assert samples_of(joined) == samples_of(alone)
     np.testing.assert_allclose(joined.answer.token_logprobs, alone.answer.token_logprobs, atol=1e-4)
+
+
+async def test_a_sample_is_the_same_however_many_are_drawn_and_however_long(generator):
+    request = asked(generator, sampling={"num_samples": 4, "max_new_tokens": 6})
+    few = await generator.generate(request)
+    many = await generator.generate(
+        asked(generator, sampling={"num_samples": 9, "max_new_tokens": 12})
+    )
+
+    for one, longer in zip(few.samples, many.samples[:4], strict=True):
+        if one.finish_reason == "stop":
+            assert (one.text, one.num_tokens) == (longer.text, longer.num_tokens)
+        else:
+            assert longer.text.startswith(one.text.rstrip("\ufffd"))
+
+
+@pytest.mark.parametrize("stop_mass", [1e-30, 0.6, 1.0])
+async def test_waves_end_at_the_mass_and_draw_what_one_go_would_have_drawn(generator, stop_mass):
+    whole = await generator.generate(asked(generator, sampling={"num_samples": 12}))
+    request = asked(generator, sampling={"num_samples": 12, "stop_mass": stop_mass})
+    in_waves, beside = await asyncio.gather(
+        generator.generate(request), generator.generate(asked(generator))
+    )
+
+    num_samples = num_taken(request, whole)
+    assert num_samples in (2, 5, 10, 12)
+    assert stop_mass > 1e-30 or num_samples == 2
+    assert samples_of(in_waves) == samples_of(whole)[:num_samples]
+    assert samples_of(beside) == samples_of(whole)[:4]
+    assert generator.num_waiting == 0
+
+
+async def test_waves_go_without_the_answer_where_its_log_probs_are_not_wanted(generator):
+    wanted = frozenset({"sample_texts", "sample_token_logprobs"})
+    sampling = {"num_samples": 12, "stop_mass": 0.6}
+    with_answer = await generator.generate(asked(generator, sampling=sampling))
+    without = await generator.generate(asked(generator, sampling=sampling, statistics=wanted))
+
+    assert len(without.samples) >= len(with_answer.samples)
+    assert samples_of(with_answer) == samples_of(without)[: len(with_answer.samples)]
+
+
+async def test_a_given_answer_counts_to_the_mass(generator):
+    whole = (await generator.generate(asked(generator))).answer
+    given = GivenAnswer(whole.text)
+    sampling = {"num_samples": 12, "stop_mass": 1e-30}
+    scored = await generator.generate(asked(generator, answer=given, sampling=sampling))
+
+    assert scored.answer.finish_reason == "given"
+    assert len(scored.samples) == 2
 
 
 async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(generator):

@@ -8,6 +8,7 @@ from models.engines.protocol import EngineInfo, Job, StepReport, check_hidden_la
 from models.engines.texts import ended
 from models.errors import ChatTemplateError
 from models.records import Generation, Sequence
+from models.waves import draw_samples
 
 KNOWN = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
 INFO = EngineInfo("thirty", "1", "thirty", "none", KNOWN, max_context_tokens=512)
@@ -37,8 +38,8 @@ class ThirtyLines:
     def generation(self, job):
         request, seed = job.request, job.request.sampling.seed or 0
         drawn = random.Random(f"{seed}/{request.prompt}").choices(TEXTS, k=request.num_samples)
-        samples = tuple(sequence(text, request, "sample") for text in drawn)
         answer = sequence(" It is Paris", request, "answer")
+        samples = draw_samples(request, answer, lambda i: sequence(drawn[i], request, "sample"))
         return Generation(answer, samples, 1, seed, "thirty", "1")
 
 

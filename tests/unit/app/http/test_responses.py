@@ -118,15 +118,22 @@ def test_the_probe_behind_the_score_is_named_with_its_reading():
 
 def test_warnings_tell_what_was_cut_and_what_the_generator_says():
     cut = sequence("…", finish_reason="length")
-    written = generation(cut, (cut,), warnings=("reasoning_excluded",))
+    written = generation(cut, (cut,), warnings=("one_token_answer",))
 
     assert to_response(a_result(written, truncated=True), "id").warnings == [
         "answer_truncated",
         "samples_truncated",
         "similarity_truncated",
-        "reasoning_excluded",
+        "one_token_answer",
     ]
     assert to_response(a_result(), "id").warnings == []
+
+
+def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
+    reasoned = replace(sequence("<think>hm</think> Rome"), compared_text="Rome")
+    assert to_response(a_result(generation(reasoned)), "id").warnings == ["reasoning_excluded"]
+    written = generation(samples=(" Paris", reasoned))
+    assert to_response(a_result(written), "id").warnings == ["reasoning_excluded"]
 
 
 def test_an_answer_that_says_nothing_is_warned_of():

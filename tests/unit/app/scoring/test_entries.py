@@ -17,6 +17,7 @@ from app.scoring.evidence import Evidence, Subject, subject_of, token_statistics
 from app.scoring.result import Computed
 from models.estimators import ESTIMATORS, score
 from models.records import GivenAnswer, ProbeReading, SamplingParams
+from models.statistics import STATISTICS
 from tests.corrupt_entries import KINDS, at
 from tests.results import a_plan, a_result, generation, sequence
 from tests.same import assert_same
@@ -29,7 +30,7 @@ GENERATION = generation(
     seed=2**53 - 1,
     queue_s=0.5,
     generate_s=1.5,
-    warnings=("reasoning_excluded",),
+    warnings=("one_token_answer",),
     probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
 )
 SUBJECT = Subject(GENERATION.answer, None, GENERATION.samples)
@@ -95,6 +96,55 @@ def test_an_entry_serves_whoever_wants_no_more_returned_than_it_holds():
     assert decode(poorer, replace(wanted, returned=missing), ASK) is None
     with pytest.raises(NO_ENTRY):
         decode(poorer, wanted, ASK)
+
+
+SHORTER = replace(ASK, sampling=SamplingParams(num_samples=1))
+
+
+def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
+    entry = encode(replace(COMPUTED, evidence=replace(EVIDENCE, truncated=False)))
+    back = decode(entry, PLAN, SHORTER)
+
+    first = replace(GENERATION, samples=GENERATION.samples[:1], queue_s=0.0, generate_s=0.0)
+    subject = Subject(GENERATION.answer, None, first.samples)
+    statistics = token_statistics(subject)
+    for name, value in DERIVED.items():
+        sliced = {"(M,)": np.s_[:1], "(M, M)": np.s_[:1, :1], "M arrays (T_m,)": np.s_[:1]}
+        cut = sliced.get(STATISTICS[name].shape)
+        statistics[name] = value if cut is None else value[cut]
+    assert_same(back, Computed(first, Evidence(subject, statistics, {}, False), 0.0))
+
+
+def test_waves_are_served_as_far_as_they_would_have_gone():
+    entry = encode(replace(COMPUTED, evidence=replace(EVIDENCE, truncated=False)))
+    # Each text here has the probability exp(-1).
+    assert served(entry, SamplingParams(1, stop_mass=0.9)) == 1
+    assert served(entry, SamplingParams(10, stop_mass=0.9)) == 2
+    assert served(entry, SamplingParams(10, stop_mass=1.0)) == 2
+    assert served(encode(poor()), SamplingParams(10, stop_mass=0.9)) is None
+
+
+def served(entry, sampling):
+    """With how many samples an entry serves this sampling."""
+    computed = decode(entry, PLAN, replace(ASK, sampling=sampling))
+    return None if computed is None else len(computed.generation.samples)
+
+
+def poor():
+    """Computed from texts of small probability."""
+    rare = np.array([-5.0, -5.0])
+    answer = replace(GENERATION.answer, token_logprobs=rare)
+    samples = tuple(replace(one, token_logprobs=rare) for one in GENERATION.samples)
+    subject = Subject(answer, None, samples)
+    evidence = Evidence(subject, token_statistics(subject) | DERIVED, {}, False)
+    return Computed(replace(GENERATION, answer=answer, samples=samples), evidence)
+
+
+def test_too_few_samples_and_cut_pairs_serve_no_other_number():
+    assert decode(encode(COMPUTED), PLAN, ASK) is not None
+    assert decode(encode(COMPUTED), PLAN, SHORTER) is None, "whose pair was cut?"
+    longer = replace(ASK, sampling=SamplingParams(num_samples=3))
+    assert decode(encode(COMPUTED), PLAN, longer) is None
 
 
 def changed(change):

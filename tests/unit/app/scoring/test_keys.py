@@ -46,7 +46,6 @@ DIFFERENT = [
     {"max_new_tokens": 9},
     {"seed": 2},
     {"seed": None},
-    {"num_samples": 5},
     {"temperature": 0.9},
     {"top_k": 49},
     {"top_p": 0.9},
@@ -64,6 +63,7 @@ SAME = [
     {"return_tokens": True},
     {"timeout_s": 5.0},
     {"similarity": "fake"},
+    {"num_samples": 5},
 ]
 
 
@@ -77,7 +77,25 @@ def test_what_is_applied_on_the_way_out_does_not(change):
     assert key(BASE | change) == key(BASE)
 
 
-@pytest.mark.parametrize("change", [{"seed": 2}, {"temperature": 0.5}, {"num_samples": 3}], ids=str)
+def test_how_many_samples_there_are_counts_where_one_of_them_is_the_answer():
+    chosen = BASE | {"strategy": "most_probable"}
+    names = {
+        key(chosen),
+        key(chosen | {"num_samples": 5}),
+        key(chosen | {"num_samples": "auto", "max_samples": 4}),
+        key(chosen | {"num_samples": "auto", "max_samples": 4, "stop_mass": 0.5}),
+    }
+    assert len(names) == 4
+
+
+def test_waves_need_what_tells_the_mass_and_have_the_name_of_who_needs_it_too():
+    waves = BASE | {"num_samples": "auto"}
+    with_mass = BASE | {"estimators": ["cocoa_sp", "cocoa_mte", "rb_cocoa_sp"]}
+    assert key(waves) != key(BASE)
+    assert key(waves) == key(waves | {"stop_mass": 0.5}) == key(with_mass)
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"temperature": 0.5}], ids=str)
 def test_how_samples_are_drawn_does_not_matter_where_there_are_none(change):
     alone = BASE | {"estimators": ["sp"]}
     assert key(alone | change) == key(alone)

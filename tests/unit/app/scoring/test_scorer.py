@@ -237,7 +237,7 @@ async def test_probabilities_weigh_the_right_samples_whichever_of_them_is_the_an
         results = [await scorer.run(ask) for _ in range(2)]
 
     subject = results[0].evidence.subject
-    assert strategy == "greedy" or subject.texts.count(subject.answer.compared_text) > 1
+    assert len(set(subject.texts)) < len(subject.texts)
     for result in results:
         weighed, mass = rao_blackwell_by_definition(result)
         assert result.scores["rb_consistency"] == pytest.approx(weighed)

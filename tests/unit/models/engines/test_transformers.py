@@ -83,8 +83,19 @@ async def generated(worker, requests, *, return_exceptions=False):
     return await asyncio.gather(*waiting, return_exceptions=return_exceptions)
 
 
-def request_for(prompt, *, max_new_tokens=24, num_samples=4, seed=1, statistics=ALL, **kwargs):
-    sampling = SamplingParams(num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed)
+def request_for(
+    prompt,
+    *,
+    max_new_tokens=24,
+    num_samples=4,
+    seed=1,
+    stop_mass=None,
+    statistics=ALL,
+    **kwargs,
+):
+    sampling = SamplingParams(
+        num_samples=num_samples, max_new_tokens=max_new_tokens, seed=seed, stop_mass=stop_mass
+    )
     return GenerationRequest(
         prompt=prompt, sampling=sampling, statistics=frozenset(statistics), **kwargs
     )
@@ -195,6 +206,56 @@ async def test_one_prefill_a_prompt_and_rows_with_the_same_tokens_share_a_cache_
     for t, (num_cache_rows, _) in enumerate(steps, start=1):
         unfinished = {ids[:t] for ids in texts if len(ids) > t}
         assert num_cache_rows == len(unfinished)
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "hybrid"])
+async def test_further_waves_need_no_second_prefill(architecture):
+    model, prefills, steps = random_model(architecture), [], []
+    handle = model.register_forward_pre_hook(
+        lambda _, args, kwargs: prefills.append(kwargs["input_ids"].shape[1] > 1), with_kwargs=True
+    )
+    request = request_for("Hello", num_samples=12, max_new_tokens=6, stop_mass=1.0)
+    async with running(engine_of(model), steps.append) as worker:
+        in_waves = await worker.generate(request)
+    handle.remove()
+    at_once = replace(request, sampling=replace(request.sampling, stop_mass=None))
+    async with running(engine_of(model)) as worker:
+        whole = await worker.generate(at_once)
+
+    assert sum(prefills) == 1
+    assert max(steps) == 5, "the answer may have ended with the first wave, and the last has two"
+    for one, other in zip(sequences(in_waves), sequences(whole), strict=True):
+        assert one.token_ids == other.token_ids
+        np.testing.assert_allclose(one.token_logprobs, other.token_logprobs, atol=1e-4)
+
+
+async def test_waves_beside_others_keep_to_the_limits_and_everyone_progresses():
+    steps, requests = [], []
+    for i, prompt in enumerate(PROMPTS * 2):
+        stop_mass = 1.0 if i % 2 else None
+        requests.append(request_for(prompt, num_samples=12, seed=i, stop_mass=stop_mass))
+    async with running(engine_of(random_model("llama"), max_rows=7), steps.append) as worker:
+        generations = await generated(worker, requests)
+
+    assert max(steps) <= 7
+    assert [len(generation.samples) for generation in generations] == [12] * 8
+
+
+async def test_a_failure_between_waves_fails_its_request_and_the_loop_lives():
+    model, forwards = random_model("llama"), []
+
+    def is_late(ids):
+        forwards.append(ids.shape)
+        return len(forwards) > 8
+
+    fault = Fault(model, RuntimeError("broken"), is_late)
+    request = request_for("Hello", num_samples=12, max_new_tokens=6, stop_mass=1.0)
+    async with running(engine_of(model)) as worker:
+        [failed] = await generated(worker, [request], return_exceptions=True)
+        fault.armed = False
+        assert len((await worker.generate(request)).samples) == 12
+
+    assert isinstance(failed, EngineError)
 
 
 async def test_rows_never_exceed_the_limits_and_everyone_progresses():
@@ -559,14 +620,13 @@ class ScriptedTokenizer:
         return self._text
 
 
-async def test_reasoning_is_left_out_of_compared_text_and_flagged():
+async def test_reasoning_is_left_out_of_compared_text():
     tokenizer = ScriptedTokenizer("<think>so\nmany words</think>\n\nParis ")
     async with running(engine_of(random_model("llama"), tokenizer)) as worker:
         generation = await worker.generate(request_for("Hello", max_new_tokens=3))
 
     assert generation.answer.compared_text == "Paris"
     assert generation.answer.text.startswith("<think>")
-    assert generation.warnings == ("reasoning_excluded",)
 
 
 def identity_of(model=None, tokenizer=None, **options):
