@@ -14,6 +14,10 @@ from models import records
 from models.estimators import Undefined, found_mass
 from models.records import Generation, GenerationRequest
 
+# What "auto" means where nothing else is said.
+DEFAULT_MAX_SAMPLES = 10
+DEFAULT_STOP_MASS = 0.7
+
 # After how many samples the first waves end; the later ones have `_LATER` samples each.
 _FIRST_ENDS = (2, 5)
 _LATER = 5
@@ -38,14 +42,15 @@ def num_further(
 
     Args:
         request: says how many samples there may be, and which mass is enough.
-        answer: counts where its log-probs are known, which they are not where one of the samples
-            will be the answer.
+        answer: counts where its log-probs are wanted, which they are not where one of the samples
+            becomes the answer.
         samples: that were drawn, in their order.
     """
     most, stop_mass = request.num_samples, request.sampling.stop_mass
     if stop_mass is None:
         return most - len(samples)
-    if samples and _mass(answer, samples) >= stop_mass:
+    counts = "answer_token_logprobs" in request.statistics
+    if samples and _mass(answer if counts else None, samples) >= stop_mass:
         return 0
     return wave_end(len(samples), most) - len(samples)
 

@@ -19,11 +19,12 @@ from app.lab.quality import QUALITY, quality_names
 from app.settings import Settings
 from models.errors import CocoaError
 from models.estimators import ESTIMATORS
+from models.records import SamplingParams
 from models.selection import Strategy
 
 if TYPE_CHECKING:
     from app.lab.evaluation import EvaluationSpec
-    from app.lab.run import Run
+    from app.lab.run import Draw, Run
 
 _MEASURES = [*QUALITY, "judge"]
 _STRATEGIES: tuple[Strategy, ...] = tuple(name for name in get_args(Strategy) if name != "given")
@@ -42,8 +43,12 @@ def evaluate(
         int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")
     ] = None,
     num_samples: Annotated[
-        int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")
-    ] = 10,
+        str | None,
+        typer.Option(
+            help="M, the number of sampled answers, or auto; further ones after commas are "
+            "compared with the first. Default: 10, or as many as are there to be scored again."
+        ),
+    ] = None,
     estimators: Annotated[
         str | None, typer.Option(help="Names with commas between; all by default.")
     ] = None,
@@ -104,6 +109,9 @@ def evaluate(
                 "needs --judge-url and --judge-model", param_hint="--quality judge"
             )
         measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
+    if num_samples is None and not rescore:
+        num_samples = str(SamplingParams().num_samples)
+    draws = None if num_samples is None else _draws(num_samples)
     try:
         examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
         chosen = None
@@ -113,7 +121,7 @@ def evaluate(
             dataset=dataset,
             examples=examples,
             generations=out / "generations.jsonl",
-            num_samples=num_samples,
+            draws=draws,
             seed=seed,
             estimators=chosen,
             strategies=_known(answers, _STRATEGIES, "--answers"),
@@ -123,7 +131,8 @@ def evaluate(
             rescore=rescore,
         )
         if not force:
-            settings_known = outputs.settings_of(dataset, seed, num_samples)
+            names = None if draws is None else [draw.name for draw in draws]
+            settings_known = outputs.settings_of(dataset, seed, names)
             check_replaceable(out, settings_known, len(examples))
         out.mkdir(parents=True, exist_ok=True)
         run = _with_progress(spec, settings)
@@ -150,6 +159,15 @@ def _with_progress(spec: "EvaluationSpec", settings: Settings) -> "Run":
         run = asyncio.run(run_evaluation(spec, settings, lambda: progress.advance(task)))
         progress.update(task, total=len(run.prompts) + run.num_failed)
         return run
+
+
+def _draws(names: str) -> "list[Draw]":
+    from app.lab.run import Draw
+
+    try:
+        return [Draw.named(name) for name in dict.fromkeys(names.replace(" ", "").split(","))]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--num-samples") from None
 
 
 def _known(names: str, known: Sequence[Name], option: str) -> list[Name]:

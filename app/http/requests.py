@@ -22,13 +22,11 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
+from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
 Value = TypeVar("Value")
 
 MAX_SAMPLES = 64
-# With "auto": how many samples at most, and the mass that is enough.
-_MAX_SAMPLES_DEFAULT = 10
-_STOP_MASS_DEFAULT = 0.7
 
 
 def _known_estimator(name: str) -> str:
@@ -162,7 +160,7 @@ class _ScoringRequest(_Request):
     ] = 10
     max_samples: Annotated[
         SampleNumber | None,
-        Field(description=f'The most that "auto" draws. Default: {_MAX_SAMPLES_DEFAULT}.'),
+        Field(description=f'The most that "auto" draws. Default: {DEFAULT_MAX_SAMPLES}.'),
     ] = None
     stop_mass: Annotated[
         float | None,
@@ -170,7 +168,7 @@ class _ScoringRequest(_Request):
             gt=0,
             le=1,
             description='`found_mass` at which "auto" begins no further wave. '
-            f"Default: {_STOP_MASS_DEFAULT}.",
+            f"Default: {DEFAULT_STOP_MASS}.",
         ),
     ] = None
     max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 256
@@ -225,14 +223,14 @@ class _ScoringRequest(_Request):
     @property
     def _most_samples(self) -> int:
         if self.num_samples == "auto":
-            return _MAX_SAMPLES_DEFAULT if self.max_samples is None else self.max_samples
+            return DEFAULT_MAX_SAMPLES if self.max_samples is None else self.max_samples
         return self.num_samples
 
     @property
     def _stop_mass(self) -> float | None:
         if self.num_samples != "auto":
             return None
-        return _STOP_MASS_DEFAULT if self.stop_mass is None else self.stop_mass
+        return DEFAULT_STOP_MASS if self.stop_mass is None else self.stop_mass
 
     @model_validator(mode="after")
     def _waves_only_where_asked(self) -> Self:

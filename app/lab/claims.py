@@ -15,6 +15,8 @@ from app.lab.comparison import (
     difference,
     is_baseline,
     is_cocoa,
+    is_compared,
+    is_rao_blackwell,
     overall,
 )
 from models.metrics import Interval
@@ -114,10 +116,19 @@ def alternatives(strategy: str, prrs: Table) -> list[Claim]:
     return found
 
 
-def above_similarity(
-    default: str, other: str, strategy: str, ours: Table, theirs: Table
-) -> list[Claim]:
-    """CoCoA with the default similarity function against the same with another.
+def rao_blackwell(strategy: str, prrs: Table) -> list[Claim]:
+    """Each Rao-Blackwellised method against what it is made of."""
+    found = []
+    for column, values in prrs.items():
+        for name in filter(is_rao_blackwell, values):
+            plain = name.removeprefix("rb_")
+            if plain in values:
+                found += _claim("Rao-Blackwellised", strategy, column, name, plain, values)
+    return found
+
+
+def above_other(claim: str, strategy: str, ours: Table, theirs: Table) -> list[Claim]:
+    """CoCoA, as such and Rao-Blackwellised, against the same of another similarity or draw.
 
     Compared on the mean over tasks, or on the only task.
     """
@@ -125,10 +136,9 @@ def above_similarity(
     if column is None:
         return []
     our_values, their_values = ours[column], theirs.get(column, {})
-    claim = f"{default} above {other}"
     found = []
     for name in our_values:
-        if name not in their_values or not (is_cocoa(name) or name == "consistency"):
+        if name not in their_values or not is_compared(name):
             continue
         interval = difference(our_values[name], their_values[name])
         if interval is not None:

@@ -80,6 +80,11 @@ def is_rao_blackwell(name: str) -> bool:
     return name.startswith("rb_")
 
 
+def is_compared(name: str) -> bool:
+    """CoCoA and consistency, as such and Rao-Blackwellised: what similarity and samples change."""
+    return is_cocoa(name) or is_rao_blackwell(name) or name == "consistency"
+
+
 def is_baseline(name: str) -> bool:
     """Whether it is neither CoCoA nor made of it.
 

@@ -15,7 +15,7 @@ from app.lab.loading import lab_scorer, support_of
 from app.lab.log import AnotherRun
 from app.lab.quality import Measure, Support, score_by_task
 from app.lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from app.lab.run import Run, ScoredPrompt
+from app.lab.run import Draw, Run, ScoredPrompt, Variant
 from app.lab.running import each, sampling_of
 from app.lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from app.scoring.ask import Ask
@@ -24,10 +24,12 @@ from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.records import Array
+from models.records import Array, SamplingParams
 from models.selection import Strategy
 from models.statistics import supplied_by
 from workers.protocol import ComparerInfo, Workers
+
+_DEFAULT_DRAW = Draw(SamplingParams().num_samples)
 
 Put = Callable[[int, Recording], None]
 
@@ -39,6 +41,7 @@ class EvaluationSpec:
     Attributes:
         generations: file of them, to be continued where it exists.
         estimators: None for all that the models can supply.
+        draws: of samples, the first for all tables; None for ten, or for all that a file holds.
         similarities: functions, the first for all tables; None for the deployment's default.
         measure_names: name of the quality measure, by task.
         measures: measures by name, all of `measure_names` among them.
@@ -48,7 +51,7 @@ class EvaluationSpec:
     dataset: str
     examples: Sequence[Example]
     generations: Path
-    num_samples: int
+    draws: Sequence[Draw] | None
     seed: int
     estimators: Sequence[str] | None
     strategies: Sequence[Strategy]
@@ -102,9 +105,10 @@ async def _run(
     statistics = recorded_statistics(header)
     estimators = spec.estimators or _supplied_estimators(scorer, statistics)
     similarities = spec.similarities or [scorer.workers.default_similarity]
+    draws = spec.draws or [Draw(header.sampling["num_samples"])]
 
     def asks_of(ask: Ask) -> list[Ask]:
-        return variants(ask, estimators, spec.strategies, similarities)
+        return variants(ask, estimators, spec.strategies, similarities, draws)
 
     plans = [scorer.plan(ask, statistics) for ask in asks_of(Ask(prompt=""))]
     started_at = time.monotonic()
@@ -123,7 +127,6 @@ async def _run(
         qualities=await _qualities(answered, spec.measure_by_task, support_of(scorer.workers)),
         measure_names=spec.measure_names,
         binary_tasks=frozenset(binary),
-        similarities=[plan.similarity for plan in plans],
         models=_models(plans, scorer.workers),
         speed={} if recordings else _speed(len(examples), seconds),
     )
@@ -167,14 +170,13 @@ async def _score_all(
 
 async def _qualities(
     prompts: Sequence[ScoredPrompt], measures: Mapping[str, Measure], support: Support | None
-) -> dict[tuple[str, str], Array]:
-    """Quality (n,) of the prompts' answers, by strategy and similarity function."""
+) -> dict[Variant, Array]:
+    """Quality (n,) of the prompts' answers under each variant."""
     examples = [prompt.example for prompt in prompts]
-    qualities: dict[tuple[str, str], Array] = {}
+    qualities: dict[Variant, Array] = {}
     for plan, answer in enumerate(prompts[0].answers):
         texts = [prompt.answers[plan].text for prompt in prompts]
-        quality = await score_by_task(texts, examples, measures, support)
-        qualities[answer.strategy, answer.similarity] = quality
+        qualities[answer.variant] = await score_by_task(texts, examples, measures, support)
     return qualities
 
 
@@ -192,7 +194,7 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(spec.num_samples),
+        sampling=sampling_of(max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW])),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & supplied_by("answer", "samples"))),

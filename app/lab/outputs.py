@@ -11,7 +11,13 @@ import numpy as np
 from app.lab import rendering, report
 from app.lab.comparison import MEAN, ByEstimator, Column, intervals, overall, without
 from app.lab.overwriting import RESULTS, check_replaceable
-from app.lab.plots import ranking_figure, rejection_figure, reliability_figure, save
+from app.lab.plots import (
+    ranking_figure,
+    rejection_figure,
+    reliability_figure,
+    samples_figure,
+    save,
+)
 from app.lab.rankings import Rankings, rank
 from app.lab.recommendation import recommend
 from app.lab.report import Report
@@ -24,9 +30,13 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def settings_of(dataset: str, seed: int, num_samples: int) -> dict[str, Any]:
-    """What a run has in common with those that may replace its results, and is known first."""
-    return {"command": "evaluate", "dataset": dataset, "seed": seed, "num_samples": num_samples}
+def settings_of(dataset: str, seed: int, draws: Sequence[str] | None) -> dict[str, Any]:
+    """What a run has in common with those that may replace its results, and is known first.
+
+    draws: names of the draws of samples; None where they are not known yet.
+    """
+    settings = {"command": "evaluate", "dataset": dataset, "seed": seed}
+    return settings if draws is None else settings | {"num_samples": ",".join(draws)}
 
 
 def write(
@@ -60,7 +70,17 @@ def _plots(rankings: Rankings, out: Path) -> dict[str, str]:
         table = rankings.tables["prr"][strategy]
         told = without(table, rankings.left_out)
         column = overall(told) or overall(table) or next(iter(table))
-        plots.append(_strategy_plots(strategy, columns, column, table[column], folder))
+        drawn = _strategy_plots(strategy, columns, column, table[column], folder)
+        by_draw = {draw: one.get(column, {}) for draw, one in rankings.by_draw[strategy].items()}
+        if len(by_draw) > 1 and all(by_draw.values()):
+            what = "mean over tasks" if column == MEAN else column
+            figure = samples_figure(
+                by_draw, rankings.mean_samples[strategy], f"PRR, {what}, {strategy} answers"
+            )
+            drawn[f"PRR by the number of samples, {what}, {strategy} answers."] = save(
+                figure, folder / f"samples-{strategy}"
+            )
+        plots.append(drawn)
     return plots[0]
 
 
@@ -114,7 +134,8 @@ def _is_reliable(column: Column) -> bool:
 
 def _settings(run: Run) -> dict[str, Any]:
     header = run.header
-    known_first = settings_of(header.dataset, header.seed, header.sampling["num_samples"])
+    draws = list(dict.fromkeys(variant.draw for variant in run.variants))
+    known_first = settings_of(header.dataset, header.seed, draws)
     return known_first | {"model": header.model, "revision": header.revision}
 
 
@@ -136,12 +157,26 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         **metrics,
         "undefined_resamples": rankings.undefined_resamples,
         "similarity": similarity,
+        "samples": _draws(rankings),
         "claims": [asdict(claim) for claim in page.claims],
+        "sample_claims": [asdict(claim) for claim in page.sample_claims],
+        "rao_blackwell_claims": [asdict(claim) for claim in page.rao_blackwell_claims],
         "similarity_claims": [asdict(claim) for claim in page.similarity_claims],
         "alternative_claims": [asdict(claim) for claim in page.alternative_claims],
         "notes": page.notes,
         "recommendation": None if recommended is None else asdict(recommended),
     }
+
+
+def _draws(rankings: Rankings) -> dict[str, Any]:
+    """Strategy to draw to its mean number of samples and PRR."""
+    found: dict[str, Any] = {}
+    for strategy, by_draw in rankings.by_draw.items():
+        found[strategy] = {}
+        for draw, table in by_draw.items():
+            mean = rankings.mean_samples[strategy][draw]
+            found[strategy][draw] = {"mean_samples": mean, "prr": report.to_json(table)}
+    return found
 
 
 def _tasks(run: Run, rankings: Rankings) -> list[dict[str, Any]]:
@@ -160,7 +195,7 @@ def _tasks(run: Run, rankings: Rankings) -> list[dict[str, Any]]:
 def _score_lines(run: Run) -> Iterator[str]:
     for i, prompt in enumerate(run.prompts):
         for answer in prompt.answers:
-            quality = float(run.qualities[answer.strategy, answer.similarity][i])
+            quality = float(run.qualities[answer.variant][i])
             line = {
                 "task": prompt.example.task,
                 "quality": None if np.isnan(quality) else quality,

@@ -13,13 +13,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.isotonic import IsotonicRegression
 
-from app.lab.comparison import Column, base_of, is_cocoa
+from app.lab.comparison import ByEstimator, Column, base_of, intervals, is_cocoa
 from models.metrics import Interval, ece, expected_ece, rejection_curve, reliability
 from models.records import Array
 
 INK, MUTED, FAINT = "#1f2933", "#6b7783", "#d5dae0"
 # A base and the CoCoA over it share their colour; the base is dashed.
 _COLOURS = {"sp": "#b8500f", "ppl": "#0f6f8f", "mte": "#6a4c93", "consistency": "#3f7d3a"}
+# What is drawn against the number of samples.
+_BY_SAMPLES = {
+    "cocoa_sp": "#b8500f",
+    "rb_cocoa_sp": "#6a4c93",
+    "consistency": "#3f7d3a",
+    "semantic_entropy": "#0f6f8f",
+}
 _OTHERS = ("#a3476b", "#8a7a00", "#4a5a6a")
 _MAX_REJECTION = 0.5
 _NUM_BINS = 10
@@ -87,6 +94,46 @@ def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
         return figure
 
 
+def samples_figure(
+    by_draw: Mapping[str, ByEstimator], mean_samples: Mapping[str, float], title: str
+) -> Figure:
+    """PRR against the number of samples, with 95 % intervals; a draw in waves is a star.
+
+    by_draw: name of the draw, a number where it is fixed, to what its estimators are worth; those
+        of `_BY_SAMPLES` that every draw has are shown, or else the first few.
+    """
+    fixed = sorted((draw for draw in by_draw if draw.isdecimal()), key=int)
+    waves = [draw for draw in by_draw if not draw.isdecimal()]
+    found = {draw: intervals(values) for draw, values in by_draw.items()}
+    common = [name for name in next(iter(found.values())) if _in_all(name, found)]
+    names = [name for name in _BY_SAMPLES if name in common] or common[: len(_OTHERS)]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for shift, name in enumerate(names):
+            # A little beside each other, so that intervals do not cover each other.
+            offset = 0.12 * (shift - (len(names) - 1) / 2)
+            values = {draw: found[draw][name] for draw in found}
+            colour = _BY_SAMPLES.get(name, _OTHERS[shift % len(_OTHERS)])
+            xs = [mean_samples[draw] + offset for draw in fixed]
+            ys = [values[draw].value for draw in fixed]
+            axes.plot(xs, ys, "o-", color=colour, markersize=4, label=name)
+            for draw in (*fixed, *waves):
+                x, one = mean_samples[draw] + offset, values[draw]
+                axes.plot([x, x], [one.low, one.high], color=colour, alpha=0.35, linewidth=1.2)
+            for draw in waves:
+                x = mean_samples[draw] + offset
+                axes.plot([x], [values[draw].value], "*", color=colour, markersize=11)
+        axes.set_xlabel("samples a prompt, on average (star: in waves until enough is found)")
+        axes.set_ylabel("PRR")
+        axes.set_ylim(top=1.0)
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        axes.set_title(title)
+        axes.legend(loc="lower right", ncols=2)
+        return figure
+
+
 def reliability_figure(columns: Sequence[Column], names: Sequence[str], seed: int = 0) -> Figure:
     """Confidence against the share of correct answers; binary quality only.
 
@@ -133,6 +180,10 @@ def save(figure: Figure, stem: Path) -> str:
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
     text = stem.with_suffix(".svg").read_text()
     return text[text.index("<svg") :]
+
+
+def _in_all(name: str, found: Mapping[str, Mapping[str, Interval]]) -> bool:
+    return all(name in values for values in found.values())
 
 
 def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:

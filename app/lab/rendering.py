@@ -32,6 +32,11 @@ def markdown(report: Report) -> str:
     if report.similarity_grids:
         parts += ["## Similarity functions", *map(_markdown_grid, report.similarity_grids)]
         parts += _markdown_claims(report.similarity_claims)
+    if report.sample_grids:
+        parts += ["## Number of samples", *map(_markdown_grid, report.sample_grids)]
+        parts += _markdown_claims(report.sample_claims)
+    if report.rao_blackwell_claims:
+        parts += ["## Rao-Blackwellised", *_markdown_claims(report.rao_blackwell_claims)]
     if report.alternative_claims:
         parts += ["## Alternative formulations", *_markdown_claims(report.alternative_claims)]
     if report.notes:

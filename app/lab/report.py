@@ -112,6 +112,9 @@ class Report:
     claims: Sequence[Claim]
     similarity_grids: Sequence[Grid]
     similarity_claims: Sequence[Claim]
+    sample_grids: Sequence[Grid]
+    sample_claims: Sequence[Claim]
+    rao_blackwell_claims: Sequence[Claim]
     alternative_claims: Sequence[Claim]
     galleries: Sequence[Gallery]
     estimator: str

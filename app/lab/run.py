@@ -2,11 +2,60 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from app.lab.examples import Example
 from app.lab.recordings import Recording, RecordingHeader
 from models.records import Array
 from models.selection import Strategy
+from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
+
+AUTO = "auto"
+_MAX_SAMPLES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How many samples each prompt has.
+
+    Attributes:
+        num_samples: M, or with `stop_mass` the most that are drawn.
+        stop_mass: as in `models.records.SamplingParams`.
+    """
+
+    num_samples: int
+    stop_mass: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As a user names it."""
+        return str(self.num_samples) if self.stop_mass is None else AUTO
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The draw of a name.
+
+        Raises:
+            ValueError: it is neither "auto" nor a number from 1 to 64.
+        """
+        if name == AUTO:
+            return cls(DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS)
+        if not name.isdecimal() or not 1 <= int(name) <= _MAX_SAMPLES:
+            raise ValueError(f"{name!r} is no number from 1 to {_MAX_SAMPLES}, and not {AUTO!r}")
+        return cls(int(name))
+
+
+class Variant(NamedTuple):
+    """How an answer was chosen and what it was compared with.
+
+    Attributes:
+        similarity: name of the similarity function.
+        draw: name of the draw of samples.
+    """
+
+    strategy: Strategy
+    similarity: str
+    draw: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +64,8 @@ class AnswerScores:
 
     Attributes:
         similarity: name of the similarity function.
+        draw: name of the draw of samples.
+        num_samples: that were drawn.
         text: y* as it is compared.
         sample: index of y* among the samples; None for the greedy answer.
         scores: None where an estimator has no value, for which `reasons` says why.
@@ -23,15 +74,22 @@ class AnswerScores:
     id: str
     strategy: Strategy
     similarity: str
+    draw: str
+    num_samples: int
     text: str
     sample: int | None
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
 
+    @property
+    def variant(self) -> Variant:
+        """How it was chosen and what it was compared with."""
+        return Variant(self.strategy, self.similarity, self.draw)
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredPrompt:
-    """One example with its recording and the scores of its answers, one for each plan.
+    """One example with its recording and the scores of its answers, one for each variant.
 
     There are no scores where the example has no generation.
     """
@@ -48,10 +106,10 @@ class Run:
     Attributes:
         prompts: those that have a generation, one at least.
         num_failed: examples that have none, for `errors`.
-        qualities: quality (n,) of the prompts' answers, by strategy and similarity function.
+        qualities: quality (n,) of the prompts' answers under each variant; the first strategy,
+            similarity function and draw serve all tables but those that compare with others.
         measure_names: name of the quality measure, by task.
         binary_tasks: those whose quality is 0 or 1.
-        similarities: function of each plan; the first serves all tables.
         models: role to model and revision.
         speed: prompts a second and how it was measured; empty where something was there before.
     """
@@ -60,12 +118,16 @@ class Run:
     prompts: Sequence[ScoredPrompt]
     num_failed: int
     errors: Sequence[str]
-    qualities: Mapping[tuple[str, str], Array]
+    qualities: Mapping[Variant, Array]
     measure_names: Mapping[str, str]
     binary_tasks: frozenset[str]
-    similarities: Sequence[str]
     models: Mapping[str, str]
     speed: Mapping[str, float]
+
+    @property
+    def variants(self) -> list[Variant]:
+        """In the order in which they were asked, the first one's parts for all tables."""
+        return [answer.variant for answer in self.prompts[0].answers]
 
     @property
     def num_prompts(self) -> int:

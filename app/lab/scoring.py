@@ -6,17 +6,19 @@ from dataclasses import replace
 
 from app.lab.examples import Example
 from app.lab.recordings import Recording, RecordingHeader
-from app.lab.run import AnswerScores
+from app.lab.run import AnswerScores, Draw
 from app.lab.running import seed_of
 from app.scoring.ask import Ask
 from app.scoring.evidence import FALSE, TRUE, TrueFalse, question_about
-from app.scoring.plan import generation_request
+from app.scoring.plan import Plan, generation_request
 from app.scoring.recorded import Recorded
 from app.scoring.scorer import Scorer
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
-from models.records import SamplingParams
+from models.records import Generation, SamplingParams
 from models.selection import Strategy
+from models.statistics import reads_samples
+from models.waves import num_taken
 from workers.protocol import Generator
 
 
@@ -32,19 +34,28 @@ def ask_of(example: Example, header: RecordingHeader) -> Ask:
 
 
 def variants(
-    ask: Ask, estimators: Sequence[str], strategies: Sequence[Strategy], similarities: Sequence[str]
+    ask: Ask,
+    estimators: Sequence[str],
+    strategies: Sequence[Strategy],
+    similarities: Sequence[str],
+    draws: Sequence[Draw],
 ) -> list[Ask]:
-    """What is asked of one recording: each strategy with the first similarity function.
+    """What is asked of one recording: each strategy, with the first similarity function and draw.
 
     A further function is compared under the first strategy, by the estimators that read
-    `similarity`.
+    `similarity`; a further draw under every strategy, by those that read samples.
     """
+    first = _drawing(ask, draws[0])
     asks = []
     for strategy in strategies:
-        asks.append(_variant(ask, estimators, strategy, similarities[0]))
+        asks.append(_variant(first, estimators, strategy, similarities[0]))
     compared = [name for name in estimators if "similarity" in needs([name])]
     if compared:
-        asks += [_variant(ask, compared, strategies[0], name) for name in similarities[1:]]
+        asks += [_variant(first, compared, strategies[0], name) for name in similarities[1:]]
+    sampled = [name for name in estimators if reads_samples(needs([name]))]
+    for draw in draws[1:] if sampled else ():
+        other = _drawing(ask, draw)
+        asks += [_variant(other, sampled, strategy, similarities[0]) for strategy in strategies]
     return asks
 
 
@@ -84,15 +95,18 @@ async def score_recording(
     if recording.generation is None:
         return []
     statistics = recorded_statistics(header)
-    recorded = Recorded(recording.generation, statistics, recording.true_false)
     results = []
     for ask in asks:  # one after another, so that each finds the pairs of those before
+        generation = _drawn(recording.generation, ask, scorer.plan(ask, statistics))
+        recorded = Recorded(generation, statistics, recording.true_false)
         result = await scorer.run(ask, recorded)
         subject = result.evidence.subject
         answer_scores = AnswerScores(
             id=recording.id,
             strategy=result.plan.strategy,
             similarity=result.plan.similarity,
+            draw=draw_of(ask).name,
+            num_samples=len(subject.samples),
             text=subject.answer.compared_text,
             sample=subject.answer_sample,
             scores=result.scores,
@@ -100,6 +114,35 @@ async def score_recording(
         )
         results.append(answer_scores)
     return results
+
+
+def draw_of(ask: Ask) -> Draw:
+    """How many samples an ask wants."""
+    return Draw(ask.sampling.num_samples, ask.sampling.stop_mass)
+
+
+def _drawing(ask: Ask, draw: Draw) -> Ask:
+    """The ask with another number of samples."""
+    sampling = replace(ask.sampling, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
+    return replace(ask, sampling=sampling)
+
+
+def _drawn(generation: Generation, ask: Ask, plan: Plan) -> Generation:
+    """The generation with as many of its samples as the ask would have drawn.
+
+    Raises:
+        InvalidRequest: there are too few.
+    """
+    wanted = generation_request(ask, plan.generated)
+    # An ask that reads no samples says how many a recording has for all others.
+    request = replace(wanted, statistics=wanted.statistics | {"sample_texts"})
+    num_samples = num_taken(request, generation)
+    if num_samples is None:
+        raise InvalidRequest(
+            f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
+            field="num_samples",
+        )
+    return replace(generation, samples=generation.samples[:num_samples])
 
 
 def _variant(ask: Ask, estimators: Sequence[str], strategy: Strategy, similarity: str) -> Ask:

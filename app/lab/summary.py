@@ -6,12 +6,18 @@ import numpy as np
 
 from app.lab import claims, report
 from app.lab.claims import Claim
-from app.lab.comparison import Table, is_cocoa, is_rao_blackwell, without
+from app.lab.comparison import (
+    ByEstimator,
+    Table,
+    is_compared,
+    overall,
+    without,
+)
 from app.lab.notes import notes
 from app.lab.rankings import Rankings
 from app.lab.recommendation import recommend, sentence
 from app.lab.report import Gallery, Grid, Report, Shown
-from app.lab.run import Run
+from app.lab.run import Run, Variant
 from models.records import Array
 
 _NUM_SHOWN = 5
@@ -41,9 +47,12 @@ def summarise(
         grids=_grids(rankings),
         claims=all_claims,
         similarity_grids=_similarity_grids(rankings),
-        similarity_claims=_similarity_claims(rankings, run.similarities[0]),
+        similarity_claims=_similarity_claims(rankings, run.variants[0].similarity),
+        sample_grids=_sample_grids(rankings),
+        sample_claims=_sample_claims(rankings, run.variants[0].draw),
+        rao_blackwell_claims=_rao_blackwell_claims(rankings, run.variants[0]),
         alternative_claims=alternatives,
-        galleries=_galleries(run, rankings.strategies[0], estimator),
+        galleries=_galleries(run, estimator),
         estimator=estimator,
         notes=notes(run, rankings, num_resamples),
         recommendation=sentence(recommend(rankings)),
@@ -55,13 +64,9 @@ def only_compared(table: Table) -> Table:
     """CoCoA and consistency, as such and Rao-Blackwellised: what similarity functions change."""
     compared = {}
     for column, values in table.items():
-        names = [name for name in values if _is_compared(name)]
+        names = [name for name in values if is_compared(name)]
         compared[column] = {name: values[name] for name in names}
     return compared
-
-
-def _is_compared(name: str) -> bool:
-    return is_cocoa(name) or is_rao_blackwell(name) or name == "consistency"
 
 
 def _facts(run: Run, num_resamples: int) -> dict[str, str]:
@@ -117,13 +122,55 @@ def _similarity_claims(rankings: Rankings, default: str) -> list[Claim]:
     ours = without(rankings.by_similarity[default], rankings.left_out)
     for name, theirs in rankings.by_similarity.items():
         if name != default:
-            found += claims.above_similarity(default, name, strategy, ours, theirs)
+            found += claims.above_other(f"{default} above {name}", strategy, ours, theirs)
     return found
 
 
-def _galleries(run: Run, strategy: str, estimator: str) -> list[Gallery]:
-    """The ends of each task's order by uncertainty, under the first plan."""
-    quality = run.qualities[strategy, run.similarities[0]]
+def _sample_grids(rankings: Rankings) -> list[Grid]:
+    """For each strategy the methods by draw, on the mean over tasks or the only task."""
+    grids = []
+    for strategy, by_draw in rankings.by_draw.items():
+        if len(by_draw) < 2:
+            continue
+        column = overall(without(next(iter(by_draw.values())), rankings.left_out))
+        table: dict[str, ByEstimator] = {}
+        for draw, one in by_draw.items():
+            mean = rankings.mean_samples[strategy][draw]
+            head = f"M = {draw}" if draw.isdecimal() else f"{draw}, {mean:.1f} on average"
+            table[head] = one.get(column, {}) if column is not None else {}
+        grids.append(report.grid(f"PRR by samples, {strategy} answers", table))
+    return grids
+
+
+def _sample_claims(rankings: Rankings, default: str) -> list[Claim]:
+    found: list[Claim] = []
+    for strategy, by_draw in rankings.by_draw.items():
+        ours = without(by_draw[default], rankings.left_out)
+        for draw, theirs in by_draw.items():
+            if draw != default:
+                claim = f"samples: {default} above {draw}"
+                found += claims.above_other(claim, strategy, ours, theirs)
+    return found
+
+
+def _rao_blackwell_claims(rankings: Rankings, first: Variant) -> list[Claim]:
+    """Against what they are made of, under every strategy, similarity function and draw."""
+    tables: dict[str, Table] = {}
+    for strategy, by_draw in rankings.by_draw.items():
+        for draw, table in by_draw.items():
+            tables[strategy if draw == first.draw else f"{strategy}, samples {draw}"] = table
+    for similarity, table in rankings.by_similarity.items():
+        if similarity != first.similarity:
+            tables[f"{first.strategy}, {similarity}"] = table
+    found: list[Claim] = []
+    for answers, table in tables.items():
+        found += claims.rao_blackwell(answers, without(table, rankings.left_out))
+    return found
+
+
+def _galleries(run: Run, estimator: str) -> list[Gallery]:
+    """The ends of each task's order by uncertainty, under the first variant."""
+    quality = run.qualities[run.variants[0]]
     uncertainty: dict[int, float] = {}
     for i, prompt in enumerate(run.prompts):
         score = prompt.answers[0].scores[estimator]

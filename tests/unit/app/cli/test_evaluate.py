@@ -146,7 +146,7 @@ def test_results_are_not_replaced_by_a_smaller_or_another_run(tmp_path, cocoa):
     refused = {
         "has 24 prompts, this run only 12": ["--limit", 12],
         "has seed = 0, this run has 1": ["--seed", 1],
-        "has num_samples = 4, this run has 3": ["--num-samples", 3],
+        "has num_samples = '4', this run has '3'": ["--num-samples", 3],
     }
     for reason, options in refused.items():
         result = cocoa(*once, *options)

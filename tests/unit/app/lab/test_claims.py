@@ -91,10 +91,21 @@ def test_the_product_against_its_alternatives_over_the_same_base():
     assert found == {"prob_cocoa_sp": "undecided", "additive_cocoa_sp": "supported"}
 
 
+def test_what_is_rao_blackwellised_against_what_it_is_made_of():
+    table = a_table(
+        a_column(cocoa_sp=FAIR, rb_cocoa_sp=GOOD, consistency=GOOD, rb_consistency=GOOD, sp=BLIND)
+    )
+    found = {claim.method: claim for claim in claims.rao_blackwell("mbr", table)}
+    assert {name: (one.rival, one.verdict) for name, one in found.items()} == {
+        "rb_cocoa_sp": ("cocoa_sp", "supported"),
+        "rb_consistency": ("consistency", "undecided"),
+    }
+
+
 def test_similarity_functions_are_compared_on_what_reads_them():
     ours = a_table(a_column(sp=BLIND, consistency=GOOD, cocoa_sp=GOOD))
     theirs = a_table(a_column(consistency=FAIR, cocoa_sp=GOOD))
-    found = claims.above_similarity("cross_encoder", "jaccard", "greedy", ours, theirs)
+    found = claims.above_other("cross_encoder above jaccard", "greedy", ours, theirs)
     assert verdicts(found) == {
         ("consistency", "facts"): "supported",
         ("cocoa_sp", "facts"): "undecided",

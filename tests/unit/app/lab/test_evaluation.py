@@ -13,6 +13,7 @@ from app.lab.evaluation import EvaluationSpec
 from app.lab.examples import Example
 from app.lab.log import AnotherRun
 from app.lab.quality import QUALITY, quality_names
+from app.lab.run import Draw
 from app.settings import Settings
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
@@ -49,7 +50,7 @@ def spec(path, *, count=12, rescore=False, **changes):
         "dataset": "made",
         "examples": chosen,
         "generations": path / "generations.jsonl",
-        "num_samples": 5,
+        "draws": [Draw(5)],
         "seed": 3,
         "estimators": None,
         "strategies": STRATEGIES,
@@ -92,22 +93,28 @@ def calls(monkeypatch):
     return seen
 
 
+DRAWS = {"5": 5, "3": 3, "auto": "auto", "20": 20}
+
+
 @pytest.mark.anyio
+@pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_scores_are_those_of_the_service(tmp_path, strategy):
-    wanted = spec(tmp_path, count=2)
+async def test_scores_are_those_of_the_service(tmp_path, strategy, draw):
+    wanted = spec(tmp_path, count=2, draws=[Draw.named(name) for name in DRAWS])
     run = await evaluation.evaluate(wanted, SETTINGS, lambda: None)
     one = run.prompts[0]
     body = {
         "prompt": one.example.prompt,
         "seed": one.recording.generation.seed,
-        "num_samples": 5,
+        "num_samples": DRAWS[draw],
         "strategy": strategy,
-        "estimators": WITHOUT_PROBE,
     }
+    drawn = [answer for answer in one.answers if answer.draw == draw]
+    answer = next(answer for answer in drawn if answer.strategy == strategy)
     async with serving() as service:
-        response = (await service.generate(**body)).json()
-    answer = next(answer for answer in one.answers if answer.strategy == strategy)
+        response = (await service.generate(**body, estimators=list(answer.scores))).json()
+    assert len(one.recording.generation.samples) == 20
+    assert response["num_samples"] == answer.num_samples
     assert response["scores"] == pytest.approx(answer.scores)
     assert response["text"].strip() == answer.text
     assert response["answer_sample"] == answer.sample
@@ -168,6 +175,32 @@ def test_what_was_not_recorded_is_refused_by_name(tmp_path):
 def test_a_similarity_function_that_is_not_loaded_is_refused(tmp_path):
     with pytest.raises(InvalidRequest, match="must be one of align, fake"):
         evaluate(spec(tmp_path, similarities=["nosuch"]))
+
+
+def test_fewer_samples_are_scored_again_from_the_same_file_and_more_are_refused(tmp_path, calls):
+    evaluate(spec(tmp_path))
+    calls["generate"] = 0
+    run = evaluate(spec(tmp_path, rescore=True, draws=[Draw(2), Draw.named("5")]))
+    assert calls["generate"] == 0
+    assert {answer.num_samples for answer in run.prompts[0].answers} == {2, 5}
+    assert evaluate(spec(tmp_path, rescore=True, draws=None)).variants[0].draw == "5"
+    with pytest.raises(InvalidRequest, match="5 samples a prompt were recorded"):
+        evaluate(spec(tmp_path, rescore=True, draws=[Draw(6)]))
+
+
+def test_only_what_reads_samples_is_compared_under_further_draws(tmp_path):
+    wanted = spec(tmp_path, estimators=["sp", "cocoa_sp"], draws=[Draw(5), Draw(2)])
+    answers = evaluate(wanted).prompts[0].answers
+    assert [(answer.draw, set(answer.scores)) for answer in answers] == [
+        *[("5", {"sp", "cocoa_sp"})] * 3,
+        *[("2", {"cocoa_sp"})] * 3,
+    ]
+
+
+@pytest.mark.parametrize("name", ["0", "65", "-1", "1.5", "all", "", "²"])
+def test_a_draw_is_a_number_of_samples_or_auto(name):
+    with pytest.raises(ValueError, match="1 to 64"):
+        Draw.named(name)
 
 
 def test_there_must_be_something_to_score_again(tmp_path):

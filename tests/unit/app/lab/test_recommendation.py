@@ -22,7 +22,15 @@ def a_column(task="facts", quality=CORRECT, *, is_binary=True, **scores):
 def ranked(*columns, left_out=()):
     tables = {"greedy": comparison.table(prr, columns, left_out=left_out, num_resamples=100)}
     reasons = {task: {"greedy": "1 right, 9 wrong"} for task in left_out}
-    return Rankings({"greedy": columns}, {"prr": tables}, {}, reasons, {})
+    return Rankings(
+        columns={"greedy": columns},
+        tables={"prr": tables},
+        by_similarity={},
+        by_draw={},
+        mean_samples={},
+        left_out=reasons,
+        undefined_resamples={},
+    )
 
 
 def test_the_best_by_the_mean_is_recommended_with_what_its_halves_are_worth():
