@@ -28,7 +28,7 @@ def main(
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 20,
 ) -> None:
     """Print, for each mode, both medians in ms and the ratio after / before with its interval."""
-    prompts = _prompts(blocks * size)
+    prompts = testbed_prompts(blocks * size)
     for mode, body in MODES.items():
         times: dict[str, list[list[float]]] = {before: [], after: []}
         with httpx.Client(timeout=60) as client:
@@ -41,14 +41,14 @@ def main(
                     time.sleep(REST_S)
                     times[url].append(_block(client, url, asked, body))
         old, new = np.array(times[before]), np.array(times[after])
-        low, ratio, high = _ratio(old, new)
+        low, ratio, high = ratio_of(old, new)
         typer.echo(
             f"{mode}: {np.median(old):.2f} ms before, {np.median(new):.2f} ms after, "
             f"after / before {ratio:.3f} [{low:.3f}, {high:.3f}], {old.size} requests each"
         )
 
 
-def _prompts(count: int) -> list[str]:
+def testbed_prompts(count: int) -> list[str]:
     """Testbed prompts of all tasks in turn."""
     texts = []
     for task in TASKS:
@@ -72,7 +72,7 @@ def _block(
     return elapsed
 
 
-def _ratio(old: np.ndarray, new: np.ndarray) -> tuple[float, float, float]:
+def ratio_of(old: np.ndarray, new: np.ndarray) -> tuple[float, float, float]:
     """Ratio of medians with its 95 % bootstrap interval over blocks: low, value, high.
 
     old, new: (blocks, size) ms.

@@ -124,6 +124,7 @@ def samples_figure(
             for draw in waves:
                 x = mean_samples[draw] + offset
                 axes.plot([x], [values[draw].value], "*", color=colour, markersize=11)
+        axes.set_xticks([mean_samples[draw] for draw in fixed])
         axes.set_xlabel("samples a prompt, on average (star: in waves until enough is found)")
         axes.set_ylabel("PRR")
         axes.set_ylim(top=1.0)
