@@ -11,12 +11,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     JsonValue,
     PlainValidator,
     model_validator,
 )
 from pydantic.config import JsonDict
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.plan import DEFAULT_ESTIMATORS
@@ -116,8 +118,19 @@ class Message(_Request):
     content: Annotated[str, AfterValidator(_encodable)]
 
 
+def _or_null(field: JsonDict) -> JsonDict:
+    """The schema of a field that may be null, too."""
+    variants = field.pop("anyOf", None)
+    about: JsonDict = {}
+    for name in ("title", "description", "default"):
+        if name in field:
+            about[name] = field.pop(name)
+    known = variants if isinstance(variants, list) else [field]
+    return {"anyOf": [*known, *([] if _NULL in known else [_NULL])], **about}
+
+
 class _ScoringRequest(_Request):
-    """What every request may say about scores and samples."""
+    """What every request may say about scores and samples. Null is a field's default."""
 
     prompt: Annotated[
         str | None, Field(min_length=1, description="Raw text that the model continues.")
@@ -191,6 +204,29 @@ class _ScoringRequest(_Request):
             "and these be remembered."
         ),
     ] = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_default(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        given = {}
+        for name, value in body.items():
+            field = cls.model_fields.get(name)
+            if value is not None or field is None or field.is_required():
+                given[name] = value
+        return given
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name, field in properties.items():
+            if "default" in field:
+                properties[name] = _or_null(field)
+        return schema
 
     def to_ask(self) -> Ask:
         """What every request asks."""

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from app.http.requests import GenerateRequest
 from tests.conftest import GENERATE
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,6 @@ REFUSED = {
     "num_samples true": ({"num_samples": True}, "num_samples", 'integer from 1 to 64, or "auto"'),
     "num_samples 1.5": ({"num_samples": 1.5}, "num_samples", 'integer from 1 to 64, or "auto"'),
     "num_samples 10.0": ({"num_samples": 10.0}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples null": ({"num_samples": None}, "num_samples", 'integer from 1 to 64, or "auto"'),
     "num_samples of another word": (
         {"num_samples": "all"},
         "num_samples",
@@ -106,7 +106,6 @@ REFUSED = {
     "stop of 65 characters": ({"stop": ["x" * 65]}, "stop.0", "at most 64 characters"),
     "stop a number": ({"stop": 5}, "stop", "valid list"),
     "one stop, empty": ({"stop": ""}, "stop.0", "at least 1 character"),
-    "stop null": ({"stop": None}, "stop", "valid list"),
     "stop with a lone surrogate": ({"stop": [SURROGATE]}, "stop.0", "valid string"),
     "prompt empty": ({"prompt": ""}, "prompt", "at least 1 character"),
     "prompt a number": ({"prompt": 5}, "prompt", "valid string"),
@@ -166,7 +165,6 @@ REFUSED = {
     "estimator unknown": ({"estimator": "zanzibar-sentinel"}, "estimator", "GET /estimators"),
     "return_samples 1": ({"return_samples": 1}, "return_samples", "valid boolean"),
     "return_tokens text": ({"return_tokens": "true"}, "return_tokens", "valid boolean"),
-    "cache null": ({"cache": None}, "cache", "valid boolean"),
     "an unknown field": ({"n": 3}, "n", "not permitted"),
     "an unknown field with a long name": ({"n" * 100: 3}, "n" * 64, "not permitted"),
     "an unknown field with a lone surrogate": ({"\ud800": 3}, None, ""),
@@ -224,6 +222,9 @@ ACCEPTED = {
     "estimators named twice": {"estimators": [*ESTIMATED, *ESTIMATED]},
     "an emoji": {"prompt": "🦓"},
     "a NUL": {"prompt": "a\0b"},
+    "null for every field but the prompt": dict.fromkeys(
+        GenerateRequest.model_fields.keys() - {"prompt", "max_new_tokens"}
+    ),
     "temperature near 0 without samples": {"temperature": 1e-9, "estimators": ["sp"]},
     "top_k 1 without samples": {"top_k": 1, "estimators": ["sp", "ppl", "mte"]},
     "a tiny top_p without samples": {"top_p": 1e-9, "estimators": ["sp"]},

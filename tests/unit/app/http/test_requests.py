@@ -1,5 +1,8 @@
 """Every field of a body reaches the ask; nothing is lost on the way and nothing invented."""
 
+import pytest
+from pydantic import ValidationError
+
 from app.http.requests import GenerateRequest, ScoreRequest
 from app.scoring.ask import Ask, GivenSample
 from models.records import GivenAnswer, SamplingParams
@@ -68,3 +71,28 @@ def test_the_defaults_of_both_bodies_are_those_of_an_ask():
     assert GenerateRequest(prompt="Where?").to_ask() == default
     scored = ScoreRequest(prompt="Where?", answer="Paris").to_ask()
     assert scored == Ask(prompt="Where?", answer=GivenAnswer("Paris"), timeout_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "required"),
+    [
+        (GenerateRequest, {"prompt": "Where?"}),
+        (ScoreRequest, {"prompt": "Where?", "answer": "Paris"}),
+    ],
+)
+def test_null_is_the_default_of_every_field_that_has_one_and_the_document_says_so(model, required):
+    optional = model.model_fields.keys() - required.keys()
+    nulls = dict.fromkeys(optional)
+    assert model.model_validate(required | nulls) == model.model_validate(required)
+
+    properties = model.model_json_schema()["properties"]
+    for name in optional:
+        assert {"type": "null"} in properties[name]["anyOf"], name
+        assert properties[name]["default"] == model.model_fields[name].default
+    assert properties["num_samples"]["anyOf"][0]["maximum"] == 64
+
+
+@pytest.mark.parametrize("change", [{"answer": None}, {"n": None}])
+def test_null_is_no_value_of_a_required_field_or_an_unknown_one(change):
+    with pytest.raises(ValidationError):
+        ScoreRequest.model_validate({"prompt": "Where?", "answer": "Paris"} | change)
