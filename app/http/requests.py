@@ -185,7 +185,9 @@ class _ScoringRequest(_Request):
         ),
     ] = None
     max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 256
-    temperature: Annotated[float, Field(gt=0, le=2)] = 1.0
+    temperature: Annotated[
+        float, Field(ge=0, le=2, description="At least 0.05 where samples are drawn.")
+    ] = 1.0
     top_k: Annotated[int, Field(ge=0, le=1000, description="0 keeps the whole vocabulary.")] = 50
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     stop: Annotated[

@@ -121,18 +121,18 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
         message = f"{strategy} reads {', '.join(sorted(missing))}, which cannot be supplied here"
         raise StatisticUnavailable(message, field="strategy")
     wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
-    if reads_samples(wanted) and ask.samples is None:
-        _check_sampling(ask)
-        if ask.sampling.stop_mass is not None:
-            if missing := FOUND_MASS_NEEDS - available:
-                message = f"auto reads {', '.join(sorted(missing))}, which cannot be supplied here"
-                raise StatisticUnavailable(message, field="num_samples")
-            wanted |= FOUND_MASS_NEEDS
+    if reads_samples(wanted) and ask.samples is None and ask.sampling.stop_mass is not None:
+        if missing := FOUND_MASS_NEEDS - available:
+            message = f"auto reads {', '.join(sorted(missing))}, which cannot be supplied here"
+            raise StatisticUnavailable(message, field="num_samples")
+        wanted |= FOUND_MASS_NEEDS
     shown: frozenset[str] = frozenset()
     if ask.return_samples:
         shown |= {"sample_texts", "sample_token_logprobs"}
     if ask.return_tokens:
         shown |= ANSWER_STATISTICS
+    if reads_samples((wanted | shown) & available) and ask.samples is None:
+        _check_sampling(ask)
     primary = ask.primary
     if primary is None:
         primary = next((name for name in _PRIMARY if name in estimators), estimators[0])
@@ -230,7 +230,7 @@ def _check_light(ask: Ask, estimators: Sequence[str]) -> None:
 
 def _check_sampling(ask: Ask) -> None:
     sampling = ask.sampling
-    because = "for estimators that read samples: below, every sample repeats the answer"
+    because = "where samples are drawn: below, every sample repeats the answer"
     if sampling.temperature < MIN_SAMPLING_TEMPERATURE:
         message = f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
         raise InvalidRequest(message, field="temperature")

@@ -81,8 +81,18 @@ REFUSED = {
         "max_new_tokens",
         "less than or equal to 8192",
     ),
-    "temperature 0": ({"temperature": 0}, "temperature", "greater than 0"),
-    "temperature negative": ({"temperature": -1.0}, "temperature", "greater than 0"),
+    "temperature 0": ({"temperature": 0}, "temperature", "at least 0.05 where samples are drawn"),
+    "temperature negative": ({"temperature": -1.0}, "temperature", "greater than or equal to 0"),
+    "temperature 0 for samples that are only returned": (
+        {"temperature": 0, "estimators": ["sp"], "return_samples": True},
+        "temperature",
+        "at least 0.05",
+    ),
+    "a temperature that is subnormal in float32": (
+        {"temperature": 1e-39, "estimators": ["sp"], "return_samples": True},
+        "temperature",
+        "at least 0.05",
+    ),
     "temperature 2.01": ({"temperature": 2.01}, "temperature", "less than or equal to 2"),
     "temperature NaN": ({"temperature": float("nan")}, "temperature", "finite number"),
     "temperature Infinity": ({"temperature": float("inf")}, "temperature", "finite number"),
@@ -225,6 +235,7 @@ ACCEPTED = {
     "null for every field but the prompt": dict.fromkeys(
         GenerateRequest.model_fields.keys() - {"prompt", "max_new_tokens"}
     ),
+    "temperature 0 without samples": {"temperature": 0, "estimators": ["sp"]},
     "temperature near 0 without samples": {"temperature": 1e-9, "estimators": ["sp"]},
     "top_k 1 without samples": {"top_k": 1, "estimators": ["sp", "ppl", "mte"]},
     "a tiny top_p without samples": {"top_p": 1e-9, "estimators": ["sp"]},

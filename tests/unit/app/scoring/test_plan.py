@@ -108,7 +108,7 @@ def test_the_primary_is_as_asked_or_cocoa_sp_or_the_first(body, names, primary):
     ("field", "refused", "accepted"),
     [("temperature", 0.049, 0.05), ("top_k", 1, 2), ("top_p", 0.049, 0.05)],
 )
-def test_sampling_that_repeats_the_answer_is_refused_only_where_an_estimator_reads_samples(
+def test_sampling_that_repeats_the_answer_is_refused_only_where_samples_are_drawn(
     field, refused, accepted
 ):
     repeating = SamplingParams(**{field: refused})
@@ -116,6 +116,8 @@ def test_sampling_that_repeats_the_answer_is_refused_only_where_an_estimator_rea
         plan(sampling=repeating)
     assert caught.value.field == field
     assert plan(sampling=SamplingParams(**{field: accepted}))
+    with pytest.raises(InvalidRequest, match="at least"):
+        plan(sampling=repeating, estimators=("sp",), return_samples=True)
     assert plan(sampling=repeating, estimators=("sp",))
     assert plan(sampling=repeating, samples=(GivenSample("Paris"),)), "nothing is drawn"
 
