@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from models.probes.protocol import Probe
+from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import Generation, GenerationRequest, ProbeReading
 from models.statistics import PROBE_STATISTICS
 
@@ -30,6 +31,8 @@ def read(
         layers: that the engine gave the mean hidden states of, in their order.
         generation: with these hidden states.
 
+    A reading that is no number, or out of its range, is left out.
+
     Raises:
         ValueError: it has none.
     """
@@ -38,7 +41,9 @@ def read(
         raise ValueError("the engine gave no hidden states")
     readings = {}
     for name, probe in probes.items():
-        readings[name] = probe.read(means[[layers.index(probe.layer)]])[0]
+        reading = probe.read(means[[layers.index(probe.layer)]])[0]
+        if _is_sound(reading):
+            readings[name] = reading
     return readings
 
 
@@ -61,3 +66,8 @@ def with_readings(
         probe_readings=readings,
         warnings=tuple(warnings),
     )
+
+
+def _is_sound(reading: ProbeReading) -> bool:
+    numbers = ((reading.value, PROBABILITIES), (reading.distance_percentile, PERCENTILES))
+    return all(low <= number <= high for number, (low, high) in numbers)  # NaN is in no range

@@ -107,7 +107,8 @@ class GenerateResponse(BaseModel):
     similarity_model: ModelInfo | None
     nli_model: ModelInfo | None
     probe: Annotated[
-        ProbeInfo | None, Field(description="null where no light estimator was asked for")
+        ProbeInfo | None,
+        Field(description="null where no light estimator was asked for, or no probe could read"),
     ]
     seed: Annotated[
         int | None, Field(description="repeats the samples; null where no model draws any")

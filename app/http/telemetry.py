@@ -1,11 +1,15 @@
 """Prometheus metrics of one gateway, on a registry of its own; labels come from fixed sets only."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from app.http.logs import places_of
 from app.scoring.result import STAGES, Result
 from app.scoring.scorer import Observer
+
+logger = logging.getLogger(__name__)
 
 # 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
 _LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -113,6 +117,11 @@ class Telemetry:
         if result.probe is not None:
             _, reading = result.probe
             self.probe_readings.labels("out" if reading.out_of_domain else "in").inc()
+
+    def observe_failure(self, estimator: str, error: Exception) -> None:
+        """One score that is null for a defect of its estimator; its error's text may quote."""
+        places = " > ".join(places_of(error)) or "an unknown place"
+        logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
 
     def observe_lookup(self, hit: bool) -> None:
         """One request's statistics looked up in the cache."""

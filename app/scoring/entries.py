@@ -57,6 +57,9 @@ def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
     for name, value in values["derived"].items():
         statistics[name] = _derived(name, value, subject)
     absent, truncated = _absent(values["absent"]), values["truncated"]
+    readings = set() if generation is None else generation.probe_readings.keys()
+    if readings != (plan.statistics & PROBE_STATISTICS) - absent.keys():
+        raise ValueError("other probes")
     if type(truncated) is not bool:
         raise TypeError("truncated is no bool")
     lacking = plan.statistics - statistics.keys() - absent.keys()
@@ -78,8 +81,6 @@ def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
     generation = generation_from_json(value)
     if generation.samples and not generation_request(ask, plan.generated).num_samples:
         raise ValueError("samples that nobody asked for")
-    if generation.probe_readings.keys() != plan.statistics & PROBE_STATISTICS:
-        raise ValueError("other probes")
     return generation
 
 

@@ -200,6 +200,9 @@ def derive(
     if plan.strategy == "given":
         reason = "light estimators read hidden states of a greedy answer"
         absent |= dict.fromkeys(PROBE_STATISTICS, reason)
+    else:
+        unread = (plan.statistics & PROBE_STATISTICS) - statistics.keys()
+        absent |= dict.fromkeys(unread, "the probe's reading is no number in its range")
     if "p_true_logprob" in plan.statistics:
         value = _p_true_logprob(said.true_false)
         if isinstance(value, str):

@@ -40,6 +40,9 @@ class Observer(Protocol):
     def observe_pairs(self, asked: int, cached: int) -> None:
         """Distinct pairs of one ask were looked up, and that many were found."""
 
+    def observe_failure(self, estimator: str, error: Exception) -> None:
+        """An estimator failed on what it was given; its score is null, the others are served."""
+
     def observe_result(self, result: Result) -> None:
         """An ask has its result."""
 
@@ -57,6 +60,9 @@ class Silence:
         """See `Observer`."""
 
     def observe_pairs(self, asked: int, cached: int) -> None:
+        """See `Observer`."""
+
+    def observe_failure(self, estimator: str, error: Exception) -> None:
         """See `Observer`."""
 
     def observe_result(self, result: Result) -> None:
@@ -137,7 +143,7 @@ class Scorer:
             async with asyncio.timeout(ask.timeout_s) as deadline:
                 computed, source = await self._obtain(plan, ask, recorded)
                 scored_at = time.monotonic()
-                scores, reasons = await _score(plan.estimators, computed.evidence)
+                scores, reasons = await self._score(plan.estimators, computed.evidence)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -207,10 +213,10 @@ class Scorer:
             evidence = await inquiry.evidence(generation)
             return Computed(generation, evidence, time.monotonic() - generated_at)
 
-
-async def _score(
-    names: Sequence[str], evidence: Evidence
-) -> tuple[dict[str, float | None], dict[str, str]]:
-    if _SLOW.isdisjoint(names):
-        return score(names, evidence.statistics, evidence.absent)
-    return await asyncio.to_thread(score, names, evidence.statistics, evidence.absent)
+    async def _score(
+        self, names: Sequence[str], evidence: Evidence
+    ) -> tuple[dict[str, float | None], dict[str, str]]:
+        given = names, evidence.statistics, evidence.absent, self._observer.observe_failure
+        if _SLOW.isdisjoint(names):
+            return score(*given)
+        return await asyncio.to_thread(score, *given)

@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 Estimator = Callable[..., float]
+# Told of an estimator that failed.
+OnFailure = Callable[[str, Exception], None]
 
 ESTIMATORS: dict[str, Estimator] = {
     estimator.__name__: estimator
@@ -100,15 +102,25 @@ def needs(names: Iterable[str]) -> frozenset[str]:
     return frozenset().union(*map(_parameters, names))
 
 
+def _ignore(name: str, error: Exception) -> None:
+    """For whoever has the reasons, and needs no more."""
+
+
 def score(
-    names: Iterable[str], statistics: Mapping[str, Any], absent: Mapping[str, str] | None = None
+    names: Iterable[str],
+    statistics: Mapping[str, Any],
+    absent: Mapping[str, str] | None = None,
+    on_failure: OnFailure = _ignore,
 ) -> tuple[dict[str, float | None], dict[str, str]]:
     """Values of the named estimators, and for each that has none the reason.
+
+    One that fails, in whatever way, costs no other its value.
 
     Args:
         names: keys of `ESTIMATORS`.
         statistics: name to value; one that is missing leaves its readers without a value.
         absent: for missing statistics the reason, where there is a better one than that.
+        on_failure: told of each that raises anything but `Undefined`, which is a defect of it.
 
     >>> import numpy as np
     >>> score(["ppl", "mte"], {"answer_token_logprobs": np.array([-0.5, -1.5])})
@@ -121,6 +133,9 @@ def score(
             scores[name] = _evaluate(name, statistics, absent or {})
         except Undefined as reason:
             scores[name], reasons[name] = None, str(reason)
+        except Exception as error:
+            scores[name], reasons[name] = None, f"the estimator failed ({type(error).__name__})"
+            on_failure(name, error)
     return scores, reasons
 
 

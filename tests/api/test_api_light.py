@@ -1,5 +1,6 @@
 """Light mode over HTTP, with the fake engine and probes of random weights."""
 
+import numpy as np
 import pytest
 
 from app.scoring.plan import LIGHT_ESTIMATORS
@@ -210,3 +211,20 @@ async def test_light_answers_have_no_samples_and_say_of_none_where_they_came_fro
         body = (await service.generate(mode="light")).json()
 
     assert (body["num_samples"], body["samples_source"], body["seed"]) == (0, None, None)
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1.5])
+async def test_a_reading_that_is_no_probability_is_null_at_once_and_from_the_cache(probes, value):
+    async with serving(probes=probes) as service:
+        probe = service.generator._probes["predicted_dissimilarity"]
+        probe.values = lambda features: np.full(len(features), value)
+        first = await service.generate(mode="light")
+        again = await service.generate(mode="light")
+
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert (first.json()["cached"], again.json()["cached"]) == (False, True)
+    for body in (first.json(), again.json()):
+        assert body["scores"]["sp"] is not None
+        for name in ("consistency_light", "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light"):
+            assert body["scores"][name] is None
+            assert body["reasons"][name] == "the probe's reading is no number in its range"

@@ -1,6 +1,6 @@
 """Probes beside an engine: which layers they need, what they read, what a generation gains."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -40,11 +40,11 @@ def test_without_probes_the_request_is_the_same():
 
 
 def test_each_probe_reads_its_own_layer_wherever_it_lies():
-    written = generation(answer_hidden_mean=np.array([[3.0, 3.0], [2.0, 2.0], [1.0, 1.0]]))
+    written = generation(answer_hidden_mean=np.array([[0.3, 0.3], [0.2, 0.2], [0.1, 0.1]]))
     readings = read(PROBES, (3, 2, 1), written)
     assert {name: one.value for name, one in readings.items()} == {
-        "predicted_dissimilarity": 3.0,
-        "predicted_high_semantic_entropy": 1.0,
+        "predicted_dissimilarity": 0.3,
+        "predicted_high_semantic_entropy": 0.1,
     }
 
 
@@ -69,3 +69,18 @@ def test_readings_come_with_what_makes_them_doubtful():
     assert told.warnings == ("reasoning_excluded", "one_token_answer", "out_of_domain")
     sure = {"predicted_dissimilarity": ProbeReading(0.5, 50.0, False)}
     assert with_readings(generation(), sure, ()).warnings == ()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
+@pytest.mark.parametrize("field", ["value", "distance_percentile"])
+def test_a_reading_that_is_no_number_in_its_range_is_left_out(field, value):
+    class Broken:
+        layer = 1
+
+        def read(self, means):
+            wrong = value * (100 if field == "distance_percentile" else 1)
+            return [replace(ProbeReading(0.5, 50.0, False), **{field: wrong})]
+
+    written = generation(answer_hidden_mean=np.array([[0.5, 0.5], [0.25, 0.25]]))
+    readings = read({"broken": Broken(), "sound": LayerProbe(2)}, (2, 1), written)
+    assert readings == {"sound": ProbeReading(0.5, 50.0, False)}

@@ -205,3 +205,13 @@ def test_gauges_are_read_when_scraped():
     assert [value(name) for name in names] == [0, 2, 1]
     owner |= {"ready": True, "admitted": 0, "waiting": 0}
     assert [value(name) for name in names] == [1, 0, 0]
+
+
+def test_a_failed_estimator_is_logged_by_type_and_place_without_what_its_error_quotes(caplog):
+    try:
+        raise ValueError("zanzibar-sentinel")
+    except ValueError as error:
+        Telemetry().observe_failure("sp", error)
+
+    assert "estimator sp failed: ValueError at" in caplog.text
+    assert "zanzibar-sentinel" not in caplog.text

@@ -1,6 +1,7 @@
 """The one path of an ask, over the fake models: what is computed, shared, remembered, refused."""
 
 import asyncio
+import inspect
 import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -39,7 +40,7 @@ class Observer:
     """Remembers what it was told."""
 
     def __init__(self):
-        self.lookups, self.results = [], []
+        self.lookups, self.results, self.failures = [], [], []
         self.num_joined = self.num_corrupt = 0
 
     def observe_lookup(self, hit):
@@ -53,6 +54,9 @@ class Observer:
 
     def observe_pairs(self, asked, cached):
         pass
+
+    def observe_failure(self, estimator, error):
+        self.failures.append((estimator, str(error)))
 
     def observe_result(self, result):
         self.results.append(result)
@@ -348,3 +352,21 @@ async def test_an_ask_leaves_what_is_available_to_the_next_one_as_it_was():
         before = scorer.available_statistics(ASK)
         await scorer.run(replace(ASK, answer=GivenAnswer("Paris"), samples=(GivenSample("Rome"),)))
         assert scorer.available_statistics(ASK) == before
+
+
+@pytest.mark.parametrize("name", ["sp", "lexical_similarity"], ids=["at once", "on a thread"])
+async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_other(
+    monkeypatch, name
+):
+    def broken(**statistics):
+        raise ValueError(f"quotes {statistics}")
+
+    broken.__signature__ = inspect.signature(ESTIMATORS[name])
+    monkeypatch.setitem(ESTIMATORS, name, broken)
+    async with scoring() as scorer:
+        result = await scorer.run(replace(ASK, estimators=(name, "ppl")))
+
+    assert result.reasons == {name: "the estimator failed (ValueError)"}
+    assert result.scores[name] is None
+    assert result.scores["ppl"] is not None
+    assert [failed for failed, _ in scorer._observer.failures] == [name]
