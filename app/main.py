@@ -77,7 +77,9 @@ async def _start(service: Service, settings: Settings, cache: Cache | None) -> N
             on_step=telemetry.observe_step,
             on_batch=telemetry.observe_batch,
         )
-        admission = Admission(settings.generation.admission_limit)
+        admission = Admission(
+            settings.generation.admission_limit, settings.limits.max_concurrent_items
+        )
         service.scorer = Scorer(workers, admission, cache, telemetry, settings.limits)
         await service.supervisor.start(workers.by_name())
         names = ", ".join(sorted(workers.by_name()))

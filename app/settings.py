@@ -40,9 +40,12 @@ class Limits(AskLimits):
 
     Attributes:
         max_body_bytes: a larger body is refused with 413.
+        max_concurrent_items: items of `/score` calls with several that run at once, of all such
+            calls together; the others wait in turn.
     """
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 1_000_000
+    max_concurrent_items: Annotated[int, Field(ge=1)] = 2
 
 
 class Settings(BaseSettings):

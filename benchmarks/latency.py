@@ -27,6 +27,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
+import httpx
 import torch
 import typer
 from report import Figure, Spread, figure_records, figures_table, machine, publish, spread
@@ -110,6 +111,8 @@ def main(
         save_endless_model(path, folder)
         with running_service(folder, similarity_model) as url:
             measure_beside_long(url, prompts, plan.num_long, samples)
+        with running_service(model, similarity_model) as url:
+            measure_beside_items(url, bodies, plan.num_long, samples)
     spreads = {name: spread(values) for name, values in (samples.ms | samples.rates).items()}
     figures = _figures(samples, spreads)
     report = {
@@ -234,6 +237,31 @@ def measure_beside_long(
             samples.add("long request", long.result().elapsed_ms)
 
 
+def measure_beside_items(
+    url: str, bodies: Sequence[dict[str, Any]], num_rounds: int, samples: Samples
+) -> None:
+    """Single requests one after another: alone, then for as long as a call of 64 items runs."""
+    single, endless = _forever(bodies), _forever(bodies)
+    with connect(url) as client, connect(url) as other, ThreadPoolExecutor(1) as thread:
+        for _ in range(5):  # warm up
+            post(client, next(single))
+        for number in range(num_rounds):
+            for _ in range(20):
+                samples.add("single request alone", post(client, next(single)).elapsed_ms)
+            items = []
+            for offset in range(64):
+                item = next(endless) | {"answer": " Paris", "seed": 64 * number + offset}
+                del item["mode"]
+                items.append(item)
+            call = thread.submit(_score, other, items)
+            while True:
+                reply = post(client, next(single))
+                if call.done():  # this request may have run alone in part
+                    break
+                samples.add("single request beside 64 items", reply.elapsed_ms)
+            samples.add("call of 64 items", call.result())
+
+
 def save_endless_model(path: str, folder: str) -> None:
     """Write a model shaped as that at `path`, with random weights; nothing ends its sequences."""
     config = AutoConfig.from_pretrained(path)
@@ -260,6 +288,7 @@ def _figures(samples: Samples, spreads: dict[str, Spread]) -> list[Figure]:
     clients_ratio = ratio("16 clients", "1 client")
     batched_ratio = ratio("16 clients", "16 clients, unbatched")
     beside_ratio = ratio("short request beside a long one", "short request alone")
+    items_ratio = ratio("single request beside 64 items", "single request alone")
     rates = "requests per second, 16 clients"
     figures = [
         Figure("request, M = 10, over HTTP / greedy generate", full_ratio, "x", 3.0),
@@ -268,6 +297,7 @@ def _figures(samples: Samples, spreads: dict[str, Spread]) -> list[Figure]:
         Figure(f"{rates} / 1", clients_ratio, "x", 1.7, at_least=True),
         Figure(f"{rates}, batched / unbatched", batched_ratio, "x", 1.5, at_least=True),
         Figure("short request beside a 256-token one / alone", beside_ratio, "x", 3.0),
+        Figure("single request beside a call of 64 items / alone", items_ratio, "x", 3.0),
     ]
     if light_ratio is None:
         return figures
@@ -294,6 +324,16 @@ def _body(
         "seed": len(prompt),
     }
     return body | {"mode": mode, "cache": False}
+
+
+def _score(client: httpx.Client, items: Sequence[dict[str, Any]]) -> float:
+    """Milliseconds that a call of these items took."""
+    began_at = time.perf_counter()
+    reply = client.post("/score", json={"items": items})
+    reply.raise_for_status()
+    if any(outcome["error"] for outcome in reply.json()["results"]):
+        raise RuntimeError("an item failed")
+    return 1000 * (time.perf_counter() - began_at)
 
 
 def _forever(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

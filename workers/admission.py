@@ -1,5 +1,6 @@
 """How many requests may be under way, and when a refused one should come back."""
 
+import asyncio
 import math
 import time
 from collections import deque
@@ -17,11 +18,18 @@ class Admission:
 
     Attributes:
         num_admitted: requests under way, waiting ones included.
+        item_turns: taken by the items of calls that bring several, whichever call's they are, so
+            that a burst of items leaves room for requests that come alone.
+
+    Args:
+        limit: requests under way before one is refused.
+        concurrent_items: number of turns.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, concurrent_items: int = 2) -> None:
+        self.limit, self.concurrent_items = limit, concurrent_items
         self.num_admitted = 0
+        self.item_turns = asyncio.Semaphore(concurrent_items)
         # Seconds during which a request was under way, and how many of them there were when each
         # of the recent ones ended, after where the first of these began.
         self._busy_s = 0.0

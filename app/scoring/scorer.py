@@ -9,6 +9,7 @@ from app.cache.checked import CheckedCache
 from app.cache.flight import SingleFlight
 from app.cache.protocol import Cache
 from app.scoring.ask import Ask
+from app.scoring.deadline import deadline
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence
 from app.scoring.inquiry import Inquiry
@@ -16,7 +17,7 @@ from app.scoring.limits import AskLimits, check_texts
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.recorded import Recorded
 from app.scoring.result import Computed, Result, Source
-from models.errors import DeadlineExceeded, InvalidRequest
+from models.errors import InvalidRequest
 from models.estimators import score
 from workers.admission import Admission
 from workers.protocol import Workers
@@ -139,16 +140,10 @@ class Scorer:
         started_at = time.monotonic()
         plan = self.plan(ask, None if recorded is None else recorded.statistics)
         workers = self.workers
-        try:
-            async with asyncio.timeout(ask.timeout_s) as deadline:
-                computed, source = await self._obtain(plan, ask, recorded)
-                scored_at = time.monotonic()
-                scores, reasons = await self._score(plan.estimators, computed.evidence)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            message = f"no result within timeout_s = {ask.timeout_s:g} s"
-            raise DeadlineExceeded(message) from None
+        async with deadline(ask.timeout_s):
+            computed, source = await self._obtain(plan, ask, recorded)
+            scored_at = time.monotonic()
+            scores, reasons = await self._score(plan.estimators, computed.evidence)
         now = time.monotonic()
         result = Result(
             ask=ask,

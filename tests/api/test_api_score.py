@@ -1,10 +1,12 @@
 """`POST /score`: answers that exist already."""
 
+import asyncio
 import json
 
 import pytest
 
 from models.estimators import ESTIMATORS
+from tests.conftest import until
 
 pytestmark = pytest.mark.anyio
 
@@ -230,3 +232,65 @@ async def test_a_defect_in_one_item_leaves_the_others_their_result(service, capl
     assert results[1]["error"]["request_id"].endswith("-1")
     assert await counted(service, "internal_error") == 1
     assert "zanzibar" not in caplog.text
+
+
+def held(service, begun):
+    """Have generations of items begin and wait until the event that this returns is set."""
+    released = asyncio.Event()
+
+    async def wait(request):
+        if request.answer is not None:
+            begun.append(request.prompt)
+            await released.wait()
+
+    service.before_generating(wait)
+    return released
+
+
+def call(service, items):
+    return asyncio.create_task(service.client.post("/score", json={"items": items}))
+
+
+async def test_what_an_item_waits_for_its_turn_is_of_its_own_time(service):
+    begun = []
+    held(service, begun)
+    items = []
+    for number in range(64):
+        items.append({"prompt": f"Question {number}?", "answer": "Paris", "timeout_s": 0.3})
+    results = (await call(service, [one | {"max_new_tokens": 8} for one in items])).json()
+
+    codes = [result["error"]["code"] for result in results["results"]]
+    assert codes == 64 * ["deadline_exceeded"]
+    assert results["results"][63]["error"]["message"] == "no result within timeout_s = 0.3 s"
+    assert len(begun) == service.admission.concurrent_items, "the others never had a turn"
+    assert service.admission.num_admitted == 0
+
+
+async def test_items_of_several_calls_take_turns_and_leave_room_for_single_requests(service):
+    begun = []
+    released = held(service, begun)
+    calls = []
+    for name in "ab":
+        items = [
+            {"prompt": f"{name} {i}", "answer": "Paris", "max_new_tokens": 8} for i in range(9)
+        ]
+        calls.append(call(service, items))
+    await until(lambda: len(begun) == 2)
+    single = await service.generate(max_new_tokens=8)
+
+    assert single.status_code == 200
+    assert (len(begun), service.admission.num_admitted) == (2, 2)
+    released.set()
+    for response in await asyncio.gather(*calls):
+        assert [result["error"] for result in response.json()["results"]] == 9 * [None]
+    order = [prompt[0] for prompt in begun]
+    assert order[2:6].count("b") >= 2, "the second call waits for none but its turn"
+    assert len(begun) == 18
+
+
+async def test_an_item_for_which_there_is_no_room_says_so_alone(service):
+    service.admission.limit = 0
+    known = {"answer": "Paris", "samples": SAMPLES, "estimators": ["consistency"]}
+    results = (await call(service, [known, {"answer": "Paris"}])).json()["results"]
+
+    assert [result["error"]["code"] for result in results] == ["overloaded", "invalid_request"]

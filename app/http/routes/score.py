@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
@@ -22,13 +22,11 @@ from app.http.schemas import (
     ScoreResults,
 )
 from app.http.service import Service
+from app.scoring.deadline import deadline
 from models.errors import CocoaError
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
-
-# Items of one call that run at once: one call must not take all places of the admission limit.
-_CONCURRENT_ITEMS = 8
 
 
 def _kind(body: object) -> str:
@@ -66,24 +64,31 @@ async def _score(service: Service, body: ScoreRequest, request_id: str) -> Gener
 
 
 async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:
-    service.ready_scorer()
-    places = asyncio.Semaphore(_CONCURRENT_ITEMS)
+    admission = service.ready_scorer().admission
+    # No call has more in the queue for turns than there are turns: so calls pass them on in turn.
+    own_turns = asyncio.Semaphore(admission.concurrent_items)
+
+    async def in_turn(item: JsonValue, item_id: str) -> GenerateResponse:
+        body = ScoreRequest.model_validate(item)
+        # All items begin with their call: what one waits for its turn is of its own time.
+        async with deadline(body.timeout_s), own_turns, admission.item_turns:
+            return await _score(service, body, item_id)
 
     async def outcome(item: JsonValue, number: int) -> ScoreOutcome:
         item_id = f"{request_id}-{number}"
         current_request_id.set(item_id)  # of this task alone
-        async with places:
-            return await _outcome(service, item, item_id)
+        return await _outcome(service, in_turn(item, item_id), item_id)
 
     outcomes = [outcome(item, number) for number, item in enumerate(items)]
     return ScoreResults(results=await asyncio.gather(*outcomes))
 
 
-async def _outcome(service: Service, item: JsonValue, item_id: str) -> ScoreOutcome:
+async def _outcome(
+    service: Service, scoring: Awaitable[GenerateResponse], item_id: str
+) -> ScoreOutcome:
     """What became of one item; its error is answered, counted and logged as a request's is."""
     try:
-        result = await _score(service, ScoreRequest.model_validate(item), item_id)
-        return ScoreOutcome(result=result, error=None)
+        return ScoreOutcome(result=await scoring, error=None)
     except ValidationError as error:
         body = invalid_body(error.errors()[0], item_id)
     except CocoaError as error:

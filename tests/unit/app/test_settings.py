@@ -107,6 +107,7 @@ BOUNDS = {
     "drain_s": ("COCOA_DRAIN_S", ["-1", "nan", "inf"], "0.9"),
     "stall_s": ("COCOA_STALL_S", ["-1", "nan"], "0"),
     "max_body_bytes": ("COCOA_LIMITS__MAX_BODY_BYTES", ["1023"], "1024"),
+    "max_concurrent_items": ("COCOA_LIMITS__MAX_CONCURRENT_ITEMS", ["0"], "1"),
     "max_text_characters": ("COCOA_LIMITS__MAX_TEXT_CHARACTERS", ["0"], "1"),
     "max_text_sentences": ("COCOA_LIMITS__MAX_TEXT_SENTENCES", ["0"], "1"),
     "max_pairs": ("COCOA_LIMITS__MAX_PAIRS", ["0"], "1"),
