@@ -12,6 +12,8 @@ FinishReason = Literal["stop", "length", "given"]
 Pair = tuple[str, str]
 OnToken = Callable[[str], None]
 
+DEFAULT_NEW_TOKENS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
@@ -23,13 +25,14 @@ class SamplingParams:
         stop_mass: in (0, 1]; samples come in waves, and none further starts once so much of the
             model's probability was found (`models.waves`). Needs their log-probs among the wanted
             statistics. None draws all at once.
-        max_new_tokens: upper bound of T, for the answer and for each sample.
+        max_new_tokens: upper bound of T, for the answer and for each sample; None for
+            `DEFAULT_NEW_TOKENS`, or as many of them as fit beside the prompt.
         top_k: 0 keeps the whole vocabulary.
         seed: None lets the generator draw one, which the generation carries.
     """
 
     num_samples: int = 10
-    max_new_tokens: int = 256
+    max_new_tokens: int | None = None
     temperature: float = 1.0
     top_k: int = 50
     top_p: float = 1.0

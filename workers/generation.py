@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
 from models.errors import CocoaError, DeadlineExceeded, EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
-from models.records import Generation, GenerationRequest, OnToken, SamplingParams
+from models.records import (
+    DEFAULT_NEW_TOKENS,
+    Generation,
+    GenerationRequest,
+    OnToken,
+    SamplingParams,
+)
 from models.threads import ModelThread
 from workers.probing import read, with_layers_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -154,6 +160,9 @@ class GenerationWorker:
                 "reading a probe", lambda: read(probes, asked.hidden_layers, generation)
             )
             generation = with_readings(generation, readings, request.hidden_layers)
+        if _was_clamped(asked, job.request):
+            warnings = (*generation.warnings, "max_new_tokens_clamped")
+            generation = replace(generation, warnings=warnings)
         started_at = job.started_at or called_at
         return replace(
             generation,
@@ -262,6 +271,13 @@ async def _within(timeout_s: float | None, work: Awaitable[Result]) -> Result:
         if not deadline.expired():
             raise
         raise DeadlineExceeded(f"no answer within {timeout_s:g} s") from None
+
+
+def _was_clamped(asked: GenerationRequest, prepared: GenerationRequest) -> bool:
+    """Whether what is generated may be shorter than the default that was asked for."""
+    generates = asked.answer is None or asked.num_samples > 0
+    is_default = asked.sampling.max_new_tokens is None
+    return generates and is_default and prepared.sampling.max_new_tokens != DEFAULT_NEW_TOKENS
 
 
 def _is_being_cancelled() -> bool:

@@ -27,8 +27,9 @@ def ask(
         int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")
     ] = 10,
     max_new_tokens: Annotated[
-        int, typer.Option(min=1, help="Upper bound of an answer's tokens.")
-    ] = 64,
+        int | None,
+        typer.Option(min=1, help="Upper bound of an answer's tokens; 256, or what fits."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes the samples repeatable.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the HTTP response's object.")

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.estimators import ESTIMATORS
-from models.records import GivenAnswer, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
 Value = TypeVar("Value")
@@ -184,7 +184,14 @@ class _ScoringRequest(_Request):
             f"Default: {DEFAULT_STOP_MASS}.",
         ),
     ] = None
-    max_new_tokens: Annotated[int, Field(ge=1, le=8192)] = 256
+    max_new_tokens: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=8192,
+            description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context.",
+        ),
+    ] = None
     temperature: Annotated[
         float, Field(ge=0, le=2, description="At least 0.05 where samples are drawn.")
     ] = 1.0

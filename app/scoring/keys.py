@@ -45,6 +45,8 @@ def statistics_key(
         "max_new_tokens": ask.sampling.max_new_tokens,
         "stop": ask.sampling.stop,
     }
+    if ask.sampling.max_new_tokens is None:  # as many as fit
+        parts["max_context_tokens"] = generator.max_context_tokens
     if ask.has_prompt:
         parts["model"] = generator.identity
         parts["prompt"] = ask.prompt

@@ -35,7 +35,7 @@ class Detokenizer:
                 "stop",
                 cut_at_stop(self.text(row.token_ids), sampling.stop) or "",
             )
-        elif len(row.token_ids) == sampling.max_new_tokens:
+        elif len(row.token_ids) == row.job.max_new_tokens:
             row.finish_reason, row.text = "length", self.text(row.token_ids)
 
     def new_piece(self, row: Row) -> str:

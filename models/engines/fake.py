@@ -20,7 +20,7 @@ from models.engines.protocol import (
     Job,
     StepReport,
     check_hidden_layers,
-    check_length,
+    fitted,
 )
 from models.engines.texts import ended, without_reasoning
 from models.errors import ChatTemplateError
@@ -82,16 +82,17 @@ class FakeEngine:
         """See `Engine.prepare`."""
         check_hidden_layers(request, self.info.num_layers)
         prompt = _prompt(request)
-        return FakeJob(
-            request, streams, prompt=prompt, num_prompt=self._prompt_length(prompt, request)
-        )
+        num_prompt = _prompt_length(prompt)
+        request = self._fitted(num_prompt, request)
+        return FakeJob(request, streams, prompt=prompt, num_prompt=num_prompt)
 
     def prepare_first_token(
         self, request: GenerationRequest, groups: SequenceOf[SequenceOf[str]]
     ) -> FakeJob:
         """See `Engine.prepare_first_token`."""
         prompt = _prompt(request)
-        num_prompt = self._prompt_length(prompt, request)
+        num_prompt = _prompt_length(prompt)
+        request = self._fitted(num_prompt, request)
         return FakeJob(request, prompt=prompt, num_prompt=num_prompt, groups=groups)
 
     def step(self, incoming: SequenceOf[FakeJob]) -> StepReport:
@@ -145,12 +146,9 @@ class FakeEngine:
             answer_hidden_mean=_hidden(digest, request.hidden_layers, self.info.hidden_size),
         )
 
-    def _prompt_length(self, prompt: str, request: GenerationRequest) -> int:
-        num_prompt = len(prompt.split()) + 1
-        num_answer = 0 if request.answer is None else len(_given_tokens(request))
+    def _fitted(self, num_prompt: int, request: GenerationRequest) -> GenerationRequest:
         limits = {"the model's context": self.info.max_context_tokens}
-        check_length(num_prompt, num_answer, request, limits)
-        return num_prompt
+        return fitted(num_prompt, len(_given_tokens(request)), request, limits)
 
 
 def _prompt(request: GenerationRequest) -> str:
@@ -160,6 +158,10 @@ def _prompt(request: GenerationRequest) -> str:
     if any(message["role"] == "tool" for message in messages):
         raise ChatTemplateError("the model's chat template refused the messages", field="messages")
     return "".join(f"[{message['role']}]{message['content']}" for message in messages)
+
+
+def _prompt_length(prompt: str) -> int:
+    return len(prompt.split()) + 1
 
 
 def _pieces(generation: Generation) -> list[str]:

@@ -43,6 +43,7 @@ class RowJob(Job):
 
     Attributes:
         prompt_ids: token ids of the prompt.
+        max_new_tokens: bound of each row.
         answer_ids: token ids of a given answer; None where a greedy one is decoded.
         uniforms: (M, max_new_tokens) of `sample_uniforms`.
         num_opened: rows that may join so far: the answer, and the samples of the waves begun.
@@ -57,6 +58,7 @@ class RowJob(Job):
     """
 
     prompt_ids: list[int]
+    max_new_tokens: int
     seed: int
     uniforms: Array
     num_opened: int = 1
@@ -81,7 +83,7 @@ class RowJob(Job):
     @property
     def final_length(self) -> int:
         """Tokens of its longest possible row."""
-        return len(self.prompt_ids) + self.request.sampling.max_new_tokens
+        return len(self.prompt_ids) + self.max_new_tokens
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:

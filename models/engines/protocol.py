@@ -6,13 +6,13 @@ first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeVar
 
 from annotated_types import Ge
 
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
-from models.records import Generation, GenerationRequest
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest
 
 # Told after each step how many rows it decoded; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
@@ -57,7 +57,7 @@ class EngineInfo:
             chat template, terminating tokens.
         dtype: of the weights, and of what they compute.
         statistics: those of `models.statistics` that it can supply.
-        max_context_tokens: bound of prompt and new tokens.
+        max_context_tokens: bound of prompt and new tokens, the deployment's own bounds among them.
         num_layers: L of the hidden states; 0 where the engine does not show them.
         hidden_size: d of the hidden states.
     """
@@ -77,6 +77,7 @@ class Job:
     """One request on its way through an engine.
 
     Attributes:
+        request: as `fitted` gives it back.
         streams: whether pieces of the answer's text are reported as they become certain.
         cancelled: set by the worker; its rows leave before the next step.
         started_at: monotonic seconds at which its first computation began; None while it waits.
@@ -156,33 +157,37 @@ class Engine(Protocol[JobT]):
         """
 
 
-def check_length(
+def fitted(
     num_prompt: int, num_answer: int, request: GenerationRequest, limits: Mapping[str, int]
-) -> None:
-    """Refuse a request whose prompt and new tokens exceed a limit.
+) -> GenerationRequest:
+    """The request with a `max_new_tokens` that fits: its own one, or else the default, clamped.
 
     Args:
         num_prompt: tokens of the prompt.
         num_answer: tokens of a given answer; 0 without one.
-        request: whose `max_new_tokens` counts.
+        request: that is to be prepared.
         limits: in words to its tokens.
 
     Raises:
-        PromptTooLong: names both lengths and the limit.
+        PromptTooLong: what is given exceeds a limit; names both lengths and the limit.
     """
-    num_new = max(num_answer, request.sampling.max_new_tokens)
-    words = "answer or max_new_tokens" if request.answer is not None else "max_new_tokens"
+    chosen = request.sampling.max_new_tokens
+    num_new = DEFAULT_NEW_TOKENS if chosen is None else chosen
     for name, limit in limits.items():
-        if num_prompt >= limit:
+        if (room := limit - num_prompt) <= 0:
             field = "prompt" if request.prompt is not None else "messages"
             message = f"the prompt has {num_prompt} tokens, {name} holds {limit}"
             raise PromptTooLong(message, field=field)
-        if num_prompt + num_new > limit:
-            raise PromptTooLong(
-                f"the prompt has {num_prompt} tokens and {words} is {num_new}; "
-                f"{name} holds {limit}: at most {limit - num_prompt} new tokens fit",
-                field="max_new_tokens",
-            )
+        for field, size in (("answer", num_answer), ("max_new_tokens", chosen or 0)):
+            if size > room:
+                words = "the answer has" if field == "answer" else "max_new_tokens is"
+                raise PromptTooLong(
+                    f"the prompt has {num_prompt} tokens and {words} {size}; "
+                    f"{name} holds {limit}: at most {room} new tokens fit",
+                    field=field,
+                )
+        num_new = min(num_new, room)
+    return replace(request, sampling=replace(request.sampling, max_new_tokens=num_new))
 
 
 def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:

@@ -26,11 +26,11 @@ def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, 
     >>> ended([" Paris", ", of", " course", ""], SamplingParams(stop=(",",)))
     ([' Paris', ', of'], ' Paris', 'stop')
     """
-    for end in range(1, min(len(tokens), sampling.max_new_tokens) + 1):
-        text = cut_at_stop("".join(tokens[:end]), sampling.stop)
-        if text is not None:
-            return tokens[:end], text, "stop"
     kept = tokens[: sampling.max_new_tokens]
+    for end in range(1, len(kept) + 1):
+        text = cut_at_stop("".join(kept[:end]), sampling.stop)
+        if text is not None:
+            return kept[:end], text, "stop"
     return kept, "".join(kept), "stop" if len(kept) == len(tokens) else "length"
 
 

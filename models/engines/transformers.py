@@ -32,7 +32,7 @@ from models.engines.protocol import (
     EngineInfo,
     StepReport,
     check_hidden_layers,
-    check_length,
+    fitted,
 )
 from models.engines.rows import RowCache
 from models.records import Generation, GenerationRequest
@@ -65,6 +65,10 @@ class TransformersEngine:
             max_rows=config.max_rows,
             max_cache_tokens=config.max_cache_tokens,
         )
+        self._limits = {
+            "the model's context": _context_length(model, tokenizer),
+            "max_cache_tokens": config.max_cache_tokens,
+        }
         dtype = str(model.dtype).removeprefix("torch.")
         self.info = EngineInfo(
             model_id=model_id,
@@ -74,14 +78,10 @@ class TransformersEngine:
             ),
             dtype=dtype,
             statistics=supplied_by("answer", "samples", "question"),
-            max_context_tokens=_context_length(model, tokenizer),
+            max_context_tokens=min(self._limits.values()),
             num_layers=cache.tap.num_layers,
             hidden_size=int(model.config.get_text_config(decoder=True).hidden_size),
         )
-        self._limits = {
-            "the model's context": self.info.max_context_tokens,
-            "max_cache_tokens": config.max_cache_tokens,
-        }
 
     @classmethod
     def load(cls, config: EngineConfig) -> Self:
@@ -115,15 +115,16 @@ class TransformersEngine:
         check_hidden_layers(request, self.info.num_layers)
         prompt_ids = encode_prompt(self._tokenizer, request)
         answer_ids = self._answer_ids(request)
-        check_length(len(prompt_ids), len(answer_ids or ()), request, self._limits)
+        request = fitted(len(prompt_ids), len(answer_ids or ()), request, self._limits)
+        max_new_tokens = request.sampling.max_new_tokens or 0
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
-        max_new_tokens = request.sampling.max_new_tokens
         return RowJob(
             request,
             streams,
             prompt_ids=prompt_ids,
+            max_new_tokens=max_new_tokens,
             answer_ids=answer_ids,
             seed=seed,
             uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
@@ -136,10 +137,11 @@ class TransformersEngine:
     ) -> RowJob:
         """See `Engine.prepare_first_token`."""
         prompt_ids = encode_prompt(self._tokenizer, request)
-        check_length(len(prompt_ids), 0, request, self._limits)
+        request = fitted(len(prompt_ids), 0, request, self._limits)
         return RowJob(
             request,
             prompt_ids=prompt_ids,
+            max_new_tokens=request.sampling.max_new_tokens or 0,
             seed=0,
             uniforms=sample_uniforms(0, 0, 1),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),

@@ -297,3 +297,25 @@ async def prompt_answered(service, text):
         if (await generated(service, prompt=prompt, estimators=["sp"]))["text"] == text:
             return prompt
     raise AssertionError(f"no prompt is answered by {text!r}")
+
+
+async def test_the_default_of_new_tokens_is_clamped_to_what_fits_and_an_explicit_one_is_refused(
+    service,
+):
+    prompt = "word " * 400  # of 512
+    body = {"prompt": prompt, "seed": 1, "max_new_tokens": None}
+    first, again = await service.generate(**body), await service.generate(**body)
+    explicit = await service.generate(**body | {"max_new_tokens": 256})
+    short = await service.generate(max_new_tokens=None)
+
+    assert first.json()["warnings"] == again.json()["warnings"] == ["max_new_tokens_clamped"]
+    assert again.json()["cached"]
+    assert (explicit.status_code, explicit.json()["error"]["field"]) == (422, "max_new_tokens")
+    assert short.json()["warnings"] == []
+
+
+async def test_where_nothing_is_generated_there_is_no_new_token_to_clamp(service):
+    body = {"prompt": "word " * 400, "answer": "Paris", "estimators": ["sp"]}
+    response = await service.client.post("/score", json=body)
+
+    assert response.json()["warnings"] == []

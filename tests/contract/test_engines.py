@@ -5,6 +5,7 @@ is that of `workers.protocol.Generator`, too.
 """
 
 import asyncio
+from bisect import bisect_left
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -312,6 +313,32 @@ async def test_what_does_not_fit_the_context_is_refused_with_both_lengths(
     assert str(generator.info.max_context_tokens) in error.value.message
     assert isinstance(error.value, InvalidRequest)
     assert (await generator.generate(asked(generator))).samples
+
+
+async def test_the_default_of_new_tokens_is_what_fits_beside_a_long_prompt_and_said_to_be(
+    generator,
+):
+    def is_too_long(num_words):
+        try:
+            generator._engine.prepare(long(num_words, 1))
+        except PromptTooLong:
+            return True
+        return False
+
+    def long(num_words, max_new_tokens):
+        sampling = {"max_new_tokens": max_new_tokens, "num_samples": 1}
+        return asked(generator, prompt="word " * num_words, sampling=sampling)
+
+    lengths = range(1, 3000)
+    longest = lengths[bisect_left(lengths, True, key=is_too_long) - 1]  # room for a word at most
+    generation = await generator.generate(long(longest, None))
+
+    assert generation.warnings == ("max_new_tokens_clamped",)
+    for one in (generation.answer, *generation.samples):
+        assert 1 <= one.num_tokens <= 8
+    with pytest.raises(PromptTooLong) as error:
+        await generator.generate(long(longest, 256))
+    assert error.value.field == "max_new_tokens"
 
 
 async def test_a_given_answer_is_scored_and_samples_still_come(generator):

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from models.engines.protocol import EngineInfo, Job, StepReport, check_hidden_layers, check_length
+from models.engines.protocol import EngineInfo, Job, StepReport, check_hidden_layers, fitted
 from models.engines.texts import ended
 from models.errors import ChatTemplateError
 from models.records import Generation, Sequence
@@ -26,7 +26,7 @@ class ThirtyLines:
         check_hidden_layers(request, INFO.num_layers)
         if request.messages is not None:
             raise ChatTemplateError("this model takes no messages", field="messages")
-        check_length(len(request.prompt.split()), 0, request, {"the context": 512})
+        request = fitted(len(request.prompt.split()), 0, request, {"the context": 512})
         return Job(request, streams)
 
     def step(self, incoming):

@@ -72,6 +72,12 @@ def test_what_changes_the_numbers_changes_the_name(change):
     assert key(BASE | change) != key(BASE)
 
 
+def test_the_default_of_new_tokens_is_as_many_as_fit_this_context():
+    default, larger = BASE | {"max_new_tokens": None}, replace(GENERATOR, max_context_tokens=1024)
+    assert key(default, generator=larger) != key(default) != key(BASE | {"max_new_tokens": 256})
+    assert key(BASE, generator=larger) == key(BASE)
+
+
 @pytest.mark.parametrize("change", SAME, ids=str)
 def test_what_is_applied_on_the_way_out_does_not(change):
     assert key(BASE | change) == key(BASE)

@@ -431,6 +431,11 @@ async def test_a_request_that_alone_exceeds_the_cache_is_refused():
         with pytest.raises(PromptTooLong, match="max_cache_tokens holds 100"):
             await worker.generate(request_for("Hello", max_new_tokens=120))
         assert (await worker.generate(request_for("Hello", max_new_tokens=90))).answer
+        default = await worker.generate(request_for("Hello", max_new_tokens=None))
+        assert (worker.info.max_context_tokens, default.warnings) == (
+            100,
+            ("max_new_tokens_clamped",),
+        )
 
 
 def poison(model, token, value):
