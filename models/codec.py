@@ -20,6 +20,7 @@ from models.ranges import (
     numbers,
 )
 from models.records import (
+    AnswerForm,
     Array,
     FinishReason,
     Generation,
@@ -42,6 +43,7 @@ _PLAIN_OF_GENERATION = {
     "generate_s": float,
 }
 _FINISH_REASONS = get_args(FinishReason)
+_ANSWER_FORMS = get_args(AnswerForm)
 
 
 def request_to_json(request: GenerationRequest) -> dict[str, Any]:
@@ -90,9 +92,11 @@ def generation_from_json(value: Mapping[str, Any]) -> Generation:
         KeyError: a field is missing.
         TypeError: a field is unknown, or of another type.
         ValueError: an array is not of its sequence's length, a number not in its range, or a finish
-            reason not known.
+            reason or form not known.
     """
     _check_plain(value, _PLAIN_OF_GENERATION)
+    if value["answer_form"] not in _ANSWER_FORMS:
+        raise ValueError("an unknown form of the answer")
     hidden, readings = value["answer_hidden_mean"], value["probe_readings"]
     changed = {
         "answer": _sequence(value["answer"]),

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
 FinishReason = Literal["stop", "length", "given"]
+# How a given answer was tokenised: as it stands, or after a blank.
+AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
 OnToken = Callable[[str], None]
 
@@ -138,6 +140,7 @@ class Generation:
         queue_s: seconds between the call and the first prefill.
         generate_s: seconds from there to the last token.
         warnings: codes, e.g. `one_token_answer`.
+        answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
         probe_readings: by name of the statistic that each probe predicts.
     """
@@ -152,6 +155,7 @@ class Generation:
     queue_s: float = 0.0
     generate_s: float = 0.0
     warnings: tuple[str, ...] = ()
+    answer_form: AnswerForm = "literal"
     answer_hidden_mean: Array | None = None
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
 

@@ -56,6 +56,7 @@ KINDS = {
     "null for the generation": at(*GENERATION, value=None),
     "a list for the generation": at(*GENERATION, value=[]),
     "an unknown field": at(*GENERATION, value=lambda one: one | {"secret": 1}),
+    "an unknown form of the answer": at(*GENERATION, "answer_form", value="secret"),
     "an unknown field of the answer": at(*ANSWER, value=lambda one: one | {"secret": 1}),
     "an answer without text": without(*ANSWER, "text"),
     "a number for a text": at(*ANSWER, "text", value=5),

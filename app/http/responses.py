@@ -29,6 +29,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         text=subject.answer.text,
         finish_reason=subject.answer.finish_reason,
         retokenized=plan.strategy == "given" and generation is not None,
+        answer_form=generation.answer_form if plan.strategy == "given" and generation else None,
         estimator=plan.primary,
         uncertainty=result.uncertainty,
         confidence=None,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from models.records import FinishReason
+from models.records import AnswerForm, FinishReason
 from models.selection import Strategy
 
 
@@ -77,6 +77,13 @@ class GenerateResponse(BaseModel):
     finish_reason: FinishReason
     retokenized: Annotated[
         bool, Field(description="whether a given answer's text was tokenised again")
+    ]
+    answer_form: Annotated[
+        AnswerForm | None,
+        Field(
+            description="how a given answer continues the prompt: as it stands, or after a blank, "
+            "whichever is likelier; null where no model scored one"
+        ),
     ]
     estimator: str
     uncertainty: float | None

@@ -11,7 +11,7 @@ what the step reports; between steps it only sets `Job.cancelled`. So there are 
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -22,6 +22,7 @@ from models.engines.jobs import Row, RowJob, num_rows_that_fit, prefill_groups
 from models.engines.protocol import StepReport
 from models.engines.rows import Prefix, RowCache
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
+from models.records import AnswerForm
 from models.waves import num_further
 
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
@@ -91,8 +92,8 @@ class InflightBatch:
             if job.first_token_ids is not None:
                 self._read_first_token(job, job.prefix, job.first_token_ids, report)
                 continue
-            if job.answer_ids is not None and rows[0].index == 0:
-                self._score_given(rows.pop(0), job.prefix, job.answer_ids, report)
+            if job.answer_forms is not None and rows[0].index == 0:
+                self._score_given(rows.pop(0), job.prefix, job.answer_forms, report)
             if rows and not job.cancelled:
                 joins.append((job.prefix, len(rows)))
                 joined += rows
@@ -172,19 +173,41 @@ class InflightBatch:
             self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
 
     def _score_given(
-        self, row: Row, prefix: Prefix, answer_ids: tuple[int, ...], report: StepReport
+        self,
+        row: Row,
+        prefix: Prefix,
+        forms: Mapping[AnswerForm, tuple[int, ...]],
+        report: StepReport,
     ) -> None:
-        """Row 0 of a given answer is complete with its prompt's prefill: it never decodes."""
-        logprobs, entropies = self._cache.score(
-            prefix, answer_ids, with_entropies=row.reads("entropies")
-        )
-        row.token_ids, row.logprobs = list(answer_ids), logprobs.tolist()
-        row.entropies = entropies.tolist() if entropies is not None else []
+        """Row 0 of a given answer is complete with its prompt's prefill: it never decodes.
+
+        Of several forms the likelier one is taken.
+        """
+        try:
+            scored = {form: self._scored(row, prefix, ids) for form, ids in forms.items()}
+        except ModelLost:
+            raise
+        except Exception as error:
+            message = f"scoring the answer failed: {type(error).__name__}"
+            self._fail(row.job, EngineError(message), report)
+            return
+        likelihoods = {form: sum(logprobs) for form, (logprobs, _) in scored.items()}
+        form = row.job.answer_form = max(likelihoods, key=likelihoods.__getitem__)
+        row.token_ids, (row.logprobs, row.entropies) = list(forms[form]), scored[form]
         row.text, row.finish_reason = _given_text(row.job), "given"
         if all(map(math.isfinite, row.logprobs)):
             self._finish(row, report)
         else:
             self._fail(row.job, InvalidLogits(_INVALID_LOGITS), report)
+
+    def _scored(
+        self, row: Row, prefix: Prefix, answer_ids: Sequence[int]
+    ) -> tuple[list[float], list[float]]:
+        """Log-probs of a given answer's tokens, and entropies where they are wanted."""
+        logprobs, entropies = self._cache.score(
+            prefix, answer_ids, with_entropies=row.reads("entropies")
+        )
+        return logprobs.tolist(), [] if entropies is None else entropies.tolist()
 
     def _decode(self, report: StepReport) -> None:
         """Append one token to every row, let finished rows leave, feed the rest."""

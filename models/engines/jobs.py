@@ -1,5 +1,6 @@
 """What travels through an in-flight batch: jobs, their rows, and pure rules by which rows join."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.engines.rows import Prefix
-from models.records import Array, FinishReason
+from models.records import AnswerForm, Array, FinishReason
 
 # Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
 # running rows.
@@ -44,7 +45,9 @@ class RowJob(Job):
     Attributes:
         prompt_ids: token ids of the prompt.
         max_new_tokens: bound of each row.
-        answer_ids: token ids of a given answer; None where a greedy one is decoded.
+        answer_forms: token ids of a given answer in each form that is tried; None where a greedy
+            one is decoded.
+        answer_form: the likelier of them, once they are scored.
         uniforms: (M, max_new_tokens) of `sample_uniforms`.
         num_opened: rows that may join so far: the answer, and the samples of the waves begun.
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
@@ -62,7 +65,8 @@ class RowJob(Job):
     seed: int
     uniforms: Array
     num_opened: int = 1
-    answer_ids: tuple[int, ...] | None = None
+    answer_forms: Mapping[AnswerForm, tuple[int, ...]] | None = None
+    answer_form: AnswerForm = "literal"
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
     first_token_logprobs: list[float | None] | None = None
     reasoning_opened: bool = False

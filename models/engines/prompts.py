@@ -10,7 +10,10 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from models.errors import ChatTemplateError, InvalidRequest
-from models.records import GenerationRequest
+from models.records import AnswerForm, GenerationRequest
+
+# Tokens at a prompt's end that tell how it ends.
+_TAIL = 4
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
@@ -39,6 +42,22 @@ def encode_answer(
     return (*ids, eos_id) if eos_id is not None else tuple(ids)
 
 
+def encode_answer_forms(
+    tokenizer: PreTrainedTokenizerBase, prompt_ids: Sequence[int], text: str, eos_id: int | None
+) -> dict[AnswerForm, tuple[int, ...]]:
+    """Ways in which a given answer may continue its prompt.
+
+    A model continues "… of France?" with " Paris", and whoever brings the answer has stripped it.
+    """
+    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": encode_answer(tokenizer, text, eos_id)}
+    tail = str(tokenizer.decode(list(prompt_ids[-_TAIL:]), skip_special_tokens=False))
+    if text[:1].strip() and tail[-1:].strip():
+        blank_led = encode_answer(tokenizer, f" {text}", eos_id)
+        if blank_led != forms["literal"]:
+            forms["blank_led"] = blank_led
+    return forms
+
+
 def first_token_ids(
     tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]]
 ) -> list[tuple[int, ...]]:
@@ -50,7 +69,7 @@ def first_token_ids(
 
 def opens_reasoning(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> bool:
     """Whether the rendered prompt ends in `<think>`, as some chat templates' do."""
-    tail = tokenizer.decode(ids[-4:], skip_special_tokens=False)
+    tail = tokenizer.decode(ids[-_TAIL:], skip_special_tokens=False)
     return str(tail).rstrip().endswith("<think>")
 
 

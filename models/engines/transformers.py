@@ -25,7 +25,12 @@ from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.detokenizer import Detokenizer
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob, sample_uniforms
-from models.engines.prompts import encode_answer, encode_prompt, first_token_ids, opens_reasoning
+from models.engines.prompts import (
+    encode_answer_forms,
+    encode_prompt,
+    first_token_ids,
+    opens_reasoning,
+)
 from models.engines.protocol import (
     Engine,
     EngineConfig,
@@ -35,7 +40,7 @@ from models.engines.protocol import (
     fitted,
 )
 from models.engines.rows import RowCache
-from models.records import Generation, GenerationRequest
+from models.records import AnswerForm, Generation, GenerationRequest
 from models.statistics import supplied_by
 from models.waves import num_further
 
@@ -114,8 +119,9 @@ class TransformersEngine:
         """See `Engine.prepare`."""
         check_hidden_layers(request, self.info.num_layers)
         prompt_ids = encode_prompt(self._tokenizer, request)
-        answer_ids = self._answer_ids(request)
-        request = fitted(len(prompt_ids), len(answer_ids or ()), request, self._limits)
+        forms = self._answer_forms(prompt_ids, request)
+        num_answer = max(map(len, forms.values())) if forms else 0
+        request = fitted(len(prompt_ids), num_answer, request, self._limits)
         max_new_tokens = request.sampling.max_new_tokens or 0
         seed = request.sampling.seed
         if seed is None:
@@ -125,7 +131,7 @@ class TransformersEngine:
             streams,
             prompt_ids=prompt_ids,
             max_new_tokens=max_new_tokens,
-            answer_ids=answer_ids,
+            answer_forms=forms,
             seed=seed,
             uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
             num_opened=1 + num_further(request, None, ()),
@@ -166,6 +172,7 @@ class TransformersEngine:
             seed=job.seed,
             model_id=self.info.model_id,
             revision=self.info.revision,
+            answer_form=job.answer_form,
             answer_hidden_mean=None if job.hidden is None else job.hidden.value().numpy(force=True),
         )
 
@@ -173,11 +180,13 @@ class TransformersEngine:
         """See `Engine.first_token_logprobs`."""
         return job.first_token_logprobs or []
 
-    def _answer_ids(self, request: GenerationRequest) -> tuple[int, ...] | None:
+    def _answer_forms(
+        self, prompt_ids: Sequence[int], request: GenerationRequest
+    ) -> dict[AnswerForm, tuple[int, ...]] | None:
         if request.answer is None:
             return None
         eos_id = self._eos_id if request.answer.append_eos else None
-        return encode_answer(self._tokenizer, request.answer.text, eos_id)
+        return encode_answer_forms(self._tokenizer, prompt_ids, request.answer.text, eos_id)
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

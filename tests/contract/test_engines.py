@@ -351,6 +351,25 @@ async def test_a_given_answer_is_scored_and_samples_still_come(generator):
     assert samples_of(scored) == samples_of(whole)
 
 
+async def test_a_stripped_answer_is_scored_as_it_stands_or_as_the_same_one_after_a_blank(generator):
+    led, stripped, after_blank = [
+        await generator.generate(asked(generator, answer=GivenAnswer(text), prompt=prompt))
+        for text, prompt in (
+            (" It is Rome.", REQUEST.prompt),
+            ("It is Rome.", REQUEST.prompt),
+            ("It is Rome.", f"{REQUEST.prompt} "),
+        )
+    ]
+
+    assert led.answer_form == after_blank.answer_form == "literal"
+    assert stripped.answer.text == "It is Rome."
+    if stripped.answer_form == "blank_led":
+        assert stripped.answer.token_ids == led.answer.token_ids
+        np.testing.assert_allclose(
+            stripped.answer.token_logprobs, led.answer.token_logprobs, atol=1e-4
+        )
+
+
 async def test_the_end_of_a_given_answer_counts_where_it_ends(generator):
     ended = await generator.generate(asked(generator, answer=GivenAnswer(" Paris")))
     open_ended = await generator.generate(

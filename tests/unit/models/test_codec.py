@@ -44,6 +44,7 @@ GENERATION = Generation(
     queue_s=0.1,
     generate_s=1 / 3,
     warnings=("one_token_answer",),
+    answer_form="blank_led",
     answer_hidden_mean=np.array([[0.1, -3.0]], dtype=np.float32),
     probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
 )

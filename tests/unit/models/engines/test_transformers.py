@@ -16,6 +16,7 @@ import torch
 
 from models.checkpoints import revision_of
 from models.engines.protocol import EngineConfig
+from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.errors import (
     ChatTemplateError,
@@ -693,3 +694,71 @@ def test_a_folder_has_its_revision_from_its_weight_files_wherever_it_lies(tmp_pa
     one, copy, other = [revision_of(model, str(tmp_path / n)) for n in ("one", "copy", "other")]
 
     assert one == copy != other
+
+
+async def test_of_two_forms_of_a_given_answer_the_likelier_one_is_taken():
+    answers = {text: GivenAnswer(text) for text in ("Paris", " Paris")}
+    async with running(engine_of(random_model("llama"))) as worker:
+
+        async def scored(text):
+            request = request_for("Hello", answer=answers[text], num_samples=0)
+            generation = await worker.generate(request)
+            return generation.answer_form, generation.answer.token_logprobs.sum()
+
+        form, likelihood = await scored("Paris")
+        _, led = await scored(" Paris")
+        with_forms(worker, "literal")
+        _, literal = await scored("Paris")
+
+    assert likelihood == pytest.approx(max(led, literal), abs=1e-4)
+    assert form == ("blank_led" if led > literal else "literal")
+
+
+def with_forms(worker, *kept):
+    """Have the engine try these forms of a given answer only."""
+    engine = worker._engine
+    forms_of = engine._answer_forms
+
+    def some(prompt_ids, request):
+        forms = forms_of(prompt_ids, request)
+        return {form: ids for form, ids in forms.items() if form in kept}
+
+    engine._answer_forms = some
+
+
+async def test_a_stripped_answer_of_the_embedded_model_is_as_likely_as_the_model_would_write_it():
+    engine = TransformersEngine.load(EngineConfig())
+    async with running(engine) as worker:
+
+        async def scored(text):
+            request = request_for(PROMPTS[1], answer=GivenAnswer(text), num_samples=0)
+            return await worker.generate(request)
+
+        led, stripped = await scored(" Paris"), await scored("Paris")
+
+    assert (led.answer_form, stripped.answer_form) == ("literal", "blank_led")
+    assert stripped.answer.text == stripped.answer.compared_text == "Paris"
+    likelihood = np.exp(stripped.answer.token_logprobs.sum())
+    assert likelihood == pytest.approx(np.exp(led.answer.token_logprobs.sum()), abs=1e-4)
+    assert likelihood > 0.5
+
+
+async def test_an_answer_that_cannot_be_scored_fails_its_own_request_only(monkeypatch):
+    score = RowCache.score
+
+    def failing(cache, prefix, answer_ids, **options):
+        if len(answer_ids) == 3:
+            raise RuntimeError("secret")
+        return score(cache, prefix, answer_ids, **options)
+
+    monkeypatch.setattr(RowCache, "score", failing)
+    async with running(engine_of(random_model("llama"))) as worker:
+        long = asyncio.create_task(worker.generate(request_for("Hello", max_new_tokens=200)))
+        await until(lambda: worker._engine._batch._rows)
+        with pytest.raises(EngineError, match="scoring the answer failed: RuntimeError") as error:
+            await worker.generate(request_for("Hello", answer=GivenAnswer(" a")))
+        fine = await worker.generate(request_for("Hello", answer=GivenAnswer(" four")))
+
+        assert (await long).samples
+        assert fine.answer.num_tokens == 6
+        assert "secret" not in error.value.message
