@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -50,9 +51,11 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await service.supervisor.stop()
+            app.state.body_thread.shutdown(wait=False)
 
     app = FastAPI(title="cocoa-serve", version=version("cocoa-serve"), lifespan=lifespan)
     app.state.settings, app.state.service = settings, service
+    app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     for module in (generate, score, ops):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)

@@ -1,7 +1,7 @@
 """Error class to HTTP status, in one table, and the one shape of every error response."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from app.http.logs import places_of
 from app.http.requests import nearest_field
-from app.http.schemas import ErrorBody, ErrorResponse
+from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
 from models import errors
 
@@ -41,10 +41,11 @@ CODES = (
 _FIELDS = {"primary": "estimator", "light": "mode"}
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
+_MAX_FAULTS = 5
 
 
 def error_response(status: int, body: ErrorBody, retry_after_s: int | None = None) -> JSONResponse:
-    """`{"error": {"code", "message", "field", "request_id"}}`."""
+    """`{"error": {"code", "message", "field", "details", "request_id"}}`."""
     headers = {"Retry-After": str(retry_after_s)} if retry_after_s is not None else None
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
 
@@ -55,17 +56,19 @@ def error_body(error: errors.CocoaError, request_id: str) -> ErrorBody:
     return ErrorBody(code=error.code, message=error.message, field=field, request_id=request_id)
 
 
-def invalid_body(error: Mapping[str, Any], request_id: str) -> ErrorBody:
-    """The body for one of pydantic's errors.
-
-    The message names the limit; `input` is left out, because it would quote the prompt.
-    """
-    if error["type"] == "json_invalid":
+def invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorBody:
+    """The body for pydantic's errors: the first one, and the first few as its details."""
+    if found[0]["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
-    field, message = _field(error), error["msg"]
-    if error["type"] == "extra_forbidden" and (meant := nearest_field(field or "")):
-        message = f"{message}; did you mean {meant}?"
-    return ErrorBody(code="invalid_request", message=message, field=field, request_id=request_id)
+    details = [_fault(error) for error in found[:_MAX_FAULTS]]
+    first = details[0]
+    return ErrorBody(
+        code="invalid_request",
+        message=first.message,
+        field=first.field,
+        details=details,
+        request_id=request_id,
+    )
 
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
@@ -91,7 +94,7 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        body = invalid_body(error.errors()[0], request.state.request_id)
+        body = invalid_body(error.errors(), request.state.request_id)
         return respond(request, 400 if body.code == "invalid_json" else 422, body)
 
     @app.exception_handler(HTTPException)
@@ -119,6 +122,17 @@ def defect_body(error: Exception, request_id: str) -> ErrorBody:
     message = "an internal error; the logs know it by its request_id"
     code = errors.CocoaError.code
     return ErrorBody(code=code, message=message, field=None, request_id=request_id)
+
+
+def _fault(error: Mapping[str, Any]) -> Fault:
+    """One of pydantic's errors as clients see it.
+
+    The message names the limit; `input` is left out, because it would quote the prompt.
+    """
+    field, message = _field(error), error["msg"]
+    if error["type"] == "extra_forbidden" and (meant := nearest_field(field or "")):
+        message = f"{message}; did you mean {meant}?"
+    return Fault(field=field, message=message)
 
 
 def _field(error: Mapping[str, Any]) -> str | None:

@@ -3,8 +3,10 @@
 The solver costs as much as a whole answer from the cache.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -15,6 +17,12 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
+# From here on a body takes milliseconds, and is checked beside the event loop.
+_LARGE_BYTES = 32_768
+# Numbers and texts are read at a hundred times the pace of lists and objects, which the garbage
+# collector visits.
+_MAX_CONTAINERS = 20_000
+
 # Since FastAPI builds included routes late, what a route depends on there is known from this alone.
 _INCLUSION: "ContextVar[Any | None] | None" = getattr(routing, "_effective_route_context_var", None)
 
@@ -22,7 +30,9 @@ _INCLUSION: "ContextVar[Any | None] | None" = getattr(routing, "_effective_route
 class JsonBodyRoute(APIRoute):
     """Calls `endpoint(body, request)`; documented, checked and refused as FastAPI does it.
 
-    Only that JSON which is not declared as such is read, too.
+    Only that JSON which is not declared as such is read, too. Large bodies are read and checked one
+    after another on the thread `app.state.body_thread`: several threads would hold the event loop
+    up in turn.
 
     Where a route, its router or the application has dependencies, or the endpoint reads more than
     its body, FastAPI's own solver serves it: a dependency may be a lock on the door.
@@ -35,12 +45,21 @@ class JsonBodyRoute(APIRoute):
         endpoint = self.endpoint
         adapter = TypeAdapter[Any](self.endpoint.__annotations__["body"])
 
-        async def handle(request: Request) -> Response:
-            value = _json_of(request.headers.get("content-type", ""), await request.body())
+        def checked(content_type: str, content: bytes) -> Any:
+            value = _json_of(content_type, content)
             try:
-                body = adapter.validate_python(value, from_attributes=True)
+                return adapter.validate_python(value, from_attributes=True)
             except ValidationError as error:
                 raise RequestValidationError(_located(error)) from None
+
+        async def handle(request: Request) -> Response:
+            content_type, content = request.headers.get("content-type", ""), await request.body()
+            if len(content) < _LARGE_BYTES:
+                body = checked(content_type, content)
+            else:
+                thread: ThreadPoolExecutor = request.app.state.body_thread
+                loop = asyncio.get_running_loop()
+                body = await loop.run_in_executor(thread, checked, content_type, content)
             response: Response = await endpoint(body, request)
             return response
 
@@ -73,7 +92,7 @@ def _json_of(content_type: str, content: bytes) -> Any:
     """What the content says, whatever type it declares; None where there is none.
 
     Raises:
-        RequestValidationError: it says it is JSON and is not.
+        RequestValidationError: it says it is JSON and is not, or holds too many lists and objects.
         HTTPException: 400, no text, too deep, or a number of too many digits; 415, neither JSON nor
             said to be.
     """
@@ -83,6 +102,11 @@ def _json_of(content_type: str, content: bytes) -> Any:
     )
     if not content and not is_declared:
         return None
+    if _num_containers(content) > _MAX_CONTAINERS:
+        message = f"Body should hold at most {_MAX_CONTAINERS} lists and objects"
+        raise RequestValidationError(
+            [{"type": "too_many_containers", "loc": ("body",), "msg": message}]
+        )
     try:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -93,3 +117,13 @@ def _json_of(content_type: str, content: bytes) -> Any:
             found = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
             raise RequestValidationError([found]) from None
         raise HTTPException(400, "There was an error parsing the body") from error
+
+
+def _num_containers(content: bytes) -> int:
+    """Lists and objects that a JSON text begins; brackets in its strings begin none."""
+    num_brackets = content.count(b"[") + content.count(b"{")
+    if num_brackets <= _MAX_CONTAINERS:
+        return num_brackets
+    unescaped = content.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside = unescaped.split(b'"')[::2]
+    return sum(part.count(b"[") + part.count(b"{") for part in outside)

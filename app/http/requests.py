@@ -29,6 +29,9 @@ from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 Value = TypeVar("Value")
 
 MAX_SAMPLES = 64
+# Each unknown field is an error of its own, and their number is the client's.
+_MAX_FIELDS = 64
+_MAX_KWARGS_VALUES = 10_000
 
 
 def _known_estimator(name: str) -> str:
@@ -47,6 +50,22 @@ def _encodable(value: Value) -> Value:
         raise PydanticCustomError(
             "lone_surrogate", "Input should be a valid string, without lone surrogates"
         ) from None
+    return value
+
+
+def _few_values(value: Any) -> Any:
+    """Variables of a template that are checked, named and rendered in little time."""
+    pending, num_values = [value], 0
+    while pending:
+        one = pending.pop()
+        num_values += 1
+        if num_values > _MAX_KWARGS_VALUES:
+            message = "Input should hold at most {limit} values"
+            raise PydanticCustomError("too_many_values", message, {"limit": _MAX_KWARGS_VALUES})
+        if isinstance(one, dict):
+            pending.extend(one.values())
+        elif isinstance(one, list):
+            pending.extend(one)
     return value
 
 
@@ -70,7 +89,7 @@ EstimatorName = Annotated[
 ]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
-_StopStrings = Annotated[list[StopString], Field(max_length=8)]
+_StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
 
 # What fields of the same meaning are called elsewhere.
 _ELSEWHERE = {
@@ -108,7 +127,17 @@ _OF_SAMPLES: JsonDict = {
 
 
 class _Request(BaseModel):
+    """What a client sends: a list tells its first fault alone, so that faults are few."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > _MAX_FIELDS:
+            message = "Input should have at most {limit} fields"
+            raise PydanticCustomError("too_many_fields", message, {"limit": _MAX_FIELDS})
+        return value
 
 
 class Message(_Request):
@@ -137,17 +166,26 @@ class _ScoringRequest(_Request):
     ] = None
     messages: Annotated[
         list[Message] | None,
-        Field(min_length=1, max_length=1024, description="Chat, in the model's own template."),
+        Field(
+            min_length=1,
+            max_length=1024,
+            fail_fast=True,
+            description="Chat, in the model's own template.",
+        ),
     ] = None
     chat_template_kwargs: Annotated[
         dict[str, JsonValue] | None,
         Field(max_length=32, description="Variables of the chat template."),
+        BeforeValidator(_few_values),
         AfterValidator(_encodable),
     ] = None
     estimators: Annotated[
         list[EstimatorName] | None,
         Field(
-            min_length=1, max_length=64, description=f"Default: {', '.join(DEFAULT_ESTIMATORS)}."
+            min_length=1,
+            max_length=64,
+            fail_fast=True,
+            description=f"Default: {', '.join(DEFAULT_ESTIMATORS)}.",
         ),
     ] = None
     estimator: Annotated[
@@ -345,7 +383,8 @@ class ClientSample(_Request):
 
     text: Annotated[str, AfterValidator(_encodable)]
     token_logprobs: Annotated[
-        list[Annotated[float, Field(le=0)]] | None, Field(min_length=1, max_length=8192)
+        list[Annotated[float, Field(le=0)]] | None,
+        Field(min_length=1, max_length=8192, fail_fast=True),
     ] = None
 
     def to_given(self) -> GivenSample:
@@ -364,7 +403,9 @@ class ScoreRequest(_ScoringRequest):
     append_eos: Annotated[
         bool, Field(description="Whether the answer ends there; its end then counts.")
     ] = True
-    samples: Annotated[list[ClientSample] | None, Field(min_length=1, max_length=64)] = None
+    samples: Annotated[
+        list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
+    ] = None
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES]})
 
@@ -385,4 +426,4 @@ class ScoreRequest(_ScoringRequest):
 class ScoreBatch(_Request):
     """Several answers in one call; each is checked on its own."""
 
-    items: Annotated[list[JsonValue], Field(min_length=1, max_length=64)]
+    items: Annotated[list[Any], Field(min_length=1, max_length=64)]

@@ -127,12 +127,23 @@ class GenerateResponse(BaseModel):
     cached: bool
 
 
+class Fault(BaseModel):
+    """One fault of a body."""
+
+    field: Annotated[str | None, Field(description="dotted path; null where it is the whole body")]
+    message: str
+
+
 class ErrorBody(BaseModel):
     """What went wrong: a stable code, the field at fault, and the id of the request in the logs."""
 
     code: str
     message: str
     field: str | None
+    details: Annotated[
+        list[Fault],
+        Field(description="the first faults of an invalid body, that of `field` among them"),
+    ] = []
     request_id: str
 
 

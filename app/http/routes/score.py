@@ -90,7 +90,7 @@ async def _outcome(
     try:
         return ScoreOutcome(result=await scoring, error=None)
     except ValidationError as error:
-        body = invalid_body(error.errors()[0], item_id)
+        body = invalid_body(error.errors(include_url=False), item_id)
     except CocoaError as error:
         body = error_body(error, item_id)
     except Exception as error:
