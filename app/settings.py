@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["json", "text"] = "json"
+    log_format: Literal["auto", "json", "text"] = "auto"
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
     # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
     # by now.

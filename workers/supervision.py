@@ -6,7 +6,7 @@ A worker whose loop dies or hangs takes the service out of rotation.
 import asyncio
 import faulthandler
 import logging
-import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -85,11 +85,11 @@ class Supervisor:
         while not (hung := [name for name, worker in workers.items() if self._hangs(worker)]):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
         logger.error(
-            "%s: a call has not returned within stall_s = %g s", ", ".join(hung), self._stall_s
+            "%s: a call has not returned within stall_s = %g s; all threads stand at:\n%s",
+            ", ".join(hung),
+            self._stall_s,
+            _stacks(),
         )
-        faulthandler.dump_traceback(
-            sys.__stderr__ or 2
-        )  # where the call hangs; files and lines only, no values
         self.die(", ".join(hung), ModelLost("hangs"))
         for task in self._tasks:
             if task.get_name() in hung:
@@ -101,3 +101,11 @@ class Supervisor:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.die(task.get_name(), None if task.cancelled() else task.exception())
+
+
+def _stacks() -> str:
+    """Files and lines at which all threads stand, where the call hangs among them; no values."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        return file.read()

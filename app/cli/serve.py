@@ -27,7 +27,7 @@ def serve(
 ) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
     settings = settings_or_exit()
-    set_up_logging(settings.log_level, settings.log_format)
+    log = set_up_logging(settings.log_level, settings.log_format)
     host = host or settings.host
     port = settings.port if port is None else port
     _check_free(host, port)
@@ -38,9 +38,11 @@ def serve(
         died = True
         server.should_exit = True
 
+    app = create_app(settings, on_death)
+    log.on_lost = app.state.service.telemetry.lost_log_lines.inc
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(settings, on_death),
+            app,
             host=host,
             port=port,
             log_level=settings.log_level,

@@ -6,6 +6,8 @@ Of an exception they tell type and place alone: the text of one that is not ours
 """
 
 import logging
+import sys
+import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -14,6 +16,8 @@ from types import FrameType
 from typing import Any
 
 import orjson
+
+from app.http.log_writer import LoggedStream, LogWriter
 
 # Whatever is logged while a request is worked on carries its id, in tasks and threads that it
 # starts too.
@@ -46,15 +50,46 @@ class TextFormatter(logging.Formatter):
         )
 
 
-def set_up_logging(level: str, log_format: str) -> None:
-    """Send every logger and every warning of the process to stderr in one format."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+class _RootedLogger(logging.Logger):
+    """A logger whose lines go where the root's go, and nowhere else.
+
+    Libraries give theirs a handler of its own, which would write plain lines between ours.
+    """
+
+    def addHandler(self, hdlr: logging.Handler) -> None:
+        """Nothing."""
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        """Those of the root, whatever `propagate` says."""
+        self.root.callHandlers(record)
+
+
+def set_up_logging(level: str, log_format: str) -> LogWriter:
+    """Send all that the process tells to stderr in one format, and never wait for its reader.
+
+    That is every logger that a library makes from here on, warnings, exceptions that nobody caught,
+    and in JSON whatever is printed to stderr.
+
+    Args:
+        level: of the root.
+        log_format: `json`, `text`, or `auto`: text on a terminal, JSON otherwise.
+    """
+    if log_format == "auto":
+        log_format = "text" if sys.stderr is not None and sys.stderr.isatty() else "json"
+    writer = LogWriter(sys.stderr)
+    writer.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[writer], force=True)
+    logging.setLoggerClass(_RootedLogger)
     logging.captureWarnings(True)
     logging.getLogger("sentence_transformers").setLevel(
         logging.WARNING
     )  # its remarks on loading are no events here
+    sys.excepthook = lambda _, error, __: _log_uncaught(error)
+    threading.excepthook = lambda args: _log_uncaught(args.exc_value)
+    sys.unraisablehook = lambda args: _log_uncaught(args.exc_value)
+    if log_format == "json":
+        sys.stderr = LoggedStream(logging.getLogger("stderr"))
+    return writer
 
 
 def places_of(error: BaseException) -> list[str]:
@@ -66,6 +101,10 @@ def places_of(error: BaseException) -> list[str]:
         if is_ours or number == len(frames):
             places.append(f"{_short_path(frame)}:{line}")
     return places
+
+
+def _log_uncaught(error: BaseException | None) -> None:
+    logging.getLogger("uncaught").error("nobody caught an exception", exc_info=error)
 
 
 def _entry(record: logging.LogRecord) -> dict[str, Any]:

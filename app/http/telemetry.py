@@ -70,6 +70,9 @@ class Telemetry:
         self.probe_readings = self._counter(
             "probe_readings", "Answers read by a probe.", ["domain"], ("in", "out")
         )
+        self.lost_log_lines = self._counter(
+            "lost_log_lines", "Lines of the log that could not be written."
+        )
         self.missing_scores = self._counter(
             "missing_scores",
             "Scores without a value.",

@@ -97,16 +97,20 @@ def outcome(response):
     return response.status_code, response.json().get("error", {}).get("code")
 
 
-@contextmanager
-def cocoa_serve(**environment):
+def environment_of(**given):
+    """Variables of a process over a fake pair model, without those of whoever runs the tests."""
     kept = dict(os.environ)
     for name in os.environ:
         if name.upper().startswith("COCOA_"):
             del kept[name]
-    defaults = {"COCOA_SIMILARITY__NAME": "fake", "HF_HUB_OFFLINE": "1"}
+    return kept | {"COCOA_SIMILARITY__NAME": "fake", "HF_HUB_OFFLINE": "1"} | given
+
+
+@contextmanager
+def cocoa_serve(**environment):
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), "serve", "--port", "0"],
-        env=kept | defaults | environment,
+        env=environment_of(**environment),
         stderr=subprocess.PIPE,
         text=True,
     ) as popen:

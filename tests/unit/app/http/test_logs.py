@@ -1,8 +1,11 @@
 """Logs: one JSON object a line with the request's id, exceptions by type and place only."""
 
 import asyncio
+import io
 import json
 import logging
+import sys
+import threading
 import warnings
 from datetime import UTC, datetime
 
@@ -153,6 +156,94 @@ def test_warnings_and_other_libraries_write_the_same_format():
     told = [json.loads(line) for line in lines()]
     assert [line["logger"] for line in told] == ["py.warnings", "uvicorn.error"]
     assert (datetime.now(UTC) - datetime.fromisoformat(told[0]["time"])).total_seconds() < 600
+
+
+@pytest.fixture
+def library():
+    """A library that has its lines printed plainly, as transformers and huggingface_hub have."""
+    made = []
+
+    def set_up(name):
+        library = logging.getLogger(name)
+        library.addHandler(logging.StreamHandler())
+        library.propagate = False
+        made.append(name)
+        return library
+
+    yield set_up
+    for name in made:
+        del logging.Logger.manager.loggerDict[name]
+
+
+def test_a_library_with_a_handler_of_its_own_writes_once_and_in_our_format(library, capfd):
+    with logged() as lines:
+        library("some_library").warning("cannot reach the hub")
+    (line,) = map(json.loads, lines())
+    assert (line["logger"], line["message"]) == ("some_library", "cannot reach the hub")
+    assert capfd.readouterr().err == ""
+
+
+def fail():
+    raise RuntimeError(SECRET)
+
+
+def in_a_thread():
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+
+
+def in_the_main_thread():
+    try:
+        fail()
+    except RuntimeError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+class FailsAtItsEnd:
+    def __del__(self):
+        fail()
+
+
+@pytest.mark.parametrize("happens", [in_a_thread, in_the_main_thread, FailsAtItsEnd])
+def test_an_exception_that_nobody_caught_is_a_line_with_type_and_place(happens, capfd):
+    with logged() as lines:
+        happens()
+        (line,) = map(json.loads, lines())
+    assert line["message"] == "nobody caught an exception"
+    assert [error["type"] for error in line["exceptions"]] == ["RuntimeError"]
+    assert SECRET not in str(line)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_printed_to_stderr_is_a_line_of_json():
+    with logged() as lines:
+        print("42% done", file=sys.stderr)
+        (line,) = map(json.loads, lines())
+    assert (line["logger"], line["message"]) == ("stderr", "42% done")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "log_format", "is_json"),
+    [
+        (Terminal, "auto", False),
+        (Terminal, "json", True),
+        (io.StringIO, "auto", True),
+        (io.StringIO, "text", False),
+    ],
+)
+def test_logs_are_text_on_a_terminal_and_json_elsewhere_unless_one_is_asked_for(
+    stream, log_format, is_json
+):
+    with logged(log_format=log_format, stream=stream()) as lines:
+        logging.getLogger("app.test").info("ready")
+        (line,) = lines()
+    assert line.startswith("{") == is_json
 
 
 def test_below_its_level_nothing_is_written(lines, logger):

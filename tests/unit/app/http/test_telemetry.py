@@ -27,6 +27,7 @@ NAMES = {
     "cocoa_cache_breaker_open": ("gauge", []),
     "cocoa_probe_readings": ("counter", ["domain"]),
     "cocoa_missing_scores": ("counter", ["estimator"]),
+    "cocoa_lost_log_lines": ("counter", []),
     "cocoa_score_nats": ("histogram", ["estimator"]),
     "cocoa_consistency": ("histogram", ["estimator"]),
     "cocoa_request_seconds": ("histogram", ["route"]),
