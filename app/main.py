@@ -18,10 +18,12 @@ from app.http.middleware import RequestMiddleware
 from app.http.routes import generate, ops, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
+from app.scoring.judging import load_calibrator
 from app.scoring.scorer import Scorer
 from app.settings import Settings
 from workers.admission import Admission
 from workers.build import load_workers
+from workers.escalation import SecondModel
 from workers.supervision import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -41,7 +43,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(_start(service, settings, cache))]
+        second_model = SecondModel(settings.escalation) if settings.escalation.url else None
+        tasks = [asyncio.create_task(_start(service, settings, cache, second_model))]
         if cache is not None:
             tasks.append(asyncio.create_task(cache.run()))
         try:
@@ -51,6 +54,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await service.supervisor.stop()
+            if second_model is not None:
+                await second_model.close()
             app.state.body_thread.shutdown(wait=False)
 
     app = FastAPI(title="cocoa-serve", version=version("cocoa-serve"), lifespan=lifespan)
@@ -71,7 +76,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     return app
 
 
-async def _start(service: Service, settings: Settings, cache: Cache | None) -> None:
+async def _start(
+    service: Service, settings: Settings, cache: Cache | None, second_model: SecondModel | None
+) -> None:
     telemetry = service.telemetry
     try:
         workers = await asyncio.to_thread(
@@ -83,7 +90,15 @@ async def _start(service: Service, settings: Settings, cache: Cache | None) -> N
         admission = Admission(
             settings.generation.admission_limit, settings.limits.max_concurrent_items
         )
-        service.scorer = Scorer(workers, admission, cache, telemetry, settings.limits)
+        service.scorer = Scorer(
+            workers,
+            admission,
+            cache,
+            telemetry,
+            settings.limits,
+            calibrator=load_calibrator(settings.calibrator, workers),
+            second_model=second_model,
+        )
         await service.supervisor.start(workers.by_name())
         names = ", ".join(sorted(workers.by_name()))
         logger.info("ready: %s, %s", workers.generator.info.model_id, names)

@@ -20,6 +20,7 @@ from models.engines.protocol import EngineConfig
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from workers.build import WorkerConfig
+from workers.escalation import EscalationConfig
 
 _PREFIX = "COCOA_"
 # Variables of the test suite, which the service does not read.
@@ -71,6 +72,9 @@ class Settings(BaseSettings):
     similarity: SimilarityConfig = SimilarityConfig()
     nli: NliConfig = NliConfig()
     probes: ProbeConfig = ProbeConfig()
+    # "auto" is the one that ships with the embedded models, beside them only; "" is none.
+    calibrator: str = "auto"
+    escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()
     limits: Limits = Limits()
 

@@ -70,6 +70,12 @@ class ProbeMissing(StatisticUnavailable):
     code = "probe_missing"
 
 
+class NotCalibrated(InvalidRequest):
+    """A decision was asked for that no loaded calibration can make."""
+
+    code = "not_calibrated"
+
+
 class Overloaded(CocoaError):
     """The admission limit is reached."""
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.ask import ask
+from app.cli.calibrate import calibrate
 from app.cli.estimators import estimators
 from app.cli.evaluate import evaluate
 from app.cli.probe import probe
@@ -35,6 +36,7 @@ app.command()(serve)
 app.command()(ask)
 app.command()(estimators)
 app.command()(evaluate)
+app.command()(calibrate)
 app.add_typer(probe, name="probe")
 
 

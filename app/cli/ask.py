@@ -80,14 +80,19 @@ async def _post(body: dict[str, object], url: str | None) -> httpx.Response:
 
 
 def _print(response: GenerateResponse, console: Console) -> None:
-    console.print(
-        Text.assemble(("answer      ", "dim"), (response.text.strip() or "(empty)", "bold"))
-    )
+    console.print(Text.assemble(("answer      ", "dim"), (_shown_text(response), "bold")))
     console.print(
         Text.assemble(
             ("uncertainty ", "dim"), f"{_number(response.uncertainty)} nats ({response.estimator})"
         )
     )
+    if response.confidence is not None:
+        console.print(
+            Text.assemble(
+                ("confidence  ", "dim"),
+                f"{100 * response.confidence:.0f} % right, by the calibrator {response.calibrator}",
+            )
+        )
     for warning in response.warnings:
         console.print(Text(f"warning     {warning}", style="yellow"))
     console.print(_scores(response))
@@ -100,6 +105,10 @@ def _print(response: GenerateResponse, console: Console) -> None:
             style="dim",
         )
     )
+
+
+def _shown_text(response: GenerateResponse) -> str:
+    return "(held back)" if response.text is None else response.text.strip() or "(empty)"
 
 
 def _scores(response: GenerateResponse) -> Table:

@@ -23,6 +23,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.ChatTemplateError: 422,
     errors.StatisticUnavailable: 422,
     errors.ProbeMissing: 422,
+    errors.NotCalibrated: 422,
     errors.Overloaded: 429,
     errors.InvalidLogits: 500,
     errors.NotReady: 503,

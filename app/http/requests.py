@@ -20,7 +20,7 @@ from pydantic.config import JsonDict
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from app.scoring.ask import Ask, GivenSample
+from app.scoring.ask import Ask, GivenSample, OnReject
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.estimators import ESTIMATORS
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
@@ -252,6 +252,30 @@ class _ScoringRequest(_Request):
         ),
     ] = True
 
+    target_error: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            description="Largest share of wrong answers among those that pass, one of the "
+            "calibrator's (GET /version); brings a `decision`.",
+        ),
+    ] = None
+    on_reject: Annotated[
+        OnReject,
+        Field(
+            description="What becomes of an answer that does not pass: `answer` gives it all the "
+            "same, `abstain` holds it back, `escalate` asks a second model."
+        ),
+    ] = "answer"
+    calibration: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description='Group of the calibrator, such as a task. Default: "all".',
+        ),
+    ] = None
+
     @model_validator(mode="before")
     @classmethod
     def _null_is_default(cls, body: Any) -> Any:
@@ -301,6 +325,9 @@ class _ScoringRequest(_Request):
             return_tokens=self.return_tokens,
             cache=self.cache,
             timeout_s=self.timeout_s,
+            target_error=self.target_error,
+            on_reject=self.on_reject,
+            calibration=self.calibration,
         )
 
     @property

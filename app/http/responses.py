@@ -1,6 +1,10 @@
 """From results to response bodies."""
 
+from dataclasses import asdict
+
 from app.http.schemas import (
+    DecisionInfo,
+    EscalationInfo,
     GenerateResponse,
     ModelInfo,
     ProbeInfo,
@@ -9,6 +13,7 @@ from app.http.schemas import (
     Token,
     Usage,
 )
+from app.scoring.judging import Judgement
 from app.scoring.result import Result
 from models.records import Sequence
 from workers.protocol import ComparerInfo
@@ -18,7 +23,9 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
     """The response of one scored request."""
     plan, generation, subject = result.plan, result.generation, result.evidence.subject
     has_similarity, has_nli = plan.reads("similarity"), plan.reads("nli")
+    judgement = result.judgement
     drawn = generation is not None and result.samples_source == "model"
+    is_shown = not result.is_held_back  # samples and tokens would tell the answer
     stage_ms = {stage: _ms(seconds) for stage, seconds in result.stage_s.items()}
     return GenerateResponse(
         id=request_id,
@@ -26,13 +33,18 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         mode="light" if result.ask.light else "full",
         strategy=plan.strategy,
         answer_sample=subject.answer_sample,
-        text=subject.answer.text,
+        text=result.text,
         finish_reason=subject.answer.finish_reason,
         retokenized=plan.strategy == "given" and generation is not None,
         answer_form=generation.answer_form if plan.strategy == "given" and generation else None,
         estimator=plan.primary,
         uncertainty=result.uncertainty,
-        confidence=None,
+        confidence=judgement.confidence,
+        percentile=judgement.percentile,
+        confidence_reason=judgement.reason,
+        calibrator=judgement.calibrator,
+        decision=_decision(judgement),
+        escalation=_escalation(result),
         scores=dict(result.scores),
         reasons=dict(result.reasons),
         warnings=result.warnings,
@@ -47,12 +59,23 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         nli_model=_comparer_info(result.nli) if has_nli and result.nli else None,
         probe=_probe(result),
         seed=generation.seed if generation is not None and drawn else None,
-        samples=_samples(result) if result.ask.return_samples else None,
-        tokens=_tokens(subject.answer) if result.ask.return_tokens else None,
+        samples=_samples(result) if result.ask.return_samples and is_shown else None,
+        tokens=_tokens(subject.answer) if result.ask.return_tokens and is_shown else None,
         usage=_usage(result),
         timing_ms=Timing(**stage_ms, total=_ms(result.total_s)),
         cached=result.source == "cache",
     )
+
+
+def _decision(judgement: Judgement) -> DecisionInfo | None:
+    return None if judgement.decision is None else DecisionInfo(**asdict(judgement.decision))
+
+
+def _escalation(result: Result) -> EscalationInfo | None:
+    if (asked := result.escalation) is None:
+        return None
+    first = result.evidence.subject.answer.text
+    return EscalationInfo(model=asked.model, first_text=first, error=asked.error)
 
 
 def _probe(result: Result) -> ProbeInfo | None:

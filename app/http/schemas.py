@@ -63,6 +63,30 @@ class Timing(BaseModel):
     total: float
 
 
+class DecisionInfo(BaseModel):
+    """Whether the answer may pass, and what that promises."""
+
+    accept: Annotated[bool, Field(description="whether the uncertainty is at most the threshold")]
+    threshold: Annotated[
+        float | None,
+        Field(description="in the unit of the estimator; null where the labels allow none"),
+    ]
+    target_error: Annotated[
+        float, Field(description="largest wanted share of wrong answers among the accepted")
+    ]
+    guarantee: Annotated[str, Field(description="the promise in words")]
+
+
+class EscalationInfo(BaseModel):
+    """A second model was asked, as the first one's answer did not pass."""
+
+    model: Annotated[str, Field(description="name of the second model")]
+    first_text: Annotated[str, Field(description="answer of the first model, which was scored")]
+    error: Annotated[
+        str | None, Field(description="why there is no second answer; `text` is the first then")
+    ]
+
+
 class GenerateResponse(BaseModel):
     """The answer with its scores; higher means less sure."""
 
@@ -73,7 +97,13 @@ class GenerateResponse(BaseModel):
     answer_sample: Annotated[
         int | None, Field(description="index of the answer among the samples, where it is one")
     ]
-    text: str
+    text: Annotated[
+        str | None,
+        Field(
+            description="the answer; null where it did not pass and was to be held back; a second "
+            "model's where `escalation` says so"
+        ),
+    ]
     finish_reason: FinishReason
     retokenized: Annotated[
         bool, Field(description="whether a given answer's text was tokenised again")
@@ -87,7 +117,22 @@ class GenerateResponse(BaseModel):
     ]
     estimator: str
     uncertainty: float | None
-    confidence: Annotated[float | None, Field(description="null until a calibrator is loaded")]
+    confidence: Annotated[
+        float | None,
+        Field(description="probability that the answer is right, 0 to 1, by the calibrator"),
+    ]
+    percentile: Annotated[
+        float | None,
+        Field(description="percentage of the calibrator's answers that are surer, 0 to 100"),
+    ]
+    confidence_reason: Annotated[
+        str | None, Field(description="why confidence and percentile are null")
+    ]
+    calibrator: Annotated[
+        str | None, Field(description="id of the calibrator behind the confidence")
+    ]
+    decision: Annotated[DecisionInfo | None, Field(description="null without `target_error`")]
+    escalation: Annotated[EscalationInfo | None, Field(description="null where none was asked")]
     scores: dict[str, float | None]
     reasons: Annotated[dict[str, str], Field(description="why a score is null")]
     warnings: list[str]
@@ -192,6 +237,16 @@ class LoadedProbe(BaseModel):
     layer: int
 
 
+class LoadedCalibrator(BaseModel):
+    """The calibrator that is served."""
+
+    id: Annotated[str, Field(description="changes with the file")]
+    source: Annotated[str, Field(description="what its labels were")]
+    groups: Annotated[list[str], Field(description="that a request may name")]
+    estimators: Annotated[list[str], Field(description="calibrated on all labels")]
+    target_errors: Annotated[list[float], Field(description="that a request may ask for")]
+
+
 class Version(BaseModel):
     """What runs here, and the limits it holds."""
 
@@ -205,6 +260,7 @@ class Version(BaseModel):
     probes: Annotated[
         dict[str, LoadedProbe], Field(description="by the statistic that they predict")
     ] = {}
+    calibrator: LoadedCalibrator | None = None
     limits: dict[str, int | None]
 
 

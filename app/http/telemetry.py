@@ -108,6 +108,17 @@ class Telemetry:
             "admission_limit_requests", "Requests under way before one is refused."
         )
         self.waiting = self._gauge("waiting_requests", "Admitted requests without a token.")
+        self.calibration_shift = self._gauge(
+            "calibration_shift_ratio",
+            "Distance of the latest scores from those of the calibration, 0 to 1.",
+            ["group", "estimator"],
+        )
+        self.decisions = self._counter(
+            "decisions",
+            "Answers that were asked to keep a target error.",
+            ["outcome"],
+            ("accepted", "given", "held_back", "escalated", "escalation_failed"),
+        )
         self.breaker_open = self._gauge("cache_breaker_open", "1 while the cache is not asked.")
 
     def observe_result(self, result: Result) -> None:
@@ -117,6 +128,8 @@ class Telemetry:
         self.samples.inc(len(result.evidence.subject.samples))
         self.distinct_samples.inc(result.num_distinct_samples)
         self._observe_scores(result.scores)
+        if (outcome := result.outcome) is not None:
+            self.decisions.labels(outcome).inc()
         if result.probe is not None:
             _, reading = result.probe
             self.probe_readings.labels("out" if reading.out_of_domain else "in").inc()
@@ -125,6 +138,10 @@ class Telemetry:
         """One score that is null for a defect of its estimator; its error's text may quote."""
         places = " > ".join(places_of(error)) or "an unknown place"
         logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
+
+    def observe_shift(self, group: str, estimator: str, distance: float) -> None:
+        """How far the latest scores lie from the reference of their calibration."""
+        self.calibration_shift.labels(group, estimator).set(distance)
 
     def observe_lookup(self, hit: bool) -> None:
         """One request's statistics looked up in the cache."""
@@ -202,8 +219,8 @@ class Telemetry:
             counter.labels(value)
         return counter
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"cocoa_{name}", text, registry=self.registry)
+    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        return Gauge(f"cocoa_{name}", text, labels, registry=self.registry)
 
     def _histogram(
         self,

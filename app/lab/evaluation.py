@@ -15,7 +15,7 @@ from app.lab.loading import lab_scorer, support_of
 from app.lab.log import AnotherRun
 from app.lab.quality import Measure, Support, score_by_task
 from app.lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from app.lab.run import Draw, Run, ScoredPrompt, Variant
+from app.lab.run import Draw, Origin, Run, ScoredPrompt, Variant
 from app.lab.running import each, sampling_of
 from app.lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from app.scoring.ask import Ask
@@ -128,6 +128,7 @@ async def _run(
         measure_names=spec.measure_names,
         binary_tasks=frozenset(binary),
         models=_models(plans, scorer.workers),
+        origin=_origin(answered, scorer.workers),
         speed={} if recordings else _speed(len(examples), seconds),
     )
 
@@ -227,6 +228,23 @@ def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
         models["NLI"] = _model_name(workers.nli.info)
     return models
+
+
+def _origin(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
+    """What the scores of these prompts came from; the generator as it was recorded."""
+    generations = [one.recording.generation for one in prompts if one.recording.generation]
+    reasons: list[str] = []
+    for generation in generations:
+        reasons += [one.finish_reason for one in (generation.answer, *generation.samples)]
+    stops = {tuple(prompt.example.stop) for prompt in prompts}
+    return Origin(
+        generator=generations[0].identity,
+        comparers={name: one.info.identity for name, one in workers.comparers.items()},
+        nli=None if workers.nli is None else workers.nli.info.identity,
+        max_new_tokens=max(prompt.example.max_new_tokens for prompt in prompts),
+        share_cut=reasons.count("length") / len(reasons),
+        stop=stops.pop() if len(stops) == 1 else None,
+    )
 
 
 def _model_name(info: ComparerInfo) -> str:

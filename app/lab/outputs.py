@@ -151,6 +151,7 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "settings": _settings(run),
         "num_prompts": run.num_prompts,
         "header": asdict(run.header),
+        "origin": asdict(run.origin),
         "facts": page.facts,
         "speed": run.speed,
         "tasks": _tasks(run, rankings),

@@ -231,7 +231,7 @@ def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int
     axes.set_ylim(-0.03, 1.03)
     axes.set_aspect("equal")
     means, shares, counts = reliability(confidence, shown, _NUM_BINS)
-    low, high = _wilson(shares, counts.astype(np.float64))
+    low, high = wilson(shares, counts.astype(np.float64))
     axes.vlines(means, low, high, color=_COLOURS["ppl"], alpha=0.35, linewidth=2)
     axes.plot(means, shares, "o", color=_COLOURS["ppl"], markersize=4.5)
     error, expected = (
@@ -244,8 +244,8 @@ def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int
         )
 
 
-def _wilson(shares: Array, counts: Array) -> tuple[Array, Array]:
-    """95 % interval of each share."""
+def wilson(shares: Array, counts: Array) -> tuple[Array, Array]:
+    """95 % interval (K,), (K,) of each share of so many. Wilson 1927."""
     z = 1.96
     scale = 1 + z**2 / counts
     centre = (shares + z**2 / (2 * counts)) / scale

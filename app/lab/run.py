@@ -100,6 +100,27 @@ class ScoredPrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run's scores came from, as a calibrator is bound to it.
+
+    Attributes:
+        generator: identity of the language model.
+        comparers: identity by similarity function.
+        nli: identity of the NLI model; None where there is none.
+        max_new_tokens: the largest limit of a prompt.
+        share_cut: of all answers and samples, those that ended at their prompt's limit.
+        stop: the prompts' stop strings; None where they differ.
+    """
+
+    generator: str
+    comparers: Mapping[str, str]
+    nli: str | None
+    max_new_tokens: int
+    share_cut: float
+    stop: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A finished run.
 
@@ -111,6 +132,7 @@ class Run:
         measure_names: name of the quality measure, by task.
         binary_tasks: those whose quality is 0 or 1.
         models: role to model and revision.
+        origin: what the scores came from.
         speed: prompts a second and how it was measured; empty where something was there before.
     """
 
@@ -122,6 +144,7 @@ class Run:
     measure_names: Mapping[str, str]
     binary_tasks: frozenset[str]
     models: Mapping[str, str]
+    origin: Origin
     speed: Mapping[str, float]
 
     @property

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from models.records import GivenAnswer, SamplingParams
 from models.selection import Strategy
+
+OnReject = Literal["answer", "abstain", "escalate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class Ask:
         similarity: name of the similarity function; None for the deployment's default.
         return_samples: whether samples are wanted with all that is known of them.
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
+        target_error: largest wanted share of wrong answers among those that pass; None asks for no
+            decision.
+        on_reject: what becomes of an answer that does not pass: it is given all the same, held
+            back, or asked of a second model.
+        calibration: group of the calibrator; None for that of all labels.
         hidden_layers: blocks whose mean hidden states are wanted; such an ask is never cached.
         cache: whether what was computed before may serve, and this be remembered.
         timeout_s: seconds within which a result is of use; None for as long as it takes.
@@ -58,6 +65,9 @@ class Ask:
     similarity: str | None = None
     return_samples: bool = False
     return_tokens: bool = False
+    target_error: float | None = None
+    on_reject: OnReject = "answer"
+    calibration: str | None = None
     hidden_layers: tuple[int, ...] = ()
     cache: bool = True
     timeout_s: float | None = None

@@ -1,11 +1,12 @@
 """What the core gives back: everything that any door may say of one ask."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.scoring.ask import Ask
 from app.scoring.evidence import Evidence
+from app.scoring.judging import Judgement
 from app.scoring.plan import Plan
 from models.estimators import (
     FOUND_MASS_NEEDS,
@@ -20,6 +21,7 @@ from workers.protocol import ComparerInfo, ProbeInfo
 
 # Where the statistics came from: the cache, an identical ask under way, or this one's own work.
 Source = Literal["cache", "joined", "computed"]
+Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
 STAGES = ("queue", "generate", "similarity", "score")
 
 
@@ -38,6 +40,19 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
+class Escalation:
+    """What a second model was asked, as the first one's answer did not pass.
+
+    Attributes:
+        text: its answer; None where it gave none, for `error`.
+    """
+
+    model: str
+    text: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One scored ask.
 
@@ -48,6 +63,9 @@ class Result:
         comparer: of the plan's similarity function.
         nli: None where there is no NLI model.
         probes: of the generator, by the statistic that each predicts.
+        judgement: what the uncertainty means.
+        has_shifted: whether what is served no longer looks like what was calibrated.
+        escalation: where a second model was asked.
         score_s: seconds that the estimators took.
         total_s: seconds from the ask to here.
     """
@@ -63,6 +81,34 @@ class Result:
     probes: Mapping[str, ProbeInfo]
     score_s: float
     total_s: float
+    judgement: Judgement = field(default_factory=Judgement)
+    has_shifted: bool = False
+    escalation: Escalation | None = None
+
+    @property
+    def text(self) -> str | None:
+        """What the client may read: the answer, a second model's, or nothing."""
+        if self.escalation is not None and self.escalation.text is not None:
+            return self.escalation.text
+        return None if self.is_held_back else self.evidence.subject.answer.text
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What became of an answer that was asked to keep a target error."""
+        decision = self.judgement.decision
+        if decision is None:
+            return None
+        if decision.accept:
+            return "accepted"
+        if self.escalation is not None:
+            return "escalation_failed" if self.escalation.text is None else "escalated"
+        return "held_back" if self.is_held_back else "given"
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the answer does not pass, and was not to be given then."""
+        decision = self.judgement.decision
+        return decision is not None and not decision.accept and self.ask.on_reject == "abstain"
 
     @property
     def generation(self) -> Generation | None:
@@ -164,4 +210,8 @@ class Result:
             codes.append("similarity_truncated")
         if any(one.compared_text != one.text.strip() for one in texts):
             codes.append("reasoning_excluded")
+        if self.has_shifted:
+            codes.append("calibration_shift")
+        if self.escalation is not None and self.escalation.text is None:
+            codes.append("escalation_failed")
         return codes + list(() if self.generation is None else self.generation.warnings)

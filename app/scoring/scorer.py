@@ -13,15 +13,22 @@ from app.scoring.deadline import deadline
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence
 from app.scoring.inquiry import Inquiry
+from app.scoring.judging import Judgement, check_asked, judge
 from app.scoring.limits import AskLimits, check_texts
 from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.recorded import Recorded
-from app.scoring.result import Computed, Result, Source
+from app.scoring.result import Computed, Escalation, Result, Source
+from app.scoring.shift import ShiftMonitor
+from models.calibration import ALL, Calibrator
 from models.errors import InvalidRequest
 from models.estimators import score
+from models.records import DEFAULT_NEW_TOKENS
 from workers.admission import Admission
+from workers.escalation import EscalationFailed, SecondModel
 from workers.protocol import Workers
 
+# Of the time that is left, what a second model may take.
+_SHARE_FOR_SECOND = 0.9
 # Word overlap of long samples takes a while; the others take less than handing them to a thread.
 _SLOW = frozenset({"lexical_similarity"})
 
@@ -47,6 +54,9 @@ class Observer(Protocol):
     def observe_result(self, result: Result) -> None:
         """An ask has its result."""
 
+    def observe_shift(self, group: str, estimator: str, distance: float) -> None:
+        """How far the latest scores lie from the reference of their calibration, in [0, 1]."""
+
 
 class Silence:
     """An `Observer` that tells nobody."""
@@ -69,6 +79,9 @@ class Silence:
     def observe_result(self, result: Result) -> None:
         """See `Observer`."""
 
+    def observe_shift(self, group: str, estimator: str, distance: float) -> None:
+        """See `Observer`."""
+
 
 class Scorer:
     """Carries asks through workers under one admission limit, each under its own deadline.
@@ -76,6 +89,7 @@ class Scorer:
     Attributes:
         workers: that are asked.
         admission: how many asks may be under way.
+        calibrator: that is served; None where there is none.
 
     Args:
         workers: ready ones.
@@ -83,6 +97,8 @@ class Scorer:
         cache: None remembers nothing.
         observer: told what happens.
         limits: of asks; None bounds none, where they are one's own.
+        calibrator: says what an uncertainty means.
+        second_model: asked where an answer does not pass and the ask says so.
     """
 
     def __init__(
@@ -92,6 +108,8 @@ class Scorer:
         cache: Cache | None = None,
         observer: Observer | None = None,
         limits: AskLimits | None = None,
+        calibrator: Calibrator | None = None,
+        second_model: SecondModel | None = None,
     ) -> None:
         self.workers = workers
         self.admission = admission
@@ -99,6 +117,9 @@ class Scorer:
         self._limits = limits
         self._cache = None if cache is None else CheckedCache(cache, self._observer.observe_corrupt)
         self._flights: SingleFlight[Computed] = SingleFlight()
+        self._second_model = second_model
+        self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
+        self.calibrator = calibrator
 
     def available_statistics(
         self, ask: Ask, supplied: frozenset[str] | None = None
@@ -129,6 +150,10 @@ class Scorer:
             by_sentence = comparers[plan.similarity].info.is_by_sentence
             by_sentence = by_sentence and plan.reads("similarity")
             check_texts(ask, self._limits, by_sentence=by_sentence)
+        check_asked(ask, plan, self.calibrator)
+        if ask.on_reject == "escalate" and self._second_model is None:
+            message = "no second model is set: see COCOA_ESCALATION__URL"
+            raise InvalidRequest(message, field="on_reject")
         return plan
 
     async def run(self, ask: Ask, recorded: Recorded | None = None) -> Result:
@@ -144,7 +169,10 @@ class Scorer:
             computed, source = await self._obtain(plan, ask, recorded)
             scored_at = time.monotonic()
             scores, reasons = await self._score(plan.estimators, computed.evidence)
-        now = time.monotonic()
+            uncertainty = scores[plan.primary]
+            judgement = judge(ask, plan, self.calibrator, uncertainty)
+            now = time.monotonic()
+            escalation = await self._escalate(ask, judgement, now - started_at)
         result = Result(
             ask=ask,
             plan=plan,
@@ -156,10 +184,48 @@ class Scorer:
             nli=None if workers.nli is None else workers.nli.info,
             probes=workers.generator.info.probes,
             score_s=now - scored_at,
-            total_s=now - started_at,
+            total_s=time.monotonic() - started_at,
+            judgement=judgement,
+            has_shifted=self._has_shifted(ask, plan, judgement, uncertainty, source),
+            escalation=escalation,
         )
         self._observer.observe_result(result)
         return result
+
+    async def _escalate(
+        self, ask: Ask, judgement: Judgement, elapsed_s: float
+    ) -> Escalation | None:
+        """What a second model answers, where the first one's answer does not pass."""
+        decision = judgement.decision
+        if decision is None or decision.accept or ask.on_reject != "escalate":
+            return None
+        if (second := self._second_model) is None:
+            return None
+        # Where it does not answer in time, the first model's answer still does.
+        left_s = None if ask.timeout_s is None else _SHARE_FOR_SECOND * (ask.timeout_s - elapsed_s)
+        max_tokens = ask.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+        try:
+            text = await second.answer(
+                ask.prompt, ask.messages, max_tokens=max_tokens, timeout_s=left_s
+            )
+        except EscalationFailed as error:
+            return Escalation(second.model, error=str(error))
+        return Escalation(second.model, text=text)
+
+    def _has_shifted(
+        self, ask: Ask, plan: Plan, judgement: Judgement, uncertainty: float | None, source: Source
+    ) -> bool:
+        """Whether what is served no longer looks like the reference of its calibration."""
+        if self.calibrator is None or judgement.confidence is None or uncertainty is None:
+            return False
+        group = ask.calibration or ALL
+        if (key := (group, plan.primary)) not in self._shifts:
+            self._shifts[key] = ShiftMonitor(self.calibrator.groups[group][plan.primary])
+        monitor = self._shifts[key]
+        if source == "computed":  # a popular prompt that is served from the cache counts once
+            monitor.observe(uncertainty)
+            self._observer.observe_shift(group, plan.primary, monitor.distance)
+        return monitor.has_shifted
 
     async def _obtain(
         self, plan: Plan, ask: Ask, recorded: Recorded | None

@@ -11,6 +11,7 @@ LANGUAGE_MODEL_DIR = _HERE / "language_model"
 CROSS_ENCODER_DIR = _HERE / "cross_encoder"
 NLI_DIR = _HERE / "nli"
 PROBES_DIR = _HERE / "probes"
+CALIBRATOR_PATH = _HERE / "calibrator.json"
 TESTBED_DIR = _HERE / "testbed"
 
 TASKS = ("facts", "arithmetic", "translation")

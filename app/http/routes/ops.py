@@ -11,6 +11,7 @@ from app.http.schemas import (
     ERROR_RESPONSES,
     EstimatorInfo,
     EstimatorList,
+    LoadedCalibrator,
     LoadedProbe,
     ModelInfo,
     Status,
@@ -20,6 +21,7 @@ from app.http.service import Service
 from app.scoring.ask import Ask
 from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, missing_statistics
 from app.settings import Settings
+from models.calibration import ALL, Calibrator
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
 from workers.protocol import ComparerInfo, GeneratorInfo
@@ -77,7 +79,24 @@ async def get_version(request: Request) -> Version:
         default_similarity=default,
         nli_model=_model_info(workers.nli.info) if workers.nli is not None else None,
         probes=probes,
+        calibrator=_calibrator_info(service.scorer.calibrator),
         limits=limits,
+    )
+
+
+def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
+    if calibrator is None:
+        return None
+    by_estimator = calibrator.groups[ALL]
+    targets: dict[float, None] = {}
+    for one in by_estimator.values():
+        targets |= dict.fromkeys(threshold.target_error for threshold in one.thresholds)
+    return LoadedCalibrator(
+        id=calibrator.id,
+        source=calibrator.source,
+        groups=list(calibrator.groups),
+        estimators=list(by_estimator),
+        target_errors=list(targets),
     )
 
 

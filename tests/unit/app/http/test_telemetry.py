@@ -28,6 +28,8 @@ NAMES = {
     "cocoa_probe_readings": ("counter", ["domain"]),
     "cocoa_missing_scores": ("counter", ["estimator"]),
     "cocoa_lost_log_lines": ("counter", []),
+    "cocoa_decisions": ("counter", ["outcome"]),
+    "cocoa_calibration_shift_ratio": ("gauge", ["group", "estimator"]),
     "cocoa_score_nats": ("histogram", ["estimator"]),
     "cocoa_consistency": ("histogram", ["estimator"]),
     "cocoa_request_seconds": ("histogram", ["route"]),

@@ -8,7 +8,7 @@ import pytest
 from app.lab import outputs
 from app.lab.examples import Example
 from app.lab.recordings import Recording, RecordingHeader
-from app.lab.run import AnswerScores, Run, ScoredPrompt, Variant
+from app.lab.run import AnswerScores, Origin, Run, ScoredPrompt, Variant
 
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 VARIANTS = [Variant(strategy, "fake", "10") for strategy in STRATEGIES]
@@ -26,6 +26,15 @@ HEADER = RecordingHeader(
     sampling={"num_samples": 2, "temperature": 1.0},
     statistics=("sample_texts",),
     asks_p_true=False,
+)
+
+ORIGIN = Origin(
+    generator="fake",
+    comparers={"fake": "fake pairs"},
+    nli=None,
+    max_new_tokens=64,
+    share_cut=0.0,
+    stop=(),
 )
 
 
@@ -71,6 +80,7 @@ def folder(tmp_path_factory):
         measure_names={"facts": "exact_match", "numbers": "judge"},
         binary_tasks=frozenset({"facts", "numbers"}),
         models={"similarity fake": "fake (1)"},
+        origin=ORIGIN,
         speed={"prompts_per_s": 12.34, "seconds": 4.0, "cores": 2},
     )
     out = tmp_path_factory.mktemp("out")
@@ -180,6 +190,7 @@ def test_tasks_without_any_quality_do_not_end_the_report(tmp_path, without_quali
         measure_names={"facts": "judge", "numbers": "judge"},
         binary_tasks=frozenset({"facts", "numbers"}),
         models={},
+        origin=ORIGIN,
         speed={},
     )
     page = outputs.write(run, tmp_path, "cocoa evaluate made", num_resamples=20)

@@ -1,0 +1,68 @@
+"""`cocoa calibrate`: from labelled results to a calibrator that the service loads."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from app.lab.overwriting import RESULTS
+from models.selection import Strategy
+
+
+def calibrate(
+    results: Annotated[
+        Path, typer.Option(help=f"Folder of `cocoa evaluate`, with its {RESULTS} and scores.")
+    ],
+    out: Annotated[Path, typer.Option(help="The calibrator's file, JSON; plots lie beside it.")],
+    by: Annotated[
+        Literal["task"] | None,
+        typer.Option(help='"task" adds a calibrator for each task, chosen per request.'),
+    ] = None,
+    correct_at: Annotated[
+        float | None,
+        typer.Option(help="Quality from which an answer is right, where it has degrees."),
+    ] = None,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="Of the answers; the run's first.")
+    ] = None,
+    similarity: Annotated[str | None, typer.Option(help="Function; the run's first.")] = None,
+    num_samples: Annotated[
+        str | None, typer.Option(help="Number of samples, or auto; the run's first.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite another calibrator.")] = False,
+) -> None:
+    """Fit confidence, percentiles and thresholds for every estimator of a labelled run."""
+    try:
+        from app.lab.calibration import outputs
+        from app.lab.calibration.calibrating import calibrate as fit_all
+        from app.lab.calibration.fitting import CannotCalibrate
+        from app.lab.calibration.labels import read_labels
+    except ImportError as error:
+        typer.echo(f"{error}: install cocoa-serve[evaluation]", err=True)
+        raise typer.Exit(1) from None
+    from models.calibration import ALL, to_json
+
+    if out.exists() and not force:
+        typer.echo(f"{out} exists; --force overwrites it", err=True)
+        raise typer.Exit(1)
+    try:
+        labels, binding, source = read_labels(
+            results, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
+        )
+        fitted = fit_all(labels, binding, source, by_task=by == "task")
+    except (CannotCalibrate, OSError, ValueError) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+    calibrator = fitted.calibrator
+    checks = outputs.checks_of(calibrator, labels)
+    console = Console()
+    console.print(outputs.table(calibrator.groups[ALL], checks))
+    shown = outputs.shown_estimators(calibrator)
+    console.print(f"{shown[0]}: " + "; ".join(outputs.sentences(calibrator.groups[ALL][shown[0]])))
+    for (group, name), reason in fitted.left_out.items():
+        typer.echo(f"note: {name} of {group} is left out: {reason}")
+    plots = out.parent / f"{out.stem}-plots"
+    outputs.write_plots(calibrator, labels, checks, shown, plots)
+    out.write_text(to_json(calibrator), encoding="utf-8")
+    typer.echo(f"{calibrator.source}: {out}, {plots}/; serve it with COCOA_CALIBRATOR={out}")

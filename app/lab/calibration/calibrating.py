@@ -1,0 +1,50 @@
+"""Pure: from labels to a calibrator, with what could not be calibrated and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.lab.calibration.fitting import DELTA, CannotCalibrate, fit
+from app.lab.calibration.labels import Labels
+from models.calibration import ALL, Binding, Calibration, Calibrator
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A calibrator, which has no id before it is a file.
+
+    Attributes:
+        left_out: group and estimator to the reason why there is no calibration.
+    """
+
+    calibrator: Calibrator
+    left_out: Mapping[tuple[str, str], str]
+
+
+def calibrate(labels: Labels, binding: Binding, source: str, *, by_task: bool = False) -> Fitted:
+    """Fit every estimator on all labels and, where that is wanted, on those of each task.
+
+    An answer without a score says nothing of its estimator and is left out of it.
+
+    Raises:
+        CannotCalibrate: no estimator can be calibrated.
+    """
+    parts = {ALL: labels}
+    if by_task:
+        parts |= {task: labels.of_task(task) for task in dict.fromkeys(labels.tasks)}
+    groups: dict[str, dict[str, Calibration]] = {}
+    left_out: dict[tuple[str, str], str] = {}
+    for group, part in parts.items():
+        groups[group] = {}
+        for name, u in part.scores.items():
+            known = ~np.isnan(u)
+            try:
+                groups[group][name] = fit(u[known], part.correct[known])
+            except CannotCalibrate as reason:
+                left_out[group, name] = str(reason)
+    if not groups[ALL]:
+        reasons = sorted({reason for (group, _), reason in left_out.items() if group == ALL})
+        raise CannotCalibrate("; ".join(reasons))
+    calibrator = Calibrator("", binding, source, DELTA, groups)
+    return Fitted(calibrator, left_out)

@@ -1,0 +1,153 @@
+"""Pure: curves from uncertainty to P(correct), and thresholds that keep a promise.
+
+Platt scaling (Platt 1999) on few labels, isotonic regression on more. Thresholds by fixed-sequence
+testing with Clopper-Pearson p-values (Angelopoulos et al. 2021, "Learn then Test").
+"""
+
+import math
+
+import numpy as np
+from scipy.stats import binom
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from models.calibration import Calibration, Threshold
+from models.records import Array
+
+TARGET_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
+DELTA = 0.1
+MIN_OF_EACH = 10  # right and wrong answers, below which nothing can be fitted
+_MAX_PLATT_LABELS = 400  # above, isotonic regression has the smaller calibration error
+_OFFSET = 0.001  # keeps the logarithm of an uncertainty of 0 finite
+_MAX_KNOTS = 256
+_NUM_QUANTILES = 201
+_NUM_STEPS = 20  # thresholds from strict to loose, each accepting 5 % more of the labels
+
+
+class CannotCalibrate(ValueError):
+    """Labels from which nothing can be said; the message says why."""
+
+
+def fit(uncertainty: Array, correct: Array, *, delta: float = DELTA) -> Calibration:
+    """What the uncertainties of one estimator mean.
+
+    Args:
+        uncertainty: (n,), finite.
+        correct: (n,), 0 or 1.
+        delta: probability, over calibration sets, that a threshold breaks its promise.
+
+    Raises:
+        CannotCalibrate: a number that is not finite, a constant score, fewer than ten right or ten
+            wrong answers, or a score that ranks the wrong way round.
+    """
+    _check(uncertainty, correct)
+    method = "platt" if len(correct) <= _MAX_PLATT_LABELS else "isotonic"
+    curve = _platt if method == "platt" else _isotonic
+    knots, confidences = curve(uncertainty, correct)
+    if confidences[0] <= confidences[-1]:
+        raise CannotCalibrate("surer answers are not more often right")
+    thresholds = [
+        controlled_threshold(uncertainty, correct, target, delta=delta) for target in TARGET_ERRORS
+    ]
+    return Calibration(
+        method=method,
+        knots=knots,
+        confidences=confidences,
+        quantiles=np.quantile(uncertainty, np.linspace(0, 1, _NUM_QUANTILES)),
+        thresholds=tuple(thresholds),
+        num_labels=len(correct),
+        num_right=int(correct.sum()),
+    )
+
+
+def controlled_threshold(
+    uncertainty: Array, correct: Array, target_error: float, *, delta: float = DELTA
+) -> Threshold:
+    """The loosest threshold for which "more than `target_error` are wrong" is rejected at `delta`.
+
+    Thresholds are tried from strict to loose, on a grid that no label decides. The first that fails
+    ends it, so the promise holds for the one that is kept.
+    """
+    order = np.sort(uncertainty)
+    first = _first_count(len(order), target_error, delta)
+    passed = Threshold(target_error, None)
+    levels = np.arange(1, _NUM_STEPS + 1) * len(order) // _NUM_STEPS
+    for threshold in np.unique(order[levels[levels >= first] - 1]):
+        accepted = uncertainty <= threshold
+        num_accepted, num_wrong = int(accepted.sum()), int((1 - correct[accepted]).sum())
+        if binom.cdf(num_wrong, num_accepted, target_error) > delta:
+            break
+        passed = Threshold(
+            target_error,
+            float(threshold),
+            share_accepted=num_accepted / len(order),
+            share_wrong=num_wrong / num_accepted,
+        )
+    return passed
+
+
+def _first_count(num_labels: int, target_error: float, delta: float) -> int:
+    """How many answers the strictest threshold accepts.
+
+    At the least so many that not one wrong answer among them would be rejection enough: but then a
+    single confident mistake ends it. Where there are labels enough, so many that half the target
+    error would be.
+    """
+    least = math.ceil(math.log(delta) / math.log(1 - target_error))
+    counts = np.arange(least, num_labels // 3 + 1)
+    enough = binom.cdf(np.ceil(counts * target_error / 2), counts, target_error) <= delta
+    return int(counts[enough][0]) if enough.any() else least
+
+
+def _check(uncertainty: Array, correct: Array) -> None:
+    if not np.isfinite(uncertainty).all():
+        raise CannotCalibrate("a score is not a finite number")
+    num_right = int(correct.sum())
+    num_wrong = len(correct) - num_right
+    if min(num_right, num_wrong) < MIN_OF_EACH:
+        raise CannotCalibrate(
+            f"{num_right} right and {num_wrong} wrong answers: "
+            f"at least {MIN_OF_EACH} of each are needed"
+        )
+    if np.ptp(uncertainty) == 0:
+        raise CannotCalibrate("the score is the same for all answers")
+
+
+def _platt(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
+    """A logistic curve over ln(u + 0.001), where no u is negative, and over u elsewhere."""
+    num_right = correct.sum()
+    # Platt's targets, a little inside 0 and 1, keep the curve finite where the classes separate.
+    target = np.where(
+        correct == 1, (num_right + 1) / (num_right + 2), 1 / (len(correct) - num_right + 2)
+    )
+    feature = _feature(uncertainty)[:, None]
+    model = LogisticRegression(C=np.inf)
+    model.fit(
+        np.concatenate([feature, feature]),
+        np.repeat([1, 0], len(correct)),
+        sample_weight=np.concatenate([target, 1 - target]),
+    )
+    knots = _spread(np.unique(uncertainty))  # from the least to the greatest, as the feature wants
+    confidences = np.asarray(model.predict_proba(_feature(knots)[:, None])[:, 1], np.float64)
+    return knots, confidences
+
+
+def _feature(uncertainty: Array) -> Array:
+    if uncertainty.min() < 0:
+        return uncertainty
+    feature: Array = np.log(uncertainty + _OFFSET)
+    return feature
+
+
+def _isotonic(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=False, out_of_bounds="clip")
+    model.fit(uncertainty, correct)
+    knots, confidences = model.X_thresholds_, model.y_thresholds_
+    return np.asarray(knots, dtype=np.float64), np.asarray(confidences, dtype=np.float64)
+
+
+def _spread(values: Array) -> Array:
+    """At most `_MAX_KNOTS` of ascending values, the first and the last among them."""
+    chosen = np.linspace(0, len(values) - 1, min(len(values), _MAX_KNOTS)).round().astype(int)
+    spread: Array = values[chosen]
+    return spread

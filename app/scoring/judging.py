@@ -1,0 +1,218 @@
+"""What a calibrator says of a scored ask, and whether it may say anything.
+
+A score of another model, or of samples drawn otherwise, is not comparable with those that the
+calibrator was fitted on; it then says nothing, and why.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.scoring.ask import Ask
+from app.scoring.plan import Plan
+from models.calibration import ALL, Binding, Calibration, Calibrator
+from models.embedded import CALIBRATOR_PATH
+from models.errors import InvalidRequest, NotCalibrated
+from models.estimators import needs
+from models.statistics import reads_samples, supplied_by
+from workers.protocol import Workers
+
+# A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
+_MAX_SHARE_CUT = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether an answer may pass.
+
+    Attributes:
+        threshold: an uncertainty; None where the labels allow none, and no answer may pass.
+        guarantee: what is promised, in words.
+    """
+
+    accept: bool
+    threshold: float | None
+    target_error: float
+    guarantee: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the uncertainty of an ask means.
+
+    Attributes:
+        confidence: P(correct) in [0, 1].
+        percentile: share of the reference answers that are surer, in [0, 100].
+        decision: where one was asked for.
+        reason: why there is no confidence, where there is none.
+        calibrator: id of the calibrator that says so.
+    """
+
+    confidence: float | None = None
+    percentile: float | None = None
+    decision: Decision | None = None
+    reason: str | None = None
+    calibrator: str | None = None
+
+
+NO_CALIBRATOR = "no calibrator is loaded"
+
+
+def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
+    """The calibrator that a deployment serves.
+
+    Args:
+        setting: a path; "auto" for the embedded one where these are the embedded models; "" for
+            none.
+        workers: loaded ones.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is no calibrator, or another deployment's; names what differs.
+    """
+    if not setting or (setting == "auto" and not CALIBRATOR_PATH.exists()):
+        return None
+    calibrator = Calibrator.load(CALIBRATOR_PATH if setting == "auto" else Path(setting))
+    try:
+        check_deployment(calibrator, workers)
+    except ValueError:
+        if setting == "auto":
+            return None
+        raise
+    return calibrator
+
+
+def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
+    """Refuse a calibrator of other models than these.
+
+    Raises:
+        ValueError: names what differs.
+    """
+    binding, generator = calibrator.binding, workers.generator.info
+    comparer = workers.comparers.get(binding.similarity)
+    nli = None if workers.nli is None else workers.nli.info.identity
+    found: dict[str, tuple[Any, Any]] = {
+        "the language model": (binding.model_id, generator.model_id),
+        "its revision": (binding.revision, generator.revision),
+        "its tokenizer, template or precision": (binding.generator, generator.identity),
+        f"the similarity function {binding.similarity}": (
+            binding.comparer,
+            None if comparer is None else comparer.info.identity,
+        ),
+    }
+    if nli is not None:  # without one, nothing that reads it is scored
+        found["the NLI model"] = binding.nli, nli
+    for statistic, sha256 in binding.probes.items():
+        probe = generator.probes.get(statistic)
+        served = None if probe is None else probe.sha256
+        found[f"the probe of {statistic}"] = (sha256, served)
+    for what, (bound, served) in found.items():
+        if bound != served:
+            raise ValueError(
+                f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
+            )
+
+
+def check_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
+    """Refuse a decision that nobody can make, before any work.
+
+    Raises:
+        NotCalibrated: there is no calibration for this ask; says why.
+        InvalidRequest: an unknown group or target error.
+    """
+    if ask.on_reject != "answer" and ask.target_error is None:
+        raise InvalidRequest("needs target_error", field="on_reject")
+    if ask.calibration is not None:
+        if calibrator is None:
+            raise NotCalibrated(NO_CALIBRATOR, field="calibration")
+        if ask.calibration not in calibrator.groups:
+            names = ", ".join(calibrator.groups)
+            raise InvalidRequest(f"must be one of {names}", field="calibration")
+    if ask.target_error is None:
+        return
+    found = _calibration(ask, plan, calibrator)
+    if isinstance(found, str):
+        raise NotCalibrated(found, field="target_error")
+    if found.threshold(ask.target_error) is None:
+        known = ", ".join(f"{one.target_error:g}" for one in found.thresholds)
+        raise InvalidRequest(f"must be one of {known}", field="target_error")
+
+
+def judge(
+    ask: Ask, plan: Plan, calibrator: Calibrator | None, uncertainty: float | None
+) -> Judgement:
+    """What an uncertainty means; an answer without one has no confidence and does not pass."""
+    found = _calibration(ask, plan, calibrator)
+    if calibrator is None or isinstance(found, str):
+        return Judgement(reason=str(found))
+    decision = _decision(ask, found, calibrator, uncertainty)
+    if uncertainty is None:
+        return Judgement(decision=decision, reason=f"{plan.primary} has no value")
+    return Judgement(
+        confidence=found.confidence(uncertainty),
+        percentile=found.percentile(uncertainty),
+        decision=decision,
+        calibrator=calibrator.id,
+    )
+
+
+def _decision(
+    ask: Ask, found: Calibration, calibrator: Calibrator, uncertainty: float | None
+) -> Decision | None:
+    if ask.target_error is None or (threshold := found.threshold(ask.target_error)) is None:
+        return None
+    percent = f"{100 * threshold.target_error:g} %"
+    if threshold.uncertainty is None:
+        guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
+    else:
+        guarantee = (
+            f"at most {percent} of the accepted answers are wrong, with probability "
+            f"{1 - calibrator.delta:g} over calibration sets, for prompts like those of "
+            f"{calibrator.source}"
+        )
+    return Decision(
+        accept=threshold.accepts(uncertainty),
+        threshold=threshold.uncertainty,
+        target_error=threshold.target_error,
+        guarantee=guarantee,
+    )
+
+
+def _calibration(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> Calibration | str:
+    """The calibration of the primary estimator, or why there is none for this ask."""
+    if calibrator is None:
+        return NO_CALIBRATOR
+    group = calibrator.groups.get(ask.calibration or ALL, {})
+    if plan.primary not in group:
+        return f"{plan.primary} is not calibrated"
+    return _why_other(ask, plan, calibrator.binding) or group[plan.primary]
+
+
+def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
+    """Why the scores of an ask are not comparable with those that were calibrated."""
+    if ask.samples is not None:
+        return "scores on given samples are not calibrated"
+    read, sampling = needs([plan.primary]), ask.sampling
+    differing: dict[str, tuple[Any, Any]] = {
+        "input": ("a prompt", "a prompt" if ask.prompt is not None else "messages"),
+        "strategy": (binding.strategy, plan.strategy),
+        "stop": (list(binding.stop), list(sampling.stop)),
+    }
+    if reads_samples(read):
+        differing |= {
+            "num_samples": (binding.num_samples, sampling.num_samples),
+            "stop_mass": (binding.stop_mass, sampling.stop_mass),
+            "temperature": (binding.temperature, sampling.temperature),
+            "top_k": (binding.top_k, sampling.top_k),
+            "top_p": (binding.top_p, sampling.top_p),
+        }
+    if read & supplied_by("similarity"):
+        differing["similarity"] = (binding.similarity, plan.similarity)
+    for name, (bound, asked) in differing.items():
+        if bound != asked:
+            return f"calibrated for {name} {bound}, asked with {asked}"
+    limit, bound_limit = sampling.max_new_tokens, binding.max_new_tokens
+    is_longer = limit is None or limit > bound_limit
+    if limit != bound_limit and not (is_longer and binding.share_cut <= _MAX_SHARE_CUT):
+        return f"calibrated for max_new_tokens {bound_limit}, asked with {limit}"
+    return None

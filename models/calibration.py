@@ -1,0 +1,221 @@
+"""Pure: from an uncertainty to a confidence, a percentile and a decision, by plain arrays.
+
+A calibrator is fitted offline (`app.lab.calibration`) from answers whose correctness is known. It
+says what it is bound to: the same score of another model, or of another number of samples, means
+something else. The file is JSON.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from models.ranges import PROBABILITIES, Range, numbers
+from models.records import Array
+
+FORMAT = 1
+ALL = "all"  # the group of all labels, which every calibrator has
+_GREATEST = float(np.finfo(np.float64).max)
+_ANY: Range = (-_GREATEST, _GREATEST)
+
+
+class BadCalibrator(ValueError):
+    """A file that is no calibrator of this format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What the scores came from; scores of anything else are not comparable with them.
+
+    Attributes:
+        model_id, revision: of the language model, for messages.
+        generator: identity of the language model, with tokenizer, template and precision.
+        strategy: how answers were chosen.
+        num_samples, stop_mass, temperature, top_k, top_p, stop: as in
+            `models.records.SamplingParams`; the first five matter to scores that read samples.
+        max_new_tokens: the limit that answers and samples had.
+        share_cut: of the answers and samples, those that ended at that limit.
+        similarity: name of the similarity function.
+        comparer: its identity.
+        nli: identity of the NLI model; None where there was none.
+        probes: sha256 of the probe by the statistic that it predicts.
+    """
+
+    model_id: str
+    revision: str | None
+    generator: str
+    strategy: str
+    num_samples: int
+    stop_mass: float | None
+    temperature: float
+    top_k: int
+    top_p: float
+    stop: tuple[str, ...]
+    max_new_tokens: int
+    share_cut: float
+    similarity: str
+    comparer: str
+    nli: str | None
+    probes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Up to which uncertainty answers are accepted, so that few of them are wrong.
+
+    Attributes:
+        target_error: largest wanted share of wrong answers among the accepted.
+        uncertainty: an answer is accepted up to here; None where the labels allow no threshold.
+        share_accepted, share_wrong: of the labels, and of the accepted ones; None without one.
+    """
+
+    target_error: float
+    uncertainty: float | None
+    share_accepted: float | None = None
+    share_wrong: float | None = None
+
+    def accepts(self, uncertainty: float | None) -> bool:
+        """Whether an answer may pass; one without a score may not."""
+        if uncertainty is None or self.uncertainty is None:
+            return False
+        return uncertainty <= self.uncertainty
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the uncertainties of one estimator mean.
+
+    Attributes:
+        method: "platt" or "isotonic", which made the curve.
+        knots: (K,) uncertainties, ascending.
+        confidences: (K,) P(correct) at the knots, never rising.
+        quantiles: (Q,) of the reference answers' uncertainties, ascending, from least to greatest.
+        thresholds: one a target error.
+        num_labels, num_right: that it was fitted on.
+    """
+
+    method: str
+    knots: Array
+    confidences: Array
+    quantiles: Array
+    thresholds: tuple[Threshold, ...]
+    num_labels: int
+    num_right: int
+
+    def confidence(self, uncertainty: float) -> float:
+        """P(correct) in [0, 1]: linear between the knots, beyond them that of the nearest."""
+        return float(np.interp(uncertainty, self.knots, self.confidences))
+
+    def percentile(self, uncertainty: float) -> float:
+        """Percentage of the reference answers that are surer, ties counting half: in [0, 100]."""
+        below = np.searchsorted(self.quantiles, uncertainty, "left")
+        up_to = np.searchsorted(self.quantiles, uncertainty, "right")
+        return float(50.0 * (below + up_to) / len(self.quantiles))
+
+    def threshold(self, target_error: float) -> Threshold | None:
+        """The threshold of a target error; None for one that was not fitted."""
+        return next((one for one in self.thresholds if one.target_error == target_error), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrator:
+    """Calibrations of the estimators of one deployment.
+
+    Attributes:
+        id: short digest of the whole file.
+        binding: what it is good for.
+        source: what the labels were, in words.
+        delta: probability, over calibration sets, that a threshold breaks its promise.
+        groups: group, `ALL` among them, to estimator to calibration.
+    """
+
+    id: str
+    binding: Binding
+    source: str
+    delta: float
+    groups: Mapping[str, Mapping[str, Calibration]]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a calibrator.
+
+        Raises:
+            OSError: there is no such file.
+            BadCalibrator: it is none, or of another format.
+        """
+        content = path.read_bytes()
+        try:
+            value = json.loads(content)
+            if value["format"] != FORMAT:
+                raise ValueError(f"format {value['format']!r}, not {FORMAT}")
+            return cls(
+                id=hashlib.sha256(content).hexdigest()[:12],
+                binding=_binding(value["binding"]),
+                source=str(value["source"]),
+                delta=float(value["delta"]),
+                groups=_groups(value["groups"]),
+            )
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise BadCalibrator(f"{path} is no calibrator: {error}") from None
+
+
+def to_json(calibrator: Calibrator) -> str:
+    """The content of a calibrator's file, all but its id."""
+    groups: dict[str, Any] = {}
+    for group, by_estimator in calibrator.groups.items():
+        groups[group] = {name: _calibration_to_json(one) for name, one in by_estimator.items()}
+    value = {
+        "format": FORMAT,
+        "source": calibrator.source,
+        "binding": asdict(calibrator.binding),
+        "delta": calibrator.delta,
+        "groups": groups,
+    }
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+
+
+def _calibration_to_json(one: Calibration) -> dict[str, Any]:
+    return asdict(one) | {
+        "knots": one.knots.tolist(),
+        "confidences": one.confidences.tolist(),
+        "quantiles": one.quantiles.tolist(),
+    }
+
+
+def _binding(value: Mapping[str, Any]) -> Binding:
+    if value.keys() != {field.name for field in fields(Binding)}:
+        raise ValueError("another binding")
+    return Binding(**{**value, "stop": tuple(value["stop"])})
+
+
+def _groups(value: Mapping[str, Any]) -> dict[str, dict[str, Calibration]]:
+    groups: dict[str, dict[str, Calibration]] = {}
+    for group, by_estimator in value.items():
+        groups[group] = {name: _calibration(one) for name, one in by_estimator.items()}
+    if ALL not in groups:
+        raise ValueError(f"no group {ALL!r}")
+    return groups
+
+
+def _calibration(value: Mapping[str, Any]) -> Calibration:
+    num_knots, num_quantiles = len(value["knots"]), len(value["quantiles"])
+    knots = numbers(value["knots"], (num_knots,), _ANY)
+    confidences = numbers(value["confidences"], (num_knots,), PROBABILITIES)
+    quantiles = numbers(value["quantiles"], (num_quantiles,), _ANY)
+    if not num_knots or not num_quantiles:
+        raise ValueError("no knots or no quantiles")
+    if (np.diff(knots) < 0).any() or (np.diff(quantiles) < 0).any():
+        raise ValueError("knots or quantiles that descend")
+    if (np.diff(confidences) > 0).any():
+        raise ValueError("confidence that rises with uncertainty")
+    changed = {
+        "knots": knots,
+        "confidences": confidences,
+        "quantiles": quantiles,
+        "thresholds": tuple(Threshold(**one) for one in value["thresholds"]),
+    }
+    return Calibration(**{**value, **changed})

@@ -1,0 +1,90 @@
+"""A second, stronger model behind an OpenAI-compatible server, for answers that may not pass."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import httpx
+from annotated_types import Gt
+from pydantic import SecretStr
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationConfig:
+    """Where the second model is.
+
+    Attributes:
+        url: of the server, without `/v1`; "" for none.
+        model: its name there.
+        api_key: sent as a bearer token; "" for none.
+        timeout_s: that it may take, within the request's own deadline.
+    """
+
+    url: str = ""
+    model: str = ""
+    api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
+    timeout_s: Annotated[float, Gt(0)] = 30.0
+
+
+class EscalationFailed(Exception):
+    """The second model gave no answer; the text says why, and quotes nothing."""
+
+
+class SecondModel:
+    """One model of an OpenAI-compatible server, asked by chat completion.
+
+    Attributes:
+        model: its name.
+    """
+
+    def __init__(self, config: EscalationConfig) -> None:
+        self.model = config.model
+        key = config.api_key.get_secret_value()
+        self._timeout_s = config.timeout_s
+        self._client = httpx.AsyncClient(
+            base_url=config.url, headers={"Authorization": f"Bearer {key}"} if key else {}
+        )
+
+    async def answer(
+        self,
+        prompt: str | None,
+        messages: Sequence[Mapping[str, str]] | None,
+        *,
+        max_tokens: int,
+        timeout_s: float | None,
+    ) -> str:
+        """Its answer, at temperature 0.
+
+        Args:
+            prompt: raw text, sent as one message of the user; exclusive with `messages`.
+            messages: of the chat.
+            max_tokens: of the answer.
+            timeout_s: seconds that are left; None for as many as the settings allow.
+
+        Raises:
+            EscalationFailed: no answer came, in time or at all.
+        """
+        timeout = self._timeout_s if timeout_s is None else min(self._timeout_s, timeout_s)
+        body = {
+            "model": self.model,
+            "messages": list(messages or [{"role": "user", "content": prompt or ""}]),
+            "max_tokens": max_tokens,
+            "temperature": 0,
+        }
+        try:
+            reply = await self._client.post("/v1/chat/completions", json=body, timeout=timeout)
+            reply.raise_for_status()
+            text = reply.json()["choices"][0]["message"]["content"]
+        except httpx.HTTPStatusError as error:
+            raise EscalationFailed(f"status {error.response.status_code}") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise EscalationFailed(type(error).__name__) from None
+        except (ValueError, LookupError, TypeError):
+            raise EscalationFailed("no chat completion in its reply") from None
+        if not isinstance(text, str):
+            raise EscalationFailed("no text in its reply")
+        return text
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
