@@ -113,6 +113,8 @@ class Telemetry:
             "Distance of the latest scores from those of the calibration, 0 to 1.",
             ["group", "estimator"],
         )
+        # From 0, as before a window of scores is full, so that a dashboard knows it.
+        self.calibration_shift.labels("all", "cocoa_sp").set(0)
         self.decisions = self._counter(
             "decisions",
             "Answers that were asked to keep a target error.",
