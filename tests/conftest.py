@@ -114,7 +114,16 @@ class Service:
 
 
 @asynccontextmanager
-async def serving(*, ready=True, limits=None, probes=None, cache=None, **generation):
+async def serving(
+    *,
+    ready=True,
+    limits=None,
+    probes=None,
+    cache=None,
+    calibrator=None,
+    escalation=None,
+    **generation,
+):
     """A `Service` under its lifespan; with `ready=False` as it is before its models are loaded."""
     deaths = []
     settings = Settings(
@@ -124,6 +133,8 @@ async def serving(*, ready=True, limits=None, probes=None, cache=None, **generat
         **({"limits": limits} if limits else {}),
         **({"probes": probes} if probes else {}),
         **({"cache": cache} if cache else {}),
+        **({"calibrator": calibrator} if calibrator else {}),
+        **({"escalation": escalation} if escalation else {}),
     )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with httpx.AsyncClient(

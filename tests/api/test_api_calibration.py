@@ -1,0 +1,223 @@
+"""Confidence, decisions, answers held back, and a second model that is asked in their place."""
+
+import asyncio
+
+import pytest
+from pydantic import SecretStr
+from starlette.responses import JSONResponse, Response
+
+from app.scoring.shift import WINDOW
+from models.calibration import ALL, to_json
+from tests.conftest import serving, until
+from tests.made_calibrators import calibration, calibrator
+from tests.second_model import second_server
+from workers.escalation import EscalationConfig
+
+pytestmark = pytest.mark.anyio
+
+NOTHING_PASSES = {ALL: {"cocoa_sp": calibration(threshold=-1.0)}}
+ALL_PASS = {ALL: {"cocoa_sp": calibration(threshold=1e6)}}
+TARGET = {"target_error": 0.05, "seed": 1}
+
+
+async def bound_to_fakes(groups=None):
+    """A calibrator of the fake deployment."""
+    async with serving() as service:
+        workers = service.workers
+        return calibrator(
+            groups,
+            generator=workers.generator.info.identity,
+            comparer=workers.comparers["fake"].info.identity,
+            nli=workers.nli.info.identity,
+        )
+
+
+@pytest.fixture
+def calibrated(tmp_path):
+    """The service with a calibrator: `async with calibrated(groups, **settings)`."""
+
+    def start(made, **settings):
+        path = tmp_path / "made.json"
+        path.write_text(to_json(made))
+        return serving(calibrator=str(path), **settings)
+
+    return start
+
+
+async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(calibrated):
+    async with calibrated(await bound_to_fakes()) as service:
+        body = (await service.generate(seed=1)).json()
+        version = (await service.client.get("/version")).json()
+
+    one = calibration()
+    assert body["confidence"] == pytest.approx(one.confidence(body["uncertainty"]))
+    assert body["percentile"] == pytest.approx(one.percentile(body["uncertainty"]))
+    assert body["calibrator"] == version["calibrator"]["id"]
+    assert (body["confidence_reason"], body["decision"], body["escalation"]) == (None, None, None)
+    assert version["calibrator"]["target_errors"] == [0.01, 0.05]
+    assert version["calibrator"]["estimators"] == ["cocoa_sp"]
+
+
+async def test_without_a_calibrator_it_says_why_there_is_no_confidence(service):
+    body = (await service.generate(seed=1)).json()
+    assert (body["confidence"], body["percentile"], body["calibrator"]) == (None, None, None)
+    assert body["confidence_reason"] == "no calibrator is loaded"
+
+
+async def test_a_score_of_other_sampling_has_none_and_a_decision_on_it_is_refused(calibrated):
+    async with calibrated(await bound_to_fakes()) as service:
+        body = (await service.generate(num_samples=3)).json()
+        refused = await service.generate(num_samples=3, target_error=0.05)
+
+    assert body["confidence"] is None
+    assert body["confidence_reason"] == "calibrated for num_samples 10, asked with 3"
+    assert refused.status_code == 422
+    error = refused.json()["error"]
+    assert (error["code"], error["field"]) == ("not_calibrated", "target_error")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"target_error": 0.07}, "target_error"),
+        ({"target_error": 0}, "target_error"),
+        ({"on_reject": "abstain"}, "on_reject"),
+        ({"on_reject": "shout", "target_error": 0.05}, "on_reject"),
+        ({"calibration": "poems"}, "calibration"),
+        ({"on_reject": "escalate", "target_error": 0.05}, "on_reject"),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_decided_is_refused_before_any_work(calibrated, body, field):
+    async with calibrated(await bound_to_fakes()) as service:
+        calls = service.engine.num_calls
+        response = await service.generate(**body)
+        assert service.engine.num_calls == calls
+
+    assert response.status_code == 422
+    assert response.json()["error"]["field"] == field
+
+
+async def test_an_answer_that_passes_is_given(calibrated):
+    async with calibrated(await bound_to_fakes(ALL_PASS)) as service:
+        body = (await service.generate(**TARGET, on_reject="abstain")).json()
+
+    assert body["text"]
+    assert body["decision"]["accept"] is True
+    assert "at most 5 % of the accepted answers are wrong" in body["decision"]["guarantee"]
+
+
+async def test_one_that_does_not_is_held_back_with_all_that_would_tell_it(calibrated):
+    async with calibrated(await bound_to_fakes(NOTHING_PASSES)) as service:
+        wanted = {"return_samples": True, "return_tokens": True} | TARGET
+        given = (await service.generate(**wanted)).json()
+        held_back = (await service.generate(**wanted, on_reject="abstain")).json()
+        metrics = (await service.client.get("/metrics")).text
+
+    assert (given["decision"]["accept"], held_back["decision"]["accept"]) == (False, False)
+    assert given["text"]
+    assert (held_back["text"], held_back["samples"], held_back["tokens"]) == (None, None, None)
+    assert held_back["scores"] == given["scores"]
+    assert held_back["cached"], "what is held back is what the cache holds"
+    assert 'cocoa_decisions_total{outcome="given"} 1.0' in metrics
+    assert 'cocoa_decisions_total{outcome="held_back"} 1.0' in metrics
+
+
+async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibrated):
+    async with second_server("Serbia") as second:
+        escalation = EscalationConfig(second.url, "large", SecretStr("secret-key"))
+        made = await bound_to_fakes(NOTHING_PASSES)
+        async with calibrated(made, escalation=escalation) as service:
+            escalated = (await service.generate(**TARGET, on_reject="escalate")).json()
+            plain = (await service.generate(**TARGET)).json()
+        async with calibrated(await bound_to_fakes(ALL_PASS), escalation=escalation) as service:
+            passed = (await service.generate(**TARGET, on_reject="escalate")).json()
+
+    assert escalated["text"] == "Serbia"
+    assert escalated["escalation"] == {
+        "model": "large",
+        "first_text": plain["text"],
+        "error": None,
+    }
+    assert escalated["scores"] == plain["scores"]
+    assert passed["escalation"] is None
+    assert second.keys == ["Bearer secret-key"]
+    [sent] = second.bodies
+    assert sent["messages"] == [{"role": "user", "content": "What is the capital of France?"}]
+    assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("large", 64, 0)
+
+
+BROKEN = {
+    "an error": (Response(status_code=500), "status 500"),
+    "no JSON": (Response("<html>"), "no chat completion in its reply"),
+    "another object": (JSONResponse({"choices": []}), "no chat completion in its reply"),
+    "no text": (
+        JSONResponse({"choices": [{"message": {"content": None}}]}),
+        "no text in its reply",
+    ),
+}
+
+
+@pytest.mark.parametrize(("reply", "why"), BROKEN.values(), ids=list(BROKEN))
+async def test_a_second_model_that_fails_leaves_the_first_answer_and_says_so(
+    calibrated, reply, why
+):
+    async with second_server() as second:
+        second.reply = reply
+        made = await bound_to_fakes(NOTHING_PASSES)
+        async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
+            body = (await service.generate(**TARGET, on_reject="escalate")).json()
+
+    assert body["text"] == body["escalation"]["first_text"]
+    assert body["escalation"]["error"] == why
+    assert "escalation_failed" in body["warnings"]
+    assert body["scores"]["cocoa_sp"] is not None
+
+
+async def test_a_dead_second_model_leaves_the_first_answer_and_says_so(calibrated):
+    async with second_server() as second:
+        url = second.url
+    made = await bound_to_fakes(NOTHING_PASSES)
+    async with calibrated(made, escalation=EscalationConfig(url, "large")) as service:
+        body = (await service.generate(**TARGET, on_reject="escalate")).json()
+
+    assert body["text"] == body["escalation"]["first_text"]
+    assert body["escalation"]["error"] == "ConnectError"
+
+
+async def test_a_second_model_that_hangs_costs_no_more_than_the_deadline(calibrated):
+    async with second_server() as second:
+        second.delay_s = 30
+        made = await bound_to_fakes(NOTHING_PASSES)
+        async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
+            async with asyncio.timeout(15):
+                response = await service.generate(**TARGET, on_reject="escalate", timeout_s=2)
+
+    assert response.status_code == 200
+    assert response.json()["escalation"]["error"] == "ReadTimeout"
+
+
+async def test_what_is_served_and_has_drifted_is_warned_of_and_measured(calibrated):
+    async with calibrated(await bound_to_fakes()) as service:
+        first = (await service.generate(prompt="Question 0?")).json()
+        for number in range(1, WINDOW + 1):
+            last = (await service.generate(prompt=f"Question {number}?")).json()
+        metrics = (await service.client.get("/metrics")).text
+
+    assert "calibration_shift" not in first["warnings"]
+    assert "calibration_shift" in last["warnings"]
+    name = 'cocoa_calibration_shift_ratio{estimator="cocoa_sp",group="all"}'
+    [line] = (line for line in metrics.splitlines() if line.startswith(name))
+    assert float(line.split()[-1]) > 0.3
+
+
+async def test_another_deployments_calibrator_ends_the_start(tmp_path, caplog):
+    path = tmp_path / "other.json"
+    path.write_text(to_json(calibrator(revision="other")))
+    async with (
+        serving(calibrator=str(path), ready=False) as service,
+        service.app.router.lifespan_context(service.app),
+    ):
+        await until(lambda: service.deaths)
+
+    assert "its revision was other, and is 1" in caplog.text

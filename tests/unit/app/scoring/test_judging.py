@@ -1,0 +1,186 @@
+"""Which asks a calibrator speaks of, what it says, and what it refuses."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.judging import check_asked, check_deployment, judge, load_calibrator
+from models.calibration import ALL, to_json
+from models.errors import InvalidRequest, NotCalibrated
+from models.records import SamplingParams
+from tests.made_calibrators import BINDING, calibration, calibrator
+from tests.results import a_plan, comparer_info
+from workers.protocol import GeneratorInfo
+
+ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
+PLAN = a_plan(estimators=("cocoa_sp",), primary="cocoa_sp")
+TARGET = replace(ASK, target_error=0.05)
+
+
+def sampled(**changes):
+    return replace(ASK, sampling=replace(ASK.sampling, **changes))
+
+
+OTHER = {
+    "given samples": (replace(ASK, samples=(GivenSample("Rome"),)), PLAN, "given samples"),
+    "a chat": (replace(ASK, prompt=None, messages=({},)), PLAN, "input a prompt"),
+    "another strategy": (ASK, replace(PLAN, strategy="mbr"), "strategy greedy, asked with mbr"),
+    "fewer samples": (sampled(num_samples=5), PLAN, "num_samples 10, asked with 5"),
+    "waves": (sampled(stop_mass=0.7), PLAN, "stop_mass None, asked with 0.7"),
+    "temperature": (sampled(temperature=0.5), PLAN, "temperature 1.0, asked with 0.5"),
+    "top_k": (sampled(top_k=0), PLAN, "top_k 50, asked with 0"),
+    "top_p": (sampled(top_p=0.5), PLAN, "top_p 1.0, asked with 0.5"),
+    "a stop string": (sampled(stop=(".",)), PLAN, "stop"),
+    "a smaller limit": (sampled(max_new_tokens=8), PLAN, "max_new_tokens 64, asked with 8"),
+    "another similarity": (ASK, replace(PLAN, similarity="rouge_l"), "similarity fake"),
+    "another estimator": (
+        ASK,
+        replace(PLAN, estimators=("cocoa_ppl",), primary="cocoa_ppl"),
+        "cocoa_ppl is not calibrated",
+    ),
+}
+
+
+@pytest.mark.parametrize(("ask", "plan", "why"), OTHER.values(), ids=list(OTHER))
+def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, why):
+    said = judge(ask, plan, calibrator(), 0.5)
+    assert (said.confidence, said.percentile, said.decision, said.calibrator) == (None,) * 4
+    assert why in said.reason
+    with pytest.raises(NotCalibrated, match=why) as refused:
+        check_asked(replace(ask, target_error=0.05), plan, calibrator())
+    assert refused.value.field == "target_error"
+
+
+def test_what_no_sample_is_read_for_heeds_no_sampling():
+    plan = replace(PLAN, estimators=("sp",), primary="sp")
+    known = calibrator({ALL: {"sp": calibration()}})
+    other = sampled(num_samples=3, temperature=0.5, top_k=0)
+    assert judge(other, replace(plan, similarity="rouge_l"), known, 0.5).confidence is not None
+
+
+@pytest.mark.parametrize("limit", [64, 65, 8192, None])
+def test_a_larger_limit_is_the_same_where_hardly_a_text_was_cut(limit):
+    assert judge(sampled(max_new_tokens=limit), PLAN, calibrator(), 0.5).confidence is not None
+    often_cut = judge(sampled(max_new_tokens=limit), PLAN, calibrator(share_cut=0.2), 0.5)
+    assert (often_cut.confidence is not None) == (limit == 64)
+
+
+@pytest.mark.parametrize(("uncertainty", "accept"), [(0.5, True), (1.0, True), (1.01, False)])
+def test_an_answer_passes_up_to_the_threshold(uncertainty, accept):
+    said = judge(TARGET, PLAN, calibrator(), uncertainty)
+    assert (said.decision.accept, said.decision.threshold) == (accept, 1.0)
+    assert said.decision.target_error == 0.05
+    assert "at most 5 % of the accepted answers are wrong, with probability 0.9" in (
+        said.decision.guarantee
+    )
+    assert "made, 500 labels" in said.decision.guarantee
+    assert said.confidence == pytest.approx(1 - uncertainty / 8)
+
+
+def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
+    said = judge(replace(ASK, target_error=0.01), PLAN, calibrator(), 0.0)
+    assert (said.decision.accept, said.decision.threshold) == (False, None)
+    assert "no threshold is sure to keep at most 1 % wrong" in said.decision.guarantee
+
+
+def test_an_answer_without_a_score_does_not_pass():
+    said = judge(TARGET, PLAN, calibrator(), None)
+    assert (said.confidence, said.decision.accept) == (None, False)
+    assert said.reason == "cocoa_sp has no value"
+
+
+def test_a_group_has_a_calibration_of_its_own():
+    groups = {
+        ALL: {"cocoa_sp": calibration()},
+        "facts": {"cocoa_sp": calibration(threshold=3.0)},
+        "sums": {},
+    }
+    of_facts = replace(TARGET, calibration="facts")
+    assert judge(of_facts, PLAN, calibrator(groups), 2.0).decision.accept
+    assert not judge(TARGET, PLAN, calibrator(groups), 2.0).decision.accept
+    of_sums = replace(ASK, calibration="sums")
+    assert judge(of_sums, PLAN, calibrator(groups), 2.0).reason == "cocoa_sp is not calibrated"
+
+
+REFUSED = {
+    "an unknown target": (replace(ASK, target_error=0.07), "one of 0.01, 0.05", "target_error"),
+    "an unknown group": (replace(ASK, calibration="poems"), "one of all", "calibration"),
+    "what to do without a target": (
+        replace(ASK, on_reject="abstain"),
+        "needs target_error",
+        "on_reject",
+    ),
+}
+
+
+@pytest.mark.parametrize(("ask", "message", "field"), REFUSED.values(), ids=list(REFUSED))
+def test_a_decision_that_nobody_can_make_is_refused_before_any_work(ask, message, field):
+    with pytest.raises(InvalidRequest, match=message) as refused:
+        check_asked(ask, PLAN, calibrator())
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("ask", [TARGET, replace(ASK, calibration="facts")])
+def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
+    with pytest.raises(NotCalibrated, match="no calibrator is loaded"):
+        check_asked(ask, PLAN, None)
+    check_asked(ASK, PLAN, None)
+    assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded"
+
+
+def deployment(**generator):
+    info = GeneratorInfo(
+        **{
+            "identity": "fake",
+            "model_id": "fake",
+            "revision": "1",
+            "dtype": "float64",
+            "statistics": frozenset(),
+            "max_context_tokens": 512,
+        }
+        | generator
+    )
+    return SimpleNamespace(
+        generator=SimpleNamespace(info=info),
+        comparers={"fake": SimpleNamespace(info=comparer_info(identity="fake pairs"))},
+        nli=SimpleNamespace(info=comparer_info(identity="fake nli")),
+    )
+
+
+FOREIGN = {
+    "the language model was other, and is fake": {"model_id": "other"},
+    "its revision was 2, and is 1": {"revision": "2"},
+    "its tokenizer, template or precision was x, and is fake": {"generator": "x"},
+    "the similarity function fake was x, and is fake pairs": {"comparer": "x"},
+    "the similarity function other was fake pairs, and is None": {"similarity": "other"},
+    "the NLI model was x, and is fake nli": {"nli": "x"},
+    "the probe of predicted_dissimilarity was x, and is None": {
+        "probes": {"predicted_dissimilarity": "x"}
+    },
+}
+
+
+@pytest.mark.parametrize(("message", "changes"), FOREIGN.items(), ids=list(FOREIGN))
+def test_another_deployments_calibrator_is_refused_with_what_differs(message, changes):
+    binding = {"nli": "fake nli"} | changes
+    with pytest.raises(ValueError, match=message):
+        check_deployment(calibrator(**binding), deployment())
+    check_deployment(calibrator(nli="fake nli"), deployment())
+
+
+def test_the_nli_model_does_not_matter_where_there_is_none():
+    without = deployment()
+    without.nli = None
+    check_deployment(calibrator(nli="x"), without)
+
+
+def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path):
+    assert load_calibrator("auto", deployment()) is None
+    assert load_calibrator("", deployment()) is None
+    path = tmp_path / "made.json"
+    path.write_text(to_json(calibrator(nli="fake nli")))
+    assert load_calibrator(str(path), deployment()).binding == replace(BINDING, nli="fake nli")
+    with pytest.raises(FileNotFoundError):
+        load_calibrator(str(tmp_path / "none.json"), deployment())
