@@ -64,9 +64,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     for module in (generate, score, ops):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
-    app.add_middleware(
-        RequestMiddleware, telemetry=telemetry, max_body_bytes=settings.limits.max_body_bytes
-    )
+    app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=settings.limits)
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
         admitted=lambda: service.scorer.admission.num_admitted if service.scorer else 0,

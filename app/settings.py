@@ -43,10 +43,22 @@ class Limits(AskLimits):
         max_body_bytes: a larger body is refused with 413.
         max_concurrent_items: items of `/score` calls with several that run at once, of all such
             calls together; the others wait in turn.
+        max_body_s: a body that takes longer to come is refused with 408.
+        max_head_bytes: of the target and the headers of a request; more is refused with 431.
+        max_headers: of a request; more are refused with 431.
+        max_head_s: a request whose head takes longer to come is refused with 408, and a connection
+            without a request is closed.
+        max_connections: beyond them the oldest that waits for its client is closed; at most as many
+            as the process may open files.
     """
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 1_000_000
     max_concurrent_items: Annotated[int, Field(ge=1)] = 2
+    max_body_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    max_head_bytes: Annotated[int, Field(ge=1024)] = 32_768
+    max_headers: Annotated[int, Field(ge=1)] = 100
+    max_head_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+    max_connections: Annotated[int, Field(ge=1)] = 1000
 
 
 class Settings(BaseSettings):

@@ -11,7 +11,9 @@ import typer
 import uvicorn
 
 from app.cli.environment import settings_or_exit
+from app.http.connections import BACKLOG, Connections
 from app.http.logs import set_up_logging
+from app.http.telemetry import Telemetry
 from app.main import create_app
 
 logger = logging.getLogger(__name__)
@@ -39,10 +41,14 @@ def serve(
         server.should_exit = True
 
     app = create_app(settings, on_death)
-    log.on_lost = app.state.service.telemetry.lost_log_lines.inc
+    telemetry: Telemetry = app.state.service.telemetry
+    log.on_lost = telemetry.lost_log_lines.inc
     server = uvicorn.Server(
         uvicorn.Config(
             app,
+            http=Connections(settings.limits, telemetry).protocol,  # type: ignore[arg-type]
+            ws="none",
+            backlog=BACKLOG,
             host=host,
             port=port,
             log_level=settings.log_level,

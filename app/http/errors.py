@@ -37,6 +37,7 @@ CODES = (
     {error.code for error in STATUS}
     | set(_HTTP_CODES.values())
     | {"invalid_json", "http_error", "body_too_large"}
+    | {"invalid_http", "head_too_large", "request_timeout"}
 )
 # What the fields of an `Ask` are called in requests, where that differs.
 _FIELDS = {"primary": "estimator", "light": "mode"}
@@ -45,9 +46,16 @@ _MAX_FIELD_CHARACTERS = 64
 _MAX_FAULTS = 5
 
 
-def error_response(status: int, body: ErrorBody, retry_after_s: int | None = None) -> JSONResponse:
+def error_response(
+    status: int,
+    body: ErrorBody,
+    retry_after_s: int | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
     """`{"error": {"code", "message", "field", "details", "request_id"}}`."""
-    headers = {"Retry-After": str(retry_after_s)} if retry_after_s is not None else None
+    headers = dict(headers or {})
+    if retry_after_s is not None:
+        headers["Retry-After"] = str(retry_after_s)
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
 
 

@@ -13,12 +13,14 @@ from app.http.errors import defect_body, error_response
 from app.http.logs import current_request_id
 from app.http.schemas import ErrorBody
 from app.http.telemetry import Telemetry
+from app.settings import Limits
 from models.errors import NotReady
 
 logger = logging.getLogger(__name__)
 
 _NO_RESPONSE = 499  # stands in the metrics where the client went before a response began
 _PROBES = ("/livez", "/readyz", "/metrics")  # asked every few seconds: no events
+_MAX_DIGITS = 19  # of a length that is worth reading
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -31,10 +33,10 @@ class RequestMiddleware:
     response carries it.
     """
 
-    def __init__(self, app: ASGIApp, telemetry: Telemetry, max_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, telemetry: Telemetry, limits: Limits) -> None:
         self._app = app
         self._telemetry = telemetry
-        self._max_body_bytes = max_body_bytes
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,12 +60,12 @@ class RequestMiddleware:
 
         try:
             body = await self._read_body(scope, receive)
-            if body is None:
-                message = f"the body exceeds {self._max_body_bytes} bytes"
-                refusal = error_response(413, self._error(scope, "body_too_large", message))
-                await refusal(scope, receive, send_with_id)
-            else:
-                await self._app(scope, _replay(body, receive), send_with_id)
+            await self._app(scope, _replay(body, receive), send_with_id)
+        except _RefusedBody as refused:
+            error = self._error(scope, refused.code, str(refused))
+            headers = {"Connection": "close"} if refused.status == 408 else None
+            refusal = error_response(refused.status, error, headers=headers)
+            await refusal(scope, receive, send_with_id)
         except ClientDisconnect:
             pass  # half a body is nobody's request
         except asyncio.CancelledError:
@@ -99,27 +101,54 @@ class RequestMiddleware:
         scope["state"]["error_code"] = body.code
         return body
 
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body, or None where it is too large; a declared length is refused unread.
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body.
 
         Raises:
             ClientDisconnect: the client went before its body was complete.
+            _RefusedBody: it is too large, by its declared length or as it comes, or too slow.
         """
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > self._max_body_bytes:
-            return None
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ClientDisconnect
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > self._max_body_bytes:
-                return None
-            if not message.get("more_body", False):
-                return b"".join(chunks)
+        max_bytes, max_s = self._limits.max_body_bytes, self._limits.max_body_s
+        declared = dict(scope["headers"]).get(b"content-length", b"0").lstrip(b"0")
+        if declared.isdigit() and (len(declared) > _MAX_DIGITS or int(declared) > max_bytes):
+            raise _RefusedBody(413, "body_too_large", f"the body exceeds {max_bytes} bytes")
+        try:
+            async with asyncio.timeout(max_s) as deadline:
+                return await _whole_body(receive, max_bytes)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            message = f"the body was not there in {max_s:g} s"
+            raise _RefusedBody(408, "request_timeout", message) from None
+
+
+async def _whole_body(receive: Receive, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > max_bytes:
+            raise _RefusedBody(413, "body_too_large", f"the body exceeds {max_bytes} bytes")
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+class _RefusedBody(Exception):
+    """A body that is not read to its end.
+
+    Attributes:
+        status: of the answer.
+        code: of its error.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
 
 
 def _log(route: str, status: int, seconds: float, code: str | None) -> None:

@@ -261,7 +261,7 @@ class Version(BaseModel):
         dict[str, LoadedProbe], Field(description="by the statistic that they predict")
     ] = {}
     calibrator: LoadedCalibrator | None = None
-    limits: dict[str, int | None]
+    limits: dict[str, int | float | None]
 
 
 class Status(BaseModel):
@@ -272,6 +272,7 @@ class Status(BaseModel):
 
 _ERRORS = {
     400: "The body is not JSON or not UTF-8",
+    408: "The body did not come in time",
     413: "The body is too large",
     415: "The body is neither JSON nor said to be",
     422: "A field is out of its bounds, or the request does not fit the model",

@@ -70,6 +70,12 @@ class Telemetry:
         self.probe_readings = self._counter(
             "probe_readings", "Answers read by a probe.", ["domain"], ("in", "out")
         )
+        self.closed_connections = self._counter(
+            "closed_connections",
+            "Connections that were closed before their clients wanted that.",
+            ["reason"],
+            ("slow_request", "slow_reader", "evicted", "refused"),
+        )
         self.lost_log_lines = self._counter(
             "lost_log_lines", "Lines of the log that could not be written."
         )

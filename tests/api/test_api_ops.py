@@ -63,6 +63,11 @@ async def test_the_version_names_models_and_limits(service):
     assert result["limits"] == {
         "max_body_bytes": 1_000_000,
         "max_concurrent_items": 2,
+        "max_body_s": 30,
+        "max_head_bytes": 32_768,
+        "max_headers": 100,
+        "max_head_s": 10,
+        "max_connections": 1000,
         "max_text_characters": 32_768,
         "max_text_sentences": 256,
         "max_pairs": 65_536,
@@ -175,8 +180,8 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
         for method, operation in methods.items():
             operations[method, path] = set(operation["responses"])
     assert operations == {
-        ("post", GENERATE): {"200", "400", "413", "415", "422", "429", "500", "503", "504"},
-        ("post", "/score"): {"200", "400", "413", "415", "422", "429", "500", "503", "504"},
+        ("post", GENERATE): {"200", "400", "408", "413", "415", "422", "429", "500", "503", "504"},
+        ("post", "/score"): {"200", "400", "408", "413", "415", "422", "429", "500", "503", "504"},
         ("get", "/livez"): {"200", "503"},
         ("get", "/readyz"): {"200", "503"},
         ("get", "/version"): {"200"},

@@ -10,6 +10,8 @@ import httpx
 import pytest
 import uvicorn
 
+from app.http.connections import Connections
+from app.settings import Limits
 from tests.conftest import GENERATE, Service, serving, until
 
 pytestmark = pytest.mark.anyio
@@ -39,13 +41,19 @@ class Gate:
 
 
 @asynccontextmanager
-async def listening(**generation):
+async def listening(limits=None, **generation):
     """The service behind uvicorn on a free port: (service, port, gate before its generations)."""
-    async with serving(**generation) as service:
+    limits = limits or Limits()
+    async with serving(limits=limits, **generation) as service:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             server = uvicorn.Server(
                 uvicorn.Config(
-                    service.app, lifespan="off", ws="none", log_config=None, access_log=False
+                    service.app,
+                    http=Connections(limits, service.telemetry).protocol,
+                    lifespan="off",
+                    ws="none",
+                    log_config=None,
+                    access_log=False,
                 )
             )
             running = asyncio.create_task(server.serve(sockets=[listener]))

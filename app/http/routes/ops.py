@@ -52,7 +52,7 @@ async def get_version(request: Request) -> Version:
     """Version, models and limits; the models are null until they are loaded."""
     service: Service = request.app.state.service
     settings: Settings = request.app.state.settings
-    limits: dict[str, int | None] = {
+    limits: dict[str, int | float | None] = {
         **asdict(settings.limits),
         "admission_limit": settings.generation.admission_limit,
         "max_rows": settings.generation.max_rows,

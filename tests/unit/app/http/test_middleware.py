@@ -3,12 +3,14 @@
 Also what the metrics count when nobody is left to answer.
 """
 
+import asyncio
 import json
 
 import pytest
 
 from app.http.middleware import RequestMiddleware
 from app.http.telemetry import Telemetry
+from app.settings import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -17,19 +19,20 @@ def chunk(body, *, more=False):
     return {"type": "http.request", "body": body, "more_body": more}
 
 
+LIMITS = Limits(max_body_bytes=8)
 GONE = {"type": "http.disconnect"}
 
 
 class Call:
     """One request through the middleware to an application that echoes its body."""
 
-    def __init__(self, *messages, headers=(), app=None, max_body_bytes=8):
+    def __init__(self, *messages, headers=(), app=None, limits=LIMITS):
         self.messages = list(messages)
         self.headers = list(headers)
         self.sent = []
         self.seen = []
         self.telemetry = Telemetry()
-        self._middleware = RequestMiddleware(app or self.echo, self.telemetry, max_body_bytes)
+        self._middleware = RequestMiddleware(app or self.echo, self.telemetry, limits)
 
     async def __call__(self):
         scope = {"type": "http", "method": "POST", "path": "/raw", "headers": self.headers}
@@ -93,6 +96,27 @@ async def test_a_body_above_the_limit_never_reaches_the_application(messages, he
 async def test_a_declared_length_within_the_limit_or_no_number_is_not_believed(length):
     call = await Call(chunk(b"x" * 8), headers=[(b"content-length", length)])()
     assert call.status == 200
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [(b"9" * 5000, 413), (b"0" * 5000 + b"8", 200), (b"0" * 5000, 200)]
+)
+async def test_a_length_of_5000_digits_is_a_length(length, status):
+    call = await Call(chunk(b"x" * 8), headers=[(b"content-length", length)])()
+    assert call.status == status
+
+
+async def test_a_body_that_does_not_come_is_refused_and_the_connection_given_up():
+    async def nothing():
+        await asyncio.get_running_loop().create_future()
+
+    call = Call(limits=Limits(max_body_s=0.01))
+    call.receive = nothing
+    await call()
+    assert call.status == 408
+    assert json.loads(call.sent[1]["body"])["error"]["code"] == "request_timeout"
+    assert dict(call.sent[0]["headers"])[b"connection"] == b"close"
+    assert call.counted(408) == 1
 
 
 async def test_the_applications_own_headers_stay_beside_the_id():

@@ -27,6 +27,7 @@ NAMES = {
     "cocoa_cache_breaker_open": ("gauge", []),
     "cocoa_probe_readings": ("counter", ["domain"]),
     "cocoa_missing_scores": ("counter", ["estimator"]),
+    "cocoa_closed_connections": ("counter", ["reason"]),
     "cocoa_lost_log_lines": ("counter", []),
     "cocoa_decisions": ("counter", ["outcome"]),
     "cocoa_calibration_shift_ratio": ("gauge", ["group", "estimator"]),
