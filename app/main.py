@@ -58,7 +58,12 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
                 await second_model.close()
             app.state.body_thread.shutdown(wait=False)
 
-    app = FastAPI(title="cocoa-serve", version=version("cocoa-serve"), lifespan=lifespan)
+    app = FastAPI(
+        title="cocoa-serve",
+        version=version("cocoa-serve"),
+        lifespan=lifespan,
+        redirect_slashes=False,  # to where the client's own Host header says
+    )
     app.state.settings, app.state.service = settings, service
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     for module in (generate, score, ops):

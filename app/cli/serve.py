@@ -42,7 +42,7 @@ def serve(
 
     app = create_app(settings, on_death)
     telemetry: Telemetry = app.state.service.telemetry
-    log.on_lost = telemetry.lost_log_lines.inc
+    log.on_lost = telemetry.observe_lost_line
     server = uvicorn.Server(
         uvicorn.Config(
             app,

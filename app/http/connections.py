@@ -89,7 +89,7 @@ class Connections:
 
     def count(self, reason: str) -> None:
         """One connection that was closed before its client wanted that."""
-        self.telemetry.closed_connections.labels(reason).inc()
+        self.telemetry.observe_closed(reason)
 
     def _oldest_waiting(self, *, among_reserved: bool) -> "GuardedProtocol | None":
         for connection in self._open:
@@ -302,7 +302,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer what is no whole request, and close the connection."""
         if self.awaits_client:
-            self._all.telemetry.errors.labels(code).inc()
+            self._all.telemetry.observe_error(code)
             self.transport.write(_raw_response(status, code, message))
         self.transport.close()
 

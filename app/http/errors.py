@@ -88,7 +88,7 @@ def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
     def respond(
         request: Request, status: int, body: ErrorBody, retry_after_s: int | None = None
     ) -> JSONResponse:
-        telemetry.errors.labels(body.code).inc()
+        telemetry.observe_error(body.code)
         request.state.error_code = body.code
         return error_response(status, body, retry_after_s)
 

@@ -85,8 +85,7 @@ class RequestMiddleware:
         finally:
             route = getattr(scope.get("route"), "path", "none")  # the template, never the raw path
             seconds = time.perf_counter() - started_at
-            self._telemetry.requests.labels(route, str(status)).inc()
-            self._telemetry.request_seconds.labels(route).observe(seconds)
+            self._telemetry.observe_request(route, status, seconds)
             _log(route, status, seconds, scope["state"].get("error_code"))
             current_request_id.reset(in_logs)
 
@@ -97,7 +96,7 @@ class RequestMiddleware:
 
     def _counted(self, scope: Scope, body: ErrorBody) -> ErrorBody:
         """The body of an error, counted, its code kept for the log."""
-        self._telemetry.errors.labels(body.code).inc()
+        self._telemetry.observe_error(body.code)
         scope["state"]["error_code"] = body.code
         return body
 

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -10,6 +12,7 @@ from app.scoring.result import STAGES, Result
 from app.scoring.scorer import Observer
 
 logger = logging.getLogger(__name__)
+Params = ParamSpec("Params")
 
 # 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
 _LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -32,8 +35,26 @@ SCORE_NAMES = (
 CONSISTENCY_NAMES = ("consistency", "consistency_light", "rb_consistency")
 
 
+def _harmless(
+    observe: "Callable[Concatenate[Telemetry, Params], None]",
+) -> "Callable[Concatenate[Telemetry, Params], None]":
+    """Have an observation that raises counted, and what was observed go on."""
+
+    @wraps(observe)
+    def observed(self: "Telemetry", /, *args: Params.args, **kwargs: Params.kwargs) -> None:
+        try:
+            observe(self, *args, **kwargs)
+        except Exception as error:
+            self.fail(observe.__name__, error)
+
+    return observed
+
+
 class Telemetry:
     """Counters and histograms; nothing here ever sees a prompt, an answer or a key.
+
+    A metric that raises is counted, logged once, and left out: it fails no request, and no other
+    metric.
 
     Children of every fixed label set exist from the start, so that `rate` sees the first event as a
     step from 0.
@@ -41,6 +62,13 @@ class Telemetry:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._collectors: list[Counter | Gauge | Histogram] = []
+        self._failed: set[str] = set()
+        self.metric_failures = Counter(
+            "cocoa_metric_failures",
+            "Times that a metric could not be told or exposed.",
+            registry=self.registry,
+        )
         self.requests = self._counter(
             "requests", "HTTP requests by route and status.", ["route", "status"]
         )
@@ -129,6 +157,28 @@ class Telemetry:
         )
         self.breaker_open = self._gauge("cache_breaker_open", "1 while the cache is not asked.")
 
+    @_harmless
+    def observe_request(self, route: str, status: int, seconds: float) -> None:
+        """One response over HTTP."""
+        self.requests.labels(route, str(status)).inc()
+        self.request_seconds.labels(route).observe(seconds)
+
+    @_harmless
+    def observe_error(self, code: str) -> None:
+        """One typed error."""
+        self.errors.labels(code).inc()
+
+    @_harmless
+    def observe_closed(self, reason: str) -> None:
+        """One connection that was closed before its client wanted that."""
+        self.closed_connections.labels(reason).inc()
+
+    @_harmless
+    def observe_lost_line(self) -> None:
+        """One line of the log that could not be written."""
+        self.lost_log_lines.inc()
+
+    @_harmless
     def observe_result(self, result: Result) -> None:
         """One served answer: its samples, its scores, its probe, and what computing it cost."""
         if result.source == "computed":  # whoever joined cost nothing
@@ -142,43 +192,52 @@ class Telemetry:
             _, reading = result.probe
             self.probe_readings.labels("out" if reading.out_of_domain else "in").inc()
 
+    @_harmless
     def observe_failure(self, estimator: str, error: Exception) -> None:
         """One score that is null for a defect of its estimator; its error's text may quote."""
         places = " > ".join(places_of(error)) or "an unknown place"
         logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
 
+    @_harmless
     def observe_shift(self, group: str, estimator: str, distance: float) -> None:
         """How far the latest scores lie from the reference of their calibration."""
         self.calibration_shift.labels(group, estimator).set(distance)
 
+    @_harmless
     def observe_lookup(self, hit: bool) -> None:
         """One request's statistics looked up in the cache."""
         self.lookups.labels("hit" if hit else "miss").inc()
 
+    @_harmless
     def observe_corrupt(self) -> None:
         """One entry of the cache that was not what was stored under its name."""
         self.corrupt_entries.inc()
 
+    @_harmless
     def observe_joined(self) -> None:
         """One request that joined an identical one under way."""
         self.joined.inc()
 
+    @_harmless
     def observe_pairs(self, asked: int, cached: int) -> None:
         """Distinct pairs that one request asked for, and those of them found in the cache."""
         self.pairs.labels("asked").inc(asked)
         self.pairs.labels("cached").inc(cached)
 
+    @_harmless
     def observe_batch(self, num_pairs: int) -> None:
         """One call of a pair model."""
         self.batch_pairs.observe(num_pairs)
         self.pairs.labels("computed").inc(num_pairs)
 
+    @_harmless
     def set_breaker(self, open: bool) -> None:
         """Told at each change of whether the cache is given up for now."""
         self.breaker_open.set(open)
         if open:
             self.breaker_openings.inc()
 
+    @_harmless
     def observe_step(self, num_rows: int) -> None:
         """One decoding step; 0 when the batch has run empty."""
         self.running_rows.set(num_rows)
@@ -197,8 +256,21 @@ class Telemetry:
         self.waiting.set_function(waiting)
 
     def exposition(self) -> bytes:
-        """The text that Prometheus scrapes."""
-        return generate_latest(self.registry)
+        """The text that Prometheus scrapes, of every metric that can be read."""
+        texts = []
+        for collector in self._collectors:
+            try:
+                texts.append(generate_latest(collector))
+            except Exception as error:
+                self.fail(collector._name, error)
+        return b"".join([*texts, generate_latest(self.metric_failures)])
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Count a metric that raises; the log gets type and place of the first time."""
+        self.metric_failures.inc()
+        if name not in self._failed:
+            self._failed.add(name)
+            logger.error("a metric cannot be told: %s", name, exc_info=error)
 
     def _observe_work(self, result: Result) -> None:
         """Tokens and stages of one answer that was computed."""
@@ -223,12 +295,15 @@ class Telemetry:
         self, name: str, text: str, labels: Sequence[str] = (), values: Sequence[str] = ()
     ) -> Counter:
         counter = Counter(f"cocoa_{name}", text, labels, registry=self.registry)
+        self._collectors.append(counter)
         for value in values:
             counter.labels(value)
         return counter
 
     def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        return Gauge(f"cocoa_{name}", text, labels, registry=self.registry)
+        gauge = Gauge(f"cocoa_{name}", text, labels, registry=self.registry)
+        self._collectors.append(gauge)
+        return gauge
 
     def _histogram(
         self,
@@ -241,6 +316,7 @@ class Telemetry:
         histogram = Histogram(
             f"cocoa_{name}", text, labels, buckets=buckets, registry=self.registry
         )
+        self._collectors.append(histogram)
         for value in values:
             histogram.labels(value)
         return histogram

@@ -158,6 +158,29 @@ async def test_metrics_are_readable_before_the_models_are():
         assert await metric(service, "cocoa_waiting_requests") == 0
 
 
+async def test_a_metric_that_raises_fails_neither_a_request_nor_the_others(service, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no metric")
+
+    monkeypatch.setattr(service.telemetry.samples, "inc", fail)
+    monkeypatch.setattr(service.telemetry.request_seconds, "labels", fail)
+    monkeypatch.setattr(service.telemetry.tokens, "collect", fail)
+    assert (await service.generate(seed=1)).status_code == 200
+    text = (await service.client.get("/metrics")).text
+    assert f'cocoa_requests_total{{route="{GENERATE}",status="200"}} 1.0' in text
+    assert "cocoa_tokens" not in text
+    # The answer, its two lines of metrics, and what could not be read.
+    assert await metric(service, "cocoa_metric_failures_total") >= 3
+
+
+@pytest.mark.parametrize("path", ["/livez/", f"{GENERATE}/", "/docs/"])
+async def test_a_trailing_slash_leads_nowhere_least_of_all_to_the_host_of_the_client(service, path):
+    response = await service.client.get(path, headers={"host": "evil.example"})
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "not_found"
+    assert "evil" not in str(response.headers) + response.text
+
+
 async def test_two_applications_share_no_state():
     async with serving() as first, serving() as second:
         await first.generate()

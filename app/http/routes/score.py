@@ -99,6 +99,6 @@ async def _outcome(
 
 
 def _failed(service: Service, error: ErrorBody) -> ScoreOutcome:
-    service.telemetry.errors.labels(error.code).inc()
+    service.telemetry.observe_error(error.code)
     logger.info("item failed", extra={"route": "/score", "code": error.code})
     return ScoreOutcome(result=None, error=error)

@@ -27,6 +27,7 @@ NAMES = {
     "cocoa_cache_breaker_open": ("gauge", []),
     "cocoa_probe_readings": ("counter", ["domain"]),
     "cocoa_missing_scores": ("counter", ["estimator"]),
+    "cocoa_metric_failures": ("counter", []),
     "cocoa_closed_connections": ("counter", ["reason"]),
     "cocoa_lost_log_lines": ("counter", []),
     "cocoa_decisions": ("counter", ["outcome"]),
@@ -219,3 +220,38 @@ def test_a_failed_estimator_is_logged_by_type_and_place_without_what_its_error_q
 
     assert "estimator sp failed: ValueError at" in caplog.text
     assert "zanzibar-sentinel" not in caplog.text
+
+
+def raising(*_):
+    raise RuntimeError("secret")
+
+
+def test_a_metric_that_cannot_be_read_is_left_out_counted_and_logged_once(caplog):
+    telemetry = Telemetry()
+    telemetry.read_gauges(ready=raising, admitted=lambda: 7, waiting=lambda: 0)
+    for count in (1, 2):
+        text = telemetry.exposition().decode()
+        assert "cocoa_ready" not in text
+        assert "cocoa_admitted_requests 7.0" in text
+        assert f"cocoa_metric_failures_total {count}.0" in text
+    assert [record.getMessage() for record in caplog.records] == [
+        "a metric cannot be told: cocoa_ready"
+    ]
+
+
+def test_what_is_exposed_is_what_the_registry_holds():
+    telemetry = Telemetry()
+    exposed = set(re.findall(r"^# TYPE (\w+?)(?:_total)? ", telemetry.exposition().decode(), re.M))
+    held = {family.name for family in telemetry.registry.collect()}
+    assert {name for name in exposed if not name.endswith("_created")} == held
+
+
+def test_a_metric_that_cannot_be_told_harms_nobody(monkeypatch, caplog):
+    telemetry = Telemetry()
+    monkeypatch.setattr(telemetry.requests, "labels", raising)
+    monkeypatch.setattr(telemetry.scores, "labels", raising)
+    for _ in range(2):
+        telemetry.observe_request("/score", 200, 0.5)
+        scored(telemetry, {"cocoa_sp": 0.5})
+    assert telemetry.registry.get_sample_value("cocoa_metric_failures_total") == 4
+    assert len(caplog.records) == 2
