@@ -57,6 +57,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             if second_model is not None:
                 await second_model.close()
             app.state.body_thread.shutdown(wait=False)
+            if service.scorer is not None:
+                service.scorer.thread.shutdown(wait=False)
 
     app = FastAPI(
         title="cocoa-serve",
@@ -102,7 +104,7 @@ async def _start(
             calibrator=load_calibrator(settings.calibrator, workers),
             second_model=second_model,
         )
-        await service.supervisor.start(workers.by_name())
+        await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
         names = ", ".join(sorted(workers.by_name()))
         logger.info("ready: %s, %s", workers.generator.info.model_id, names)
     except Exception as error:

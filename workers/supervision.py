@@ -8,8 +8,8 @@ import faulthandler
 import logging
 import tempfile
 import time
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
 
 from models.errors import ModelLost
 from workers.protocol import Worker
@@ -19,6 +19,14 @@ logger = logging.getLogger(__name__)
 State = Literal["starting", "ready", "dead", "stopped"]
 
 _POLL_S = 0.5
+
+
+class Watched(Protocol):
+    """What may hang."""
+
+    @property
+    def busy_since(self) -> float | None:
+        """Monotonic seconds at which its longest running blocking call began; None without one."""
 
 
 class Supervisor:
@@ -32,7 +40,7 @@ class Supervisor:
         on_death: called once when a loop ends by itself or hangs; the process should then exit with
             1.
         stall_s: a blocking call that runs for longer hangs; 0 lets every call run for as long as it
-            takes.
+            takes. Time in which the whole process was stopped does not count.
     """
 
     def __init__(self, on_death: Callable[[], None], stall_s: float = 0) -> None:
@@ -43,15 +51,24 @@ class Supervisor:
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, workers: dict[str, Worker]) -> None:
-        """Run every worker's loop, warm all up, then be ready."""
+    async def start(
+        self, workers: dict[str, Worker], others: Mapping[str, Watched] | None = None
+    ) -> None:
+        """Run every worker's loop, warm all up, then be ready.
+
+        Args:
+            workers: by name.
+            others: what is watched, and has no loop, by name.
+        """
         self._workers = list(workers.values())
         for name, worker in workers.items():
             task = asyncio.create_task(worker.run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         if self._stall_s:
-            self._tasks.append(asyncio.create_task(self._watch(workers), name="watchdog"))
+            self._tasks.append(
+                asyncio.create_task(self._watch({**workers, **(others or {})}), name="watchdog")
+            )
         for worker in self._workers:
             await worker.warm_up()
         if self.state == "starting":
@@ -77,13 +94,20 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _watch(self, workers: dict[str, Worker]) -> None:
+    async def _watch(self, watched: Mapping[str, Watched]) -> None:
         """Once a call hangs, be dead and end the loops that await it.
 
         That fails all who wait for those loops.
         """
-        while not (hung := [name for name, worker in workers.items() if self._hangs(worker)]):  # noqa: ASYNC110
+        calls = {name: _RunningCall(one) for name, one in watched.items()}
+        looked_at = time.monotonic()
+        hung: list[str] = []
+        while not hung:
             await asyncio.sleep(_POLL_S)
+            now = time.monotonic()
+            # Where more time has passed, nothing of this process ran, no call either.
+            passed_s, looked_at = min(now - looked_at, 2 * _POLL_S), now
+            hung = [name for name, call in calls.items() if call.ran_for(passed_s) > self._stall_s]
         logger.error(
             "%s: a call has not returned within stall_s = %g s; all threads stand at:\n%s",
             ", ".join(hung),
@@ -95,12 +119,27 @@ class Supervisor:
             if task.get_name() in hung:
                 task.cancel()
 
-    def _hangs(self, worker: Worker) -> bool:
-        since = worker.busy_since
-        return since is not None and time.monotonic() - since > self._stall_s
-
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.die(task.get_name(), None if task.cancelled() else task.exception())
+
+
+class _RunningCall:
+    """The blocking call that something runs, and how long that was seen running."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._since: float | None = None
+        self._seconds = 0.0
+
+    def ran_for(self, passed_s: float) -> float:
+        """Seconds that the call has run, `passed_s` of them since the last look."""
+        since = self._watched.busy_since
+        if since is None or since != self._since:
+            self._seconds = 0.0
+        else:
+            self._seconds += passed_s
+        self._since = since
+        return self._seconds
 
 
 def _stacks() -> str:

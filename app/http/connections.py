@@ -50,6 +50,7 @@ class Connections:
         self._max_open = max_connections_of(limits)
         self._open: dict[GuardedProtocol, None] = {}  # the oldest first
         self._sweeping: asyncio.TimerHandle | None = None
+        self._swept_at = 0.0
 
     def protocol(
         self,
@@ -99,8 +100,11 @@ class Connections:
 
     def _sweep(self) -> None:
         now = time.monotonic()
-        for connection in list(self._open):
-            connection.check(now)
+        # Late after a stop of the whole process: what came meanwhile is read first.
+        if now - self._swept_at < 2 * _SWEEP_S:
+            for connection in list(self._open):
+                connection.check(now)
+        self._swept_at = now
         loop = asyncio.get_running_loop()
         self._sweeping = loop.call_later(_SWEEP_S, self._sweep) if self._open else None
 

@@ -23,6 +23,7 @@ from models.calibration import ALL, Calibrator
 from models.errors import InvalidRequest
 from models.estimators import score
 from models.records import DEFAULT_NEW_TOKENS
+from models.threads import ModelThread
 from workers.admission import Admission
 from workers.escalation import EscalationFailed, SecondModel
 from workers.protocol import Workers
@@ -90,6 +91,7 @@ class Scorer:
         workers: that are asked.
         admission: how many asks may be under way.
         calibrator: that is served; None where there is none.
+        thread: where slow estimators run.
 
     Args:
         workers: ready ones.
@@ -113,6 +115,7 @@ class Scorer:
     ) -> None:
         self.workers = workers
         self.admission = admission
+        self.thread = ModelThread("estimators")
         self._observer = observer or Silence()
         self._limits = limits
         self._cache = None if cache is None else CheckedCache(cache, self._observer.observe_corrupt)
@@ -280,4 +283,5 @@ class Scorer:
         given = names, evidence.statistics, evidence.absent, self._observer.observe_failure
         if _SLOW.isdisjoint(names):
             return score(*given)
-        return await asyncio.to_thread(score, *given)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.thread, score, *given)

@@ -65,6 +65,15 @@ class DyingEngine(GatedEngine):
         return super().step(incoming)
 
 
+class SlowPairModel(FakePairModel):
+    """Takes seconds of work, in small pieces, for every call after its warm-up."""
+
+    def score(self, pairs):
+        for _ in range(200 if self.batches else 0):
+            time.sleep(0.01)
+        return super().score(pairs)
+
+
 class HangingPairModel(FakePairModel):
     """Never returns from the first call after its warm-up."""
 
@@ -81,5 +90,5 @@ if __name__ == "__main__":
         dying="__main__:DyingEngine",
         broken="broken_transformers:BrokenTransformers",  # its own file: it takes seconds to import
     )
-    PAIR_MODELS.update(hanging="__main__:HangingPairModel")
+    PAIR_MODELS.update(hanging="__main__:HangingPairModel", slow="__main__:SlowPairModel")
     main()

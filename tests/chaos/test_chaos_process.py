@@ -4,6 +4,7 @@ It ends when asked to, when a model dies or hangs, and when none can be loaded.
 """
 
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -125,6 +126,21 @@ def test_when_its_similarity_model_hangs_all_get_503_and_it_exits_with_1(
         assert "similarity-hanging" in log
         assert "in score" in log, "where it hangs"
         assert MARKER not in log
+
+
+def test_stopped_for_longer_than_stall_s_it_goes_on_where_it_was(threads):
+    with cocoa_serve(
+        COCOA_GENERATION__ENGINE="fake", COCOA_SIMILARITY__NAME="slow", COCOA_STALL_S="4"
+    ) as process:
+        process.wait_ready()
+        request = threads.submit(process.generate, "Hello")
+        process.wait_admitted()
+        time.sleep(0.5)
+        process.popen.send_signal(signal.SIGSTOP)
+        time.sleep(6)
+        process.popen.send_signal(signal.SIGCONT)
+        assert request.result(WITHIN_S).status_code == 200
+        assert process.get("/livez").status_code == 200
 
 
 def test_when_a_model_cannot_be_loaded_it_says_why_and_exits_with_1():

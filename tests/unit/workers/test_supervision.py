@@ -13,7 +13,9 @@ import pytest
 from models.engines.fake import FakeEngine
 from models.errors import ModelLost, NotReady
 from models.records import GenerationRequest
+from models.threads import ModelThread
 from tests.tiny_probes import random_probe
+from workers import supervision
 from workers.generation import GenerationWorker
 from workers.supervision import Supervisor
 
@@ -154,26 +156,27 @@ async def died(deaths):
 async def test_a_call_that_hangs_is_a_death_told_once_and_ends_the_loops_that_await_it(
     deaths, caplog
 ):
-    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=60)
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=1)
     loops = {"generation": Loop(), "similarity": Loop(), "nli": Loop()}
     await supervisor.start(loops)
-    loops["similarity"].busy_since = loops["nli"].busy_since = time.monotonic() - 61
-    loops["generation"].busy_since = time.monotonic()
-    await died(deaths)
+    loops["similarity"].busy_since = loops["nli"].busy_since = time.monotonic()
+    while not deaths:
+        loops["generation"].busy_since = time.monotonic()
+        await asyncio.sleep(0.05)
     await turns()
     assert (supervisor.state, deaths) == ("dead", ["died"])
     assert [name for name, loop in loops.items() if loop.running] == ["generation"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.CRITICAL]
-    assert "similarity, nli: a call has not returned within stall_s = 60 s" in caplog.text
+    assert "similarity, nli: a call has not returned within stall_s = 1 s" in caplog.text
     assert "most recent call first" in caplog.text, "where it hangs"
     await supervisor.stop()
 
 
 async def test_a_warm_up_that_hangs_is_a_death(deaths):
-    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=60)
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=1)
     loop = Loop(warm=False)
     starting = asyncio.create_task(supervisor.start({"generation": loop}))
-    loop.busy_since = time.monotonic() - 61
+    loop.busy_since = time.monotonic()
     await died(deaths)
     assert (supervisor.state, supervisor.ready.is_set()) == ("dead", False)
     starting.cancel()
@@ -186,6 +189,35 @@ async def test_without_a_limit_a_call_may_take_for_ever(supervisor, deaths):
     await supervisor.start({"generation": loop})
     await asyncio.sleep(1)
     assert (supervisor.state, deaths) == ("ready", [])
+    await supervisor.stop()
+
+
+async def test_time_in_which_the_process_was_stopped_is_no_time_of_a_call(deaths, monkeypatch):
+    clock = time.monotonic
+    stopped_s = 0.0
+    monkeypatch.setattr(supervision.time, "monotonic", lambda: clock() + stopped_s)
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=2)
+    loop = Loop()
+    loop.busy_since = clock()
+    await supervisor.start({"generation": loop})
+    await asyncio.sleep(0.6)
+    stopped_s = 3600.0
+    await asyncio.sleep(0.6)
+    assert (supervisor.state, deaths) == ("ready", [])
+    await died(deaths)
+    await supervisor.stop()
+
+
+async def test_what_has_no_loop_is_watched_too(deaths, caplog):
+    supervisor = Supervisor(lambda: deaths.append("died"), stall_s=1)
+    thread = ModelThread("estimators")
+    go_on = threading.Event()
+    await supervisor.start({"generation": Loop()}, {"estimators": thread})
+    thread.submit(go_on.wait, 60)
+    await died(deaths)
+    assert "estimators: a call has not returned" in caplog.text
+    go_on.set()
+    thread.shutdown()
     await supervisor.stop()
 
 
