@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from app.main import create_app
+from app.scoring import scorer
 from app.settings import Settings
 from models.engines import ENGINES
 from models.engines.fake import FakeEngine
@@ -90,6 +91,28 @@ async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_h
         patient = await asyncio.gather(*(service.generate(seed=seed) for seed in range(16)))
         assert {response.status_code for response in patient} == {503}
         assert {response.json()["error"]["code"] for response in patient} == {"not_ready"}
+        await assert_dead(service)
+        go_on.set()
+
+
+async def test_a_slow_estimator_that_hangs_leaves_each_its_deadline_and_then_turns_health_red(
+    monkeypatch,
+):
+    go_on, deaths = threading.Event(), []
+    settings = Settings(
+        generation=EngineConfig(engine="fake"), similarity=SimilarityConfig(name="fake"), stall_s=1
+    )
+    monkeypatch.setattr(scorer, "score", lambda *_: go_on.wait(60))
+    app = create_app(settings, on_death=lambda: deaths.append("died"))
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cocoa") as client,
+        asyncio.timeout(60),
+    ):
+        service = Service(app, client, deaths)
+        await service.core.supervisor.ready.wait()
+        hurried = await service.generate(timeout_s=0.2, estimators=["lexical_similarity"])
+        assert (hurried.status_code, hurried.json()["error"]["code"]) == (504, "deadline_exceeded")
         await assert_dead(service)
         go_on.set()
 
