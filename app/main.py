@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 
 from app.cache.build import make_cache
 from app.cache.protocol import Cache
@@ -60,7 +61,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             if service.scorer is not None:
                 service.scorer.thread.shutdown(wait=False)
 
-    app = FastAPI(
+    app = FastAPIOffline(
         title="cocoa-serve",
         version=version("cocoa-serve"),
         lifespan=lifespan,

@@ -1,5 +1,6 @@
 """What operators ask over HTTP, and what the OpenAPI document promises."""
 
+import re
 from importlib.metadata import version
 
 import pytest
@@ -189,10 +190,17 @@ async def test_two_applications_share_no_state():
         assert (await second.generate()).status_code == 200
 
 
-async def test_the_interactive_documentation_is_served(service):
-    response = await service.client.get("/docs")
-    assert response.status_code == 200
-    assert "openapi.json" in response.text
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+async def test_the_interactive_documentation_needs_no_other_host(service, path):
+    page = await service.client.get(path)
+    assert page.status_code == 200
+    assert "openapi.json" in page.text
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert assets
+    for asset in assets:
+        assert asset.startswith("/static-offline-docs/")
+        response = await service.client.get(asset)
+        assert (response.status_code, len(response.content) > 1000) == (200, True)
 
 
 async def test_the_openapi_document_promises_each_status_that_occurs(service):
