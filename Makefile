@@ -20,7 +20,7 @@ lint: $(VENV)/dev.stamp
 	$(VENV)/bin/codespell
 	$(VENV)/bin/deptry .
 
-models: $(VENV)/dev.stamp  ## Make the embedded models anew (under an hour on two cores)
+models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
 	$(VENV)/bin/python -m models.embedded.build all
 
 benchmark: $(VENV)/dev.stamp

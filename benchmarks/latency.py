@@ -36,7 +36,7 @@ from service import connect, post, requests_per_second, running_service
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from models.checkpoints import embedded_or, public_name
-from models.embedded import LANGUAGE_MODEL_DIR, TESTBED_DIR
+from models.embedded import LANGUAGE_MODELS, TESTBED_DIR
 
 M = 10
 NUM_CLIENTS = 16
@@ -100,7 +100,7 @@ def main(
     plan, samples = QUICK if quick else FULL, Samples()
     prompts = testbed_prompts(testbed, plan.num_prompts)
     bodies = [_body(prompt, max_new_tokens) for prompt in prompts]
-    path = embedded_or(model, LANGUAGE_MODEL_DIR)
+    path = embedded_or(model, LANGUAGE_MODELS)
     with ExitStack() as stack:
         url = stack.enter_context(running_service(model, similarity_model))
         unbatched = stack.enter_context(running_service(model, similarity_model, **UNBATCHED))

@@ -4,7 +4,7 @@ Where it lies, what it is called, and which weights it has.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,15 @@ from models.digests import digest_of
 from models.errors import ModelLost
 
 
-def embedded_or(model: str, embedded: Path) -> str:
-    """Path or hub id to load `model` from; "embedded" names the one that ships with the project."""
-    return str(embedded) if model == "embedded" else model
+def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
+    """Path or hub id to load `model` from.
+
+    Args:
+        model: as in the settings.
+        embedded: folders of the models that ship with the project, by the names that settings know
+            them under.
+    """
+    return str(embedded.get(model, model))
 
 
 def hide_progress_bars() -> None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from models.embedded import PROBES_DIR
+from models.embedded import LANGUAGE_MODELS, PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo, OnStep
 from models.probes.protocol import Probe, ProbeConfig
@@ -99,7 +99,7 @@ def load_workers(
 def nli_checkpoint(config: NliConfig, generation: EngineConfig) -> str:
     """Which NLI model to load, "" for none.
 
-    "auto" is the embedded one, beside the embedded language model only.
+    "auto" is the embedded one, beside the embedded language models only.
     """
     if config.model != "auto":
         return config.model
@@ -107,8 +107,8 @@ def nli_checkpoint(config: NliConfig, generation: EngineConfig) -> str:
 
 
 def is_embedded(generation: EngineConfig) -> bool:
-    """Whether the language model is the one that ships with the project."""
-    return (generation.engine, generation.model) == ("transformers", "embedded")
+    """Whether the language model is one of those that ship with the project."""
+    return generation.engine == "transformers" and generation.model in LANGUAGE_MODELS
 
 
 def resolve(path: str) -> Any:
@@ -141,10 +141,10 @@ def _load_nli(config: NliConfig, generation: EngineConfig) -> PairModel | None:
 
 
 def _warn_of_foreign_answers(similarity: SimilarityConfig, generation: EngineConfig) -> None:
-    is_foreign = similarity.model == "embedded" != generation.model
+    is_foreign = similarity.model == "embedded" and generation.model not in LANGUAGE_MODELS
     if similarity.name == "cross_encoder" and is_foreign:
         logger.warning(
-            "the embedded cross-encoder knows the embedded language model's answers only: "
+            "the embedded cross-encoder knows answers of the embedded language models only: "
             "name another"
         )
 
@@ -154,8 +154,9 @@ def _load_probes(
 ) -> Mapping[str, Probe]:
     """By the statistic that each predicts.
 
-    "auto" is the embedded probe, beside the embedded language model only.
+    "auto" is the embedded probe, beside the embedded language model that it was trained for only.
     """
+    is_theirs = is_embedded(generation) and generation.model == "embedded"
     folders = {
         "consistency": config.consistency,
         "semantic_entropy": config.high_semantic_entropy,
@@ -163,7 +164,7 @@ def _load_probes(
     probes: dict[str, Probe] = {}
     for target, folder in folders.items():
         if folder == "auto":
-            folder = str(PROBES_DIR / target) if is_embedded(generation) else ""
+            folder = str(PROBES_DIR / target) if is_theirs else ""
         if folder:
             probe: Probe = resolve(_PROBE).load(
                 Path(folder),

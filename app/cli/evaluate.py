@@ -34,7 +34,10 @@ Name = TypeVar("Name", bound=str)
 
 def evaluate(
     dataset: Annotated[
-        str, typer.Argument(help='"testbed", "testbed/facts", a .jsonl file, or a dataset by name.')
+        str,
+        typer.Argument(
+            help='"testbed", "testbed/facts", "testbed-second", a .jsonl file, or a name.'
+        ),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder of all results; an interrupted run there is continued.")

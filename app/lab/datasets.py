@@ -1,5 +1,7 @@
 """Datasets by name: the embedded testbed, any JSONL file, the datasets of the CoCoA paper."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -8,9 +10,11 @@ import numpy as np
 
 from app.lab.examples import Example, read_jsonl
 from app.lab.paper_datasets import NAMED, DatasetRows, Source
-from models.embedded import TASKS, held_out_path
+from models.embedded import TASKS, as_question, held_out_path
 
-TESTBED = "testbed"
+# How the testbed's prompts are put, by the name of the dataset; the second form is that of the
+# embedded language model "embedded-second".
+TESTBEDS: dict[str, Callable[[str], str]] = {"testbed": str, "testbed-second": as_question}
 
 
 def load(
@@ -19,8 +23,8 @@ def load(
     """Examples in their own order; with a limit, that many drawn with the seed.
 
     Args:
-        name_or_path: "testbed", one of its tasks ("testbed/facts"), a .jsonl file, or a key of
-            `NAMED`.
+        name_or_path: a key of `TESTBEDS`, one of its tasks ("testbed/facts"), a .jsonl file, or a
+            key of `NAMED`.
         limit: number of examples kept; None keeps all.
         seed: seed of that draw.
         data_dir: holds `<name>/<split>.jsonl` (or .json, .parquet) of a named dataset, which is
@@ -41,21 +45,26 @@ def drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example
 
 
 def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
-    if name == TESTBED:
-        examples = []
-        for task in TASKS:
-            examples += read_jsonl(held_out_path(task))
-        return examples
-    if name.startswith(f"{TESTBED}/"):
-        return read_jsonl(held_out_path(name.removeprefix(f"{TESTBED}/")))
+    testbed, slash, task = name.partition("/")
+    if testbed in TESTBEDS:
+        return _testbed(TESTBEDS[testbed], [task] if slash else TASKS)
     if name in NAMED:
         source = NAMED[name]
         shots = _rows(name, source, source.shots, data_dir) if source.shots else []
         return source.build(_rows(name, source, source.split, data_dir), shots)
     if name.endswith(".jsonl"):
         return read_jsonl(Path(name))
-    known = ", ".join([TESTBED, *(f"{TESTBED}/{task}" for task in TASKS), *NAMED])
+    tasks = [f"{testbed}/{task}" for testbed in TESTBEDS for task in TASKS]
+    known = ", ".join([*TESTBEDS, *tasks, *NAMED])
     raise ValueError(f"unknown dataset {name!r}: neither a .jsonl file nor one of {known}")
+
+
+def _testbed(prompt_form: Callable[[str], str], tasks: Sequence[str]) -> list[Example]:
+    examples: list[Example] = []
+    for task in tasks:
+        for example in read_jsonl(held_out_path(task)):
+            examples.append(replace(example, prompt=prompt_form(example.prompt)))
+    return examples
 
 
 def _rows(name: str, source: Source, split: str, data_dir: Path | None) -> DatasetRows:

@@ -24,7 +24,8 @@ class EngineConfig:
 
     Attributes:
         engine: key of `models.engines.ENGINES`.
-        model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
+        model: Hugging Face id, local path, or "embedded" or "embedded-second" for those that ship
+            with the project.
         dtype: "auto" takes the checkpoint's own.
         device: "auto" takes CUDA where there is one.
         max_rows: rows (answers and samples of all requests) that decode together.

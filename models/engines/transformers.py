@@ -21,7 +21,7 @@ from models.checkpoints import (
     tokenizer_fingerprint,
 )
 from models.digests import digest_of
-from models.embedded import LANGUAGE_MODEL_DIR
+from models.embedded import LANGUAGE_MODELS
 from models.engines.detokenizer import Detokenizer
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob, sample_uniforms
@@ -92,7 +92,7 @@ class TransformersEngine:
     def load(cls, config: EngineConfig) -> Self:
         """Load model and tokenizer; blocks. Only safetensors, never remote code."""
         hide_progress_bars()
-        path = embedded_or(config.model, LANGUAGE_MODEL_DIR)
+        path = embedded_or(config.model, LANGUAGE_MODELS)
         options: dict[str, Any] = {"revision": config.revision, "trust_remote_code": False}
         tokenizer = AutoTokenizer.from_pretrained(path, **options)
         model: Any = AutoModelForCausalLM.from_pretrained(

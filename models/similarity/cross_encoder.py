@@ -47,7 +47,7 @@ class CrossEncoderModel:
     def load(cls, config: SimilarityConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
         hide_progress_bars()
-        path = embedded_or(config.model, CROSS_ENCODER_DIR)
+        path = embedded_or(config.model, {"embedded": CROSS_ENCODER_DIR})
         encoder = CrossEncoder(
             path,
             revision=config.revision,

@@ -47,7 +47,7 @@ class NliModel:
     def load(cls, config: NliConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
         hide_progress_bars()
-        path = embedded_or(config.model, NLI_DIR)
+        path = embedded_or(config.model, {"embedded": NLI_DIR})
         options: dict[str, Any] = {"revision": config.revision, "trust_remote_code": False}
         model: Any = AutoModelForSequenceClassification.from_pretrained(
             path, dtype=getattr(torch, config.dtype), use_safetensors=True, **options

@@ -12,16 +12,23 @@ from sentence_transformers import CrossEncoder
 from sklearn.metrics import roc_auc_score
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, TASKS, TESTBED_DIR
+from models.embedded import (
+    CROSS_ENCODER_DIR,
+    LANGUAGE_MODEL_DIR,
+    LANGUAGE_MODELS,
+    TASKS,
+    TESTBED_DIR,
+)
 from models.embedded.build.answers import answer_prompts
 from models.embedded.build.evaluation import correctness, held_out_pairs
+from models.embedded.build.language_model import RECIPES
 from models.embedded.build.pairs import Pair
 from models.embedded.build.testbed import read_testbed
 from models.embedded.build.weights import load_language_model
 
-SHIPPED = [LANGUAGE_MODEL_DIR, CROSS_ENCODER_DIR]
+SHIPPED = [*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR]
 MAX_PARAMETERS = 3_000_000
-# Both models and the testbed; the issue allows 25 MB together with what later issues add.
+# These models and the testbed.
 MAX_BYTES = 15_000_000
 
 NUM_PROMPTS = 60
@@ -58,9 +65,10 @@ def test_tensors_are_float16_on_disk_and_few(folder):
     assert all(bool(t.isfinite().all()) for t in tensors.values())
 
 
-def test_the_language_model_loads_in_float32_with_its_limits():
-    model = AutoModelForCausalLM.from_pretrained(LANGUAGE_MODEL_DIR)
-    tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
+@pytest.mark.parametrize("folder", LANGUAGE_MODELS.values(), ids=LANGUAGE_MODELS)
+def test_a_language_model_loads_in_float32_with_its_limits(folder):
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert model.config.max_position_embeddings == 512
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id
@@ -74,18 +82,20 @@ def test_the_card_says_how_the_model_was_made_and_how_good_it_is(folder):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_greedy_answers_are_neither_all_right_nor_all_wrong(task):
-    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.folder)
+def test_greedy_answers_are_neither_all_right_nor_all_wrong(recipe, task):
+    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR.parent / recipe.folder)
     lines = read_testbed(TESTBED_DIR)[task][:: 600 // NUM_PROMPTS][:NUM_PROMPTS]
-    correct = correctness(lines, answer_prompts(model, tokenizer, [line.prompt for line in lines]))
+    prompts = [recipe.course.prompt_form(line.prompt) for line in lines]
+    correct = correctness(lines, answer_prompts(model, tokenizer, prompts))
     assert 0.3 <= correct.mean() <= 0.92
 
 
-def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning():
-    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR)
-    (answered,) = answer_prompts(
-        model, tokenizer, ["Which country is Shanghai in?"], num_samples=30
-    )
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.folder)
+def test_a_known_fact_is_answered_in_several_wordings_of_one_meaning(recipe):
+    model, tokenizer = load_language_model(LANGUAGE_MODEL_DIR.parent / recipe.folder)
+    prompt = recipe.course.prompt_form("Which country is Shanghai in?")
+    (answered,) = answer_prompts(model, tokenizer, [prompt], num_samples=30)
     samples = {sample.strip() for sample in answered.samples}
     assert len(samples) >= 3
     assert sum("China" in sample for sample in answered.samples) >= 20

@@ -13,11 +13,17 @@ import typer
 from rich import print_json
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, NLI_DIR, PROBES_DIR, TESTBED_DIR
+from models.embedded import CROSS_ENCODER_DIR, NLI_DIR, PROBES_DIR, TESTBED_DIR
 from models.embedded.build.answers import Answered, answer_prompts
 from models.embedded.build.cross_encoder import train_cross_encoder
 from models.embedded.build.evaluation import cross_encoder_quality, task_quality
-from models.embedded.build.language_model import train_language_model
+from models.embedded.build.language_model import (
+    FIRST_RECIPE,
+    RECIPES,
+    SECOND_RECIPE,
+    Recipe,
+    train_language_model,
+)
 from models.embedded.build.nli import train_nli
 from models.embedded.build.nli_evaluation import nli_quality
 from models.embedded.build.testbed import (
@@ -39,7 +45,6 @@ from models.embedded.build.weights import (
     write_card,
 )
 
-LANGUAGE_MODEL_SCHEDULE = Schedule(steps=2000)
 CROSS_ENCODER_SCHEDULE = Schedule(steps=2000, muon_lr=3e-3, adam_lr=1.5e-3)
 NLI_SCHEDULE = Schedule(steps=1250, muon_lr=2e-3, adam_lr=1e-3)
 
@@ -53,8 +58,12 @@ Threads = Annotated[int, typer.Option(help="Threads of torch.")]
 
 @app.command()
 def tokenizer(out: Out, seed: Seed = 0) -> None:
-    """Learns the vocabularies of language model and cross-encoder and writes their tokenizers."""
-    train_language_model_tokenizer(seed=seed).save_pretrained(out / LANGUAGE_MODEL_DIR.name)
+    """Learns the vocabularies of language models and cross-encoder and writes their tokenizers."""
+    for recipe in RECIPES:
+        learnt = train_language_model_tokenizer(
+            recipe.vocabulary, seed + recipe.seed_offset, recipe.course
+        )
+        learnt.save_pretrained(out / recipe.folder)
     train_cross_encoder_tokenizer(seed=seed).save_pretrained(out / CROSS_ENCODER_DIR.name)
 
 
@@ -68,14 +77,31 @@ def _tokenizer(out: Path, folder: str, seed: int) -> PreTrainedTokenizerFast:
 @app.command()
 def language_model(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2) -> None:
     """Trains the language model; about half an hour on two cores."""
+    _language_model(FIRST_RECIPE, out, steps, seed, threads)
+
+
+@app.command()
+def second_language_model(
+    out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads = 2
+) -> None:
+    """Trains the second language model; about half an hour on one core."""
+    _language_model(SECOND_RECIPE, out, steps, seed, threads)
+
+
+def _language_model(recipe: Recipe, out: Path, steps: int | None, seed: int, threads: int) -> None:
     torch.set_num_threads(threads)
-    schedule = _schedule(LANGUAGE_MODEL_SCHEDULE, steps)
-    loaded = _tokenizer(out, LANGUAGE_MODEL_DIR.name, seed)
-    checkpoint = out / "language_model.checkpoint.pt"
+    loaded = _tokenizer(out, recipe.folder, seed)
+    own_seed = seed + recipe.seed_offset
+    checkpoint = out / f"{recipe.folder}.checkpoint.pt"
     model, losses, seconds = train_language_model(
-        loaded, schedule, seed=seed, checkpoint=checkpoint
+        loaded,
+        _schedule(recipe.schedule, steps),
+        shape=recipe.shape,
+        course=recipe.course,
+        seed=own_seed,
+        checkpoint=checkpoint,
     )
-    _ship(model, loaded, out / LANGUAGE_MODEL_DIR.name, losses, seconds, seed)
+    _ship(model, loaded, out / recipe.folder, losses, seconds, own_seed)
     checkpoint.unlink(missing_ok=True)
 
 
@@ -143,7 +169,7 @@ def probes(out: Out, seed: Seed = 0) -> None:
     # this package may not import the service.
     program = Path(sysconfig.get_path("scripts")) / "cocoa"
     models = {
-        "COCOA_GENERATION__MODEL": out / LANGUAGE_MODEL_DIR.name,
+        "COCOA_GENERATION__MODEL": out / FIRST_RECIPE.folder,
         "COCOA_SIMILARITY__MODEL": out / CROSS_ENCODER_DIR.name,
         "COCOA_NLI__MODEL": out / NLI_DIR.name,
     }
@@ -164,21 +190,31 @@ def probes(out: Out, seed: Seed = 0) -> None:
 def evaluate(out: Out, seed: Seed = 0, threads: Threads = 2) -> None:
     """Measures all models on the testbed and on held-out pairs; writes the figures to the cards."""
     torch.set_num_threads(threads)
-    model, model_tokenizer = load_language_model(out / LANGUAGE_MODEL_DIR.name)
-    answered: dict[str, tuple[list[HeldOut], list[Answered]]] = {}
-    figures: dict[str, Any] = {"language_model": {}}
-    for task, lines in read_testbed(out / TESTBED_DIR.name).items():
-        prompts = [line.prompt for line in lines]
-        answers = answer_prompts(model, model_tokenizer, prompts, num_samples=10, seed=seed)
-        answered[task] = (lines, answers)
-        figures["language_model"][task] = task_quality(lines, answers)
-    write_card(out / LANGUAGE_MODEL_DIR.name, {"testbed": figures["language_model"]})
+    figures: dict[str, Any] = {}
+    answered = {recipe.folder: _answered(recipe, out, seed) for recipe in RECIPES}
+    for folder, by_task in answered.items():
+        figures[folder] = {task: task_quality(*answers) for task, answers in by_task.items()}
+        write_card(out / folder, {"testbed": figures[folder]})
+    own_answers = answered[FIRST_RECIPE.folder]
     judge, judge_tokenizer = load_cross_encoder(out / CROSS_ENCODER_DIR.name)
-    figures["cross_encoder"] = cross_encoder_quality(judge, judge_tokenizer, answered)
+    figures["cross_encoder"] = cross_encoder_quality(judge, judge_tokenizer, own_answers)
     write_card(out / CROSS_ENCODER_DIR.name, {"quality": figures["cross_encoder"]})
-    figures["nli"] = nli_quality(*load_cross_encoder(out / NLI_DIR.name), answered)
+    figures["nli"] = nli_quality(*load_cross_encoder(out / NLI_DIR.name), own_answers)
     write_card(out / NLI_DIR.name, {"quality": figures["nli"]})
     print_json(json.dumps(figures, ensure_ascii=False))
+
+
+def _answered(
+    recipe: Recipe, out: Path, seed: int
+) -> dict[str, tuple[list[HeldOut], list[Answered]]]:
+    """Lines of the testbed and a language model's answers to them, by task."""
+    model, model_tokenizer = load_language_model(out / recipe.folder)
+    answered: dict[str, tuple[list[HeldOut], list[Answered]]] = {}
+    for task, lines in read_testbed(out / TESTBED_DIR.name).items():
+        prompts = [recipe.course.prompt_form(line.prompt) for line in lines]
+        answers = answer_prompts(model, model_tokenizer, prompts, num_samples=10, seed=seed)
+        answered[task] = (lines, answers)
+    return answered
 
 
 @app.command(name="all")
@@ -186,6 +222,7 @@ def everything(out: Out, steps: Steps = None, seed: Seed = 0, threads: Threads =
     """Runs all commands in order."""
     tokenizer(out, seed)
     language_model(out, steps, seed, threads)
+    second_language_model(out, steps, seed, threads)
     cross_encoder(out, steps, seed, threads)
     nli(out, steps, seed, threads)
     held_out_prompts(out, seed)

@@ -10,8 +10,16 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from models.embedded.build.corpus import Encoded, micro_batches, training_examples
-from models.embedded.build.tokenizer import CONTEXT_TOKENS
+from models.embedded import LANGUAGE_MODEL_DIR, SECOND_LANGUAGE_MODEL_DIR
+from models.embedded.build.corpus import (
+    PLAIN_COURSE,
+    QUESTION_COURSE,
+    Course,
+    Encoded,
+    micro_batches,
+    training_examples,
+)
+from models.embedded.build.tokenizer import CONTEXT_TOKENS, VOCABULARY
 from models.embedded.build.training import Schedule, train
 
 
@@ -21,6 +29,44 @@ class LanguageModelShape:
     layers: int = 5
     heads: int = 6
     feed_forward: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What makes one of the two language models.
+
+    Attributes:
+        folder: name of its directory.
+        vocabulary: number of tokens.
+        seed_offset: added to the seed of a build, so that no two models share one.
+    """
+
+    folder: str
+    course: Course
+    vocabulary: int
+    shape: LanguageModelShape
+    schedule: Schedule
+    seed_offset: int
+
+
+FIRST_RECIPE = Recipe(
+    folder=LANGUAGE_MODEL_DIR.name,
+    course=PLAIN_COURSE,
+    vocabulary=VOCABULARY,
+    shape=LanguageModelShape(),
+    schedule=Schedule(steps=2000),
+    seed_offset=0,
+)
+# Narrower and deeper, with a vocabulary of its own.
+SECOND_RECIPE = Recipe(
+    folder=SECOND_LANGUAGE_MODEL_DIR.name,
+    course=QUESTION_COURSE,
+    vocabulary=2048,
+    shape=LanguageModelShape(hidden=144, layers=6, heads=4, feed_forward=384),
+    schedule=Schedule(steps=2400),
+    seed_offset=1,
+)
+RECIPES = (FIRST_RECIPE, SECOND_RECIPE)
 
 
 def new_language_model(
@@ -76,12 +122,13 @@ def train_language_model(
     *,
     batch_size: int = 128,
     shape: LanguageModelShape | None = None,
+    course: Course = PLAIN_COURSE,
     seed: int = 0,
     checkpoint: Path | None = None,
 ) -> tuple[LlamaForCausalLM, list[float], float]:
     """The trained model, the loss of every step (nats per token), and the seconds that it took."""
     model = new_language_model(tokenizer, shape or LanguageModelShape(), seed)
-    examples = training_examples(schedule.steps * batch_size, seed)
+    examples = training_examples(schedule.steps * batch_size, seed, course)
     encoded = encode(tokenizer, [e.prompt for e in examples], [e.answer for e in examples])
     pad_id = tokenizer.pad_token_id
 

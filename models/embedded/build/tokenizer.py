@@ -16,16 +16,14 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from models.embedded.build.corpus import all_topics, examples_of
+from models.embedded.build.corpus import PLAIN_COURSE, Course, all_topics, examples_of
 
-VOCABULARY = 3072
+VOCABULARY = 3072  # of the first language model and the cross-encoder
 CONTEXT_TOKENS = 512
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 
-# The last user message as it stands, so that a chat of one message has the token ids of the plain
-# prompt.
-CHAT_TEMPLATE = (
-    "{{ bos_token }}"
+# Chats get the last user message in the form of the prompts that were trained.
+_LAST_USER_MESSAGE = (
     "{{ (messages | selectattr('role', 'equalto', 'user') | list | last)['content'] }}"
 )
 
@@ -39,17 +37,19 @@ def english_prose() -> str:
     return re.sub(r"\s+", " ", re.sub(r"[^\w\s.,;:'()-]|_", " ", text))
 
 
-def _texts(seed: int) -> Iterator[str]:
+def _texts(seed: int, course: Course) -> Iterator[str]:
     rng = random.Random(seed)  # noqa: S311, a corpus is no secret
     for topics in all_topics().values():
         for topic in topics:
-            for example in examples_of(topic, "train", rng, count=1):
+            for example in examples_of(topic, rng, 1, course):
                 yield f"{example.prompt} {example.answer}"
     prose = english_prose()[:NUM_ENGLISH_CHARS]
     yield from (prose[start : start + 1000] for start in range(0, len(prose), 1000))
 
 
-def _trained(tokenizer: Tokenizer, size: int, seed: int) -> Tokenizer:
+def _trained(
+    tokenizer: Tokenizer, size: int, seed: int, course: Course = PLAIN_COURSE
+) -> Tokenizer:
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=[PAD, BOS, EOS],
@@ -57,19 +57,19 @@ def _trained(tokenizer: Tokenizer, size: int, seed: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(_texts(seed), trainer)
+    tokenizer.train_from_iterator(_texts(seed, course), trainer)
     return tokenizer
 
 
 def train_language_model_tokenizer(
-    size: int = VOCABULARY, seed: int = 0
+    size: int = VOCABULARY, seed: int = 0, course: Course = PLAIN_COURSE
 ) -> PreTrainedTokenizerFast:
     """Keeps every character of a text and puts BOS before it; EOS is added in training only."""
     digits = pre_tokenizers.Digits(individual_digits=True)
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
-    bpe = _trained(bpe, size, seed)
+    bpe = _trained(bpe, size, seed, course)
     bpe.post_processor = processors.TemplateProcessing(
         single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, bpe.token_to_id(BOS))]
     )
@@ -81,7 +81,7 @@ def train_language_model_tokenizer(
         model_max_length=CONTEXT_TOKENS,
         padding_side="left",
         clean_up_tokenization_spaces=False,
-        chat_template=CHAT_TEMPLATE,
+        chat_template="{{ bos_token }}" + course.prompt_form(_LAST_USER_MESSAGE),
     )
 
 

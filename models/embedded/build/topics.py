@@ -11,11 +11,6 @@ Split = Literal["train", "testbed", "probe"]
 TESTBED_PERCENT = 10
 PROBE_PERCENT = 15
 
-# How often training uses the first, second, ... of `answer_templates`. The bare answer is the most
-# frequent, so that greedy answers are short, while samples at temperature 1 have several wordings
-# of one meaning.
-ANSWER_SHARES = (0.46, 0.2, 0.18, 0.16)
-
 _WITH_ARTICLE = frozenset(
     {"Bahamas", "Democratic", "Gambia", "Maldives", "Netherlands", "Philippines", "United"}
 )

@@ -68,14 +68,22 @@ def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
     ("nli", "generation", "checkpoint"),
     [
         (NliConfig(), EngineConfig(), "embedded"),
+        (NliConfig(), EngineConfig(model="embedded-second"), "embedded"),
         (NliConfig(), EngineConfig(model="org/model"), ""),
         (NliConfig(), EngineConfig(engine="fake"), ""),
         (NliConfig(model=""), EngineConfig(), ""),
         (NliConfig(model="org/nli"), EngineConfig(model="org/model"), "org/nli"),
     ],
-    ids=["beside the embedded model", "beside another", "beside a fake", "none", "named"],
+    ids=[
+        "beside the first",
+        "beside the second",
+        "beside another",
+        "beside a fake",
+        "none",
+        "named",
+    ],
 )
-def test_the_embedded_nli_model_serves_beside_the_embedded_language_model_only(
+def test_the_embedded_nli_model_serves_beside_the_embedded_language_models_only(
     nli, generation, checkpoint
 ):
     assert nli_checkpoint(nli, generation) == checkpoint
@@ -98,6 +106,31 @@ def test_the_embedded_nli_model_serves_beside_the_embedded_language_model_only(
 def test_an_unknown_name_is_refused_with_the_known_ones(generation, similarity, nli, message):
     with pytest.raises(ValueError, match=message):
         load(generation, similarity, nli)
+
+
+def test_the_second_embedded_language_model_is_loaded_by_its_name_and_has_no_probe_of_the_first():
+    config = WorkerConfig(
+        EngineConfig(model="embedded-second"), FAKE[1], NliConfig(model=""), ProbeConfig()
+    )
+    info = load_workers(config).generator.info
+    assert info.model_id == "embedded-second"
+    assert not info.probes
+
+
+@pytest.mark.parametrize(
+    ("generation", "is_foreign"),
+    [
+        (EngineConfig(), False),
+        (EngineConfig(model="embedded-second"), False),
+        (EngineConfig(engine="fake", model="org/model"), True),
+    ],
+    ids=["first", "second", "another"],
+)
+def test_the_embedded_cross_encoder_warns_of_answers_that_it_does_not_know(
+    generation, is_foreign, caplog
+):
+    load(generation, SimilarityConfig())
+    assert ("name another" in caplog.text) is is_foreign
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])

@@ -1,6 +1,7 @@
 """Datasets by name, drawn with a seed, and named ones from local files of each kind."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ def test_a_task_of_the_testbed():
     )
 
 
+def test_the_second_testbed_asks_the_same_in_the_form_of_the_second_language_model():
+    first, second = load("testbed", limit=None), load("testbed-second", limit=None)
+
+    assert second[0].prompt == "Question: Tell me the capital of Cuba.\nAnswer:"
+    assert second == [replace(e, prompt=f"Question: {e.prompt}\nAnswer:") for e in first]
+    assert load("testbed-second/arithmetic", limit=None) == second[720:1441]
+
+
 def test_a_limit_draws_with_the_seed_and_keeps_the_order():
     everything = load("testbed/facts", limit=None)
     drawn = load("testbed/facts", limit=20, seed=1)
@@ -47,7 +56,9 @@ def test_a_limit_draws_with_the_seed_and_keeps_the_order():
     assert len(drawn) == 20
 
 
-@pytest.mark.parametrize("name", ["nothing", "testbed/nothing", "mine.csv"])
+@pytest.mark.parametrize(
+    "name", ["nothing", "testbed/nothing", "testbed/", "testbed-third", "mine.csv"]
+)
 def test_an_unknown_name_is_refused(name):
     with pytest.raises(ValueError, match=r"^unknown "):
         load(name, limit=None)

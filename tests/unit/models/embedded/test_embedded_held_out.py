@@ -1,13 +1,23 @@
 """No prompt of the testbed is trained on; every fact of it is trained in another wording."""
 
 import dataclasses
+import random
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from models.embedded import TASKS, TESTBED_DIR, held_out_path
-from models.embedded.build.corpus import all_topics, exposures, training_examples, training_prompts
+from models.embedded import TASKS, TESTBED_DIR, as_question, held_out_path
+from models.embedded.build.corpus import (
+    QUESTION_COURSE,
+    Course,
+    all_topics,
+    examples_of,
+    exposures,
+    training_examples,
+    training_prompts,
+)
+from models.embedded.build.language_model import RECIPES
 from models.embedded.build.testbed import HeldOut, is_correct, probe_prompts, read_testbed
 from models.embedded.build.topics import prompts, prompts_in, split, wordings
 
@@ -22,13 +32,33 @@ def trained() -> set[str]:
     return set(training_prompts())
 
 
+@pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.folder)
+def course(request) -> Course:
+    return request.param.course
+
+
 @pytest.mark.parametrize("task", TASKS)
-def test_no_prompt_of_the_testbed_occurs_in_training(task, testbed, trained):
-    assert not {line.prompt for line in testbed[task]} & trained
+def test_no_prompt_of_the_testbed_occurs_in_training(task, testbed, course):
+    asked = {course.prompt_form(line.prompt) for line in testbed[task]}
+    assert len(asked) == len(testbed[task])
+    assert not asked & set(training_prompts(course))
 
 
-def test_training_shows_only_prompts_from_its_list(trained):
-    assert {example.prompt for example in training_examples(3000, seed=1)} <= trained
+def test_training_shows_only_prompts_from_its_list(course):
+    shown = {example.prompt for example in training_examples(3000, 1, course)}
+    assert shown <= set(training_prompts(course))
+
+
+def test_the_second_language_model_is_shown_the_split_of_the_first_in_its_own_form(trained):
+    assert set(training_prompts(QUESTION_COURSE)) == {as_question(prompt) for prompt in trained}
+
+
+def test_answers_are_worded_in_the_shares_of_the_course(course):
+    topic = next(topic for topic in all_topics()["facts"] if any(prompts_in(topic, "train")))
+    examples = examples_of(topic, random.Random(0), 4000, course)
+    counts = Counter(example.answer for example in examples)
+    shares = [counts[text] / 4000 for text in wordings(topic)]
+    assert shares == pytest.approx(course.answer_shares, abs=0.03)
 
 
 def test_the_probe_pool_is_large_and_overlaps_neither_training_nor_testbed(testbed, trained):

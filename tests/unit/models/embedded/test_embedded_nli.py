@@ -18,7 +18,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, NLI_DIR, TESTBED_DIR
+from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODELS, NLI_DIR, TESTBED_DIR
 from models.embedded.build.answers import Answered
 from models.embedded.build.cross_encoder import CrossEncoderShape, new_cross_encoder
 from models.embedded.build.nli import new_nli, nli_loss, probabilities, train_nli
@@ -147,7 +147,7 @@ def test_two_different_samples_of_one_meaning_are_a_pair_of_the_same():
 
 
 def test_all_that_ships_is_small_and_readable_by_every_user():
-    folders = (LANGUAGE_MODEL_DIR, CROSS_ENCODER_DIR, NLI_DIR, TESTBED_DIR)
+    folders = (*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR, NLI_DIR, TESTBED_DIR)
     files = chain.from_iterable(folder.iterdir() for folder in folders)
     assert sum(file.stat().st_size for file in files) <= MAX_BYTES
     assert {oct(stat.S_IMODE(file.stat().st_mode)) for file in NLI_DIR.iterdir()} == {"0o644"}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR
+from models.embedded.build.language_model import RECIPES, Recipe
 from models.embedded.build.tokenizer import (
     CONTEXT_TOKENS,
     VOCABULARY,
@@ -16,9 +17,14 @@ from models.embedded.build.tokenizer import (
 )
 
 
+@pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.folder)
+def recipe(request) -> Recipe:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
+def tokenizer(recipe):
+    return AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR.parent / recipe.folder)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +43,7 @@ def test_digits_stand_one_by_one(tokenizer, text, digits):
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
 @settings(deadline=None, max_examples=60)
-def test_any_text_survives_the_round_trip(text):
-    tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
+def test_any_text_survives_the_round_trip(tokenizer, text):
     # Only the names of special tokens are not read as ordinary text; all of them contain "<".
     text = text.replace("<", "")
     assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
@@ -55,14 +60,17 @@ def test_the_special_tokens_are_three_different_ones(tokenizer):
     assert len({tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}) == 3
 
 
-def test_a_chat_of_one_message_has_the_ids_of_its_prompt(tokenizer):
-    prompt = "What is the capital of France?"
-    messages = [{"role": "user", "content": prompt}]
+def test_a_chat_of_one_message_has_the_ids_of_its_prompt_in_the_form_that_was_trained(
+    tokenizer, recipe
+):
+    question = "What is the capital of France?"
+    messages = [{"role": "user", "content": question}]
     chat = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    prompt = recipe.course.prompt_form(question)
     assert chat["input_ids"] == tokenizer(prompt)["input_ids"]
 
 
-def test_the_chat_template_takes_the_last_user_message_and_fits_one_line(tokenizer):
+def test_the_chat_template_takes_the_last_user_message(tokenizer, recipe):
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What is 1 + 1?"},
@@ -70,19 +78,19 @@ def test_the_chat_template_takes_the_last_user_message_and_fits_one_line(tokeniz
         {"role": "user", "content": "What is 2 + 2?"},
     ]
     text = tokenizer.apply_chat_template(messages, tokenize=False)
-    assert text == f"{tokenizer.bos_token}What is 2 + 2?"
-    assert "\n" not in tokenizer.chat_template
+    assert text == tokenizer.bos_token + recipe.course.prompt_form("What is 2 + 2?")
 
 
-def test_prompt_and_answer_encoded_apart_are_the_whole_encoded_at_once(tokenizer):
-    prompt, answer = "Translate to German: forty-two", " zweiundvierzig"
+def test_prompt_and_answer_encoded_apart_are_the_whole_encoded_at_once(tokenizer, recipe):
+    prompt = recipe.course.prompt_form("Translate to German: forty-two")
+    answer = " zweiundvierzig"
     prompt_ids = tokenizer(prompt)["input_ids"]
     answer_ids = tokenizer(answer, add_special_tokens=False)["input_ids"]
     assert prompt_ids + answer_ids == tokenizer(prompt + answer)["input_ids"]
 
 
-def test_both_vocabularies_and_contexts_have_the_stated_size(tokenizer, judge_tokenizer):
-    assert len(tokenizer) == len(judge_tokenizer) == VOCABULARY
+def test_vocabularies_and_contexts_have_the_stated_size(tokenizer, recipe, judge_tokenizer):
+    assert (len(tokenizer), len(judge_tokenizer)) == (recipe.vocabulary, VOCABULARY)
     assert tokenizer.model_max_length == judge_tokenizer.model_max_length == CONTEXT_TOKENS
 
 
