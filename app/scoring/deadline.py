@@ -8,14 +8,21 @@ from models.errors import DeadlineExceeded
 
 
 @asynccontextmanager
-async def deadline(timeout_s: float | None) -> AsyncIterator[None]:
-    """End what runs within once the time has passed; None lets it take as long as it takes.
+async def deadline(timeout_s: float | None, began_at: float | None = None) -> AsyncIterator[None]:
+    """End what runs within once the time has passed.
+
+    Args:
+        timeout_s: None lets it take as long as it takes.
+        began_at: when the time began, by the loop's clock; None for now.
 
     Raises:
-        DeadlineExceeded: it has.
+        DeadlineExceeded: it has passed.
     """
+    ends_at = None
+    if timeout_s is not None:
+        ends_at = timeout_s + (asyncio.get_running_loop().time() if began_at is None else began_at)
     try:
-        async with asyncio.timeout(timeout_s) as timeout:
+        async with asyncio.timeout_at(ends_at) as timeout:
             yield
     except TimeoutError:
         if not timeout.expired():

@@ -65,13 +65,14 @@ async def _score(service: Service, body: ScoreRequest, request_id: str) -> Gener
 
 async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:
     admission = service.ready_scorer().admission
+    began_at = asyncio.get_running_loop().time()
     # No call has more in the queue for turns than there are turns: so calls pass them on in turn.
     own_turns = asyncio.Semaphore(admission.concurrent_items)
 
     async def in_turn(item: JsonValue, item_id: str) -> GenerateResponse:
         body = ScoreRequest.model_validate(item)
         # All items begin with their call: what one waits for its turn is of its own time.
-        async with deadline(body.timeout_s), own_turns, admission.item_turns:
+        async with deadline(body.timeout_s, began_at), own_turns, admission.item_turns:
             return await _score(service, body, item_id)
 
     async def outcome(item: JsonValue, number: int) -> ScoreOutcome:
