@@ -87,6 +87,9 @@ def _number_or_auto(value: Any) -> Any:
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
+TokenLogprobs = Annotated[
+    list[Annotated[float, Field(le=0)]], Field(min_length=1, max_length=8192, fail_fast=True)
+]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
 _StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
@@ -115,14 +118,16 @@ _OF_MESSAGES: JsonDict = {
     "required": ["messages"],
     "properties": {"messages": {"type": "array"}, "prompt": _NULL},
 }
+_WITHOUT_PROMPT: JsonDict = {"prompt": _NULL, "messages": _NULL, "chat_template_kwargs": _NULL}
 _OF_SAMPLES: JsonDict = {
     "required": ["samples"],
-    "properties": {
-        "samples": {"type": "array"},
-        "prompt": _NULL,
-        "messages": _NULL,
-        "chat_template_kwargs": _NULL,
-    },
+    "properties": {**_WITHOUT_PROMPT, "samples": {"type": "array"}},
+}
+
+
+_OF_LOGPROBS: JsonDict = {
+    "required": ["answer_token_logprobs"],
+    "properties": {**_WITHOUT_PROMPT, "answer_token_logprobs": {"type": "array"}},
 }
 
 
@@ -409,10 +414,7 @@ class ClientSample(_Request):
     """A sample that the client brings; its log-probs, in nats, where it has them."""
 
     text: Annotated[str, AfterValidator(_encodable)]
-    token_logprobs: Annotated[
-        list[Annotated[float, Field(le=0)]] | None,
-        Field(min_length=1, max_length=8192, fail_fast=True),
-    ] = None
+    token_logprobs: Annotated[TokenLogprobs | None, Field(description="In nats.")] = None
 
     def to_given(self) -> GivenSample:
         """The sample as an ask brings it."""
@@ -423,22 +425,33 @@ class ClientSample(_Request):
 class ScoreRequest(_ScoringRequest):
     """An answer that exists already.
 
-    Without prompt and messages no model is asked, and `samples` must be given.
+    Without prompt and messages no model is asked, and `samples` or `answer_token_logprobs` must be
+    given.
     """
 
     answer: Annotated[str, AfterValidator(_encodable)]
     append_eos: Annotated[
         bool, Field(description="Whether the answer ends there; its end then counts.")
     ] = True
+    answer_token_logprobs: Annotated[
+        TokenLogprobs | None,
+        Field(
+            description="In nats, of whoever wrote the answer, its end included; the model here "
+            "does not read the answer then."
+        ),
+    ] = None
     samples: Annotated[
         list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
     ] = None
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES]})
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS]}
+    )
 
     @model_validator(mode="after")
     def _some_input(self) -> Self:
-        self._check_input(required=self.samples is None)
+        is_brought = self.samples is not None or self.answer_token_logprobs is not None
+        self._check_input(required=not is_brought)
         return self
 
     def to_ask(self) -> Ask:
@@ -446,8 +459,13 @@ class ScoreRequest(_ScoringRequest):
         given = None
         if self.samples is not None:
             given = tuple(sample.to_given() for sample in self.samples)
-        answer = GivenAnswer(self.answer, self.append_eos)
-        return replace(super().to_ask(), answer=answer, samples=given)
+        logprobs = self.answer_token_logprobs
+        return replace(
+            super().to_ask(),
+            answer=GivenAnswer(self.answer, self.append_eos),
+            answer_token_logprobs=None if logprobs is None else tuple(logprobs),
+            samples=given,
+        )
 
 
 class ScoreBatch(_Request):

@@ -33,6 +33,8 @@ class Ask:
         prompt: raw text; exclusive with `messages`. With neither no model is asked for an answer.
         messages: chat messages {"role", "content"}.
         answer: one that exists already; None lets the model answer.
+        answer_token_logprobs: (T,) nats, of whoever wrote the given answer; None lets the model
+            read it.
         samples: some that exist already; None lets the model draw them where any are read.
         sampling: how the model draws samples, and how long its texts may be.
         strategy: which text is scored; heeded where the model answers.
@@ -56,6 +58,7 @@ class Ask:
     messages: tuple[Mapping[str, str], ...] | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     answer: GivenAnswer | None = None
+    answer_token_logprobs: tuple[float, ...] | None = None
     samples: tuple[GivenSample, ...] | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     strategy: Strategy = "greedy"

@@ -99,10 +99,12 @@ class Evidence:
 
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     """What the model wrote, with what the ask brings in its place; no sample is chosen yet."""
-    if generation is not None:
-        answer = generation.answer
+    text = ask.answer.text if ask.answer is not None else ""
+    if ask.answer_token_logprobs is not None:
+        known: Array = np.array(ask.answer_token_logprobs)
+        answer = replace(_given(text), num_tokens=len(known), token_logprobs=known)
     else:
-        answer = _given(ask.answer.text if ask.answer is not None else "")
+        answer = _given(text) if generation is None else generation.answer
     if ask.samples is None:
         return Subject(answer, None, () if generation is None else generation.samples)
     samples = []

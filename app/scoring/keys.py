@@ -55,6 +55,7 @@ def statistics_key(
             parts["chat_template_kwargs"] = ask.chat_template_kwargs
     if ask.answer is not None:
         parts["answer"] = asdict(ask.answer)
+        parts["answer_token_logprobs"] = ask.answer_token_logprobs
     if ask.samples is not None:
         parts["samples"] = [[one.text, one.token_logprobs] for one in ask.samples]
     elif reads_samples(plan.statistics):

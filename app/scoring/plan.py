@@ -91,11 +91,13 @@ def available_statistics(ask: Ask, supplied: frozenset[str], *, has_nli: bool) -
     """What can be known of an ask where a generator supplies these statistics.
 
     Without a prompt no model is asked; a probe reads greedy answers only; samples that are brought
-    along have texts, and maybe log-probs.
+    along have texts, and maybe log-probs; of an answer with its own log-probs no others are taken.
     """
     sources = supplied if ask.has_prompt else frozenset()
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
+    if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
+        sources = (sources - ANSWER_STATISTICS) | {"answer_token_logprobs"}
     if ask.samples is not None:
         sources = (sources - SAMPLE_STATISTICS) | {"sample_texts"}
         if all(sample.token_logprobs is not None for sample in ask.samples):
@@ -152,6 +154,8 @@ def generation_request(
     """What the generator is asked for."""
     if ask.samples is not None:
         statistics = statistics - SAMPLE_STATISTICS
+    if ask.answer_token_logprobs is not None:
+        statistics = statistics - ANSWER_STATISTICS
     return GenerationRequest(
         prompt=ask.prompt,
         messages=ask.messages,

@@ -135,6 +135,12 @@ class Result:
         return dict(zip(STAGES, seconds, strict=True))
 
     @property
+    def is_read(self) -> bool:
+        """Whether the model read a given answer."""
+        is_given = self.plan.strategy == "given" and self.generation is not None
+        return is_given and self.ask.answer_token_logprobs is None
+
+    @property
     def samples_source(self) -> Literal["model", "client"] | None:
         """Who drew the samples; None where there are none."""
         if self.ask.samples is not None:

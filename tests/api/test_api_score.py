@@ -138,6 +138,14 @@ INVALID = {
         {"answer": "b", "samples": [{"text": "c", "token_logprobs": [0.1]}]},
         None,
     ),
+    "a positive log-prob of the answer": (
+        {"answer": "b", "answer_token_logprobs": [-0.1, 0.1]},
+        "answer_token_logprobs.1",
+    ),
+    "no log-prob in the list": (
+        {"answer": "b", "answer_token_logprobs": []},
+        "answer_token_logprobs",
+    ),
     "no samples in the list": ({"answer": "b", "samples": []}, "samples"),
     "half a surrogate pair": ({"prompt": "a", "answer": "\ud800"}, "answer"),
 }
@@ -303,3 +311,49 @@ async def test_an_item_for_which_there_is_no_room_says_so_alone(service):
     results = (await call(service, [known, {"answer": "Paris"}])).json()["results"]
 
     assert [result["error"]["code"] for result in results] == ["overloaded", "invalid_request"]
+
+
+async def test_an_answer_with_its_own_log_probs_needs_no_model_here(service):
+    calls = service.engine.num_calls
+    logprobs = [-0.2, -0.1, -0.3]
+    result = await scored(
+        service,
+        answer="Paris",
+        answer_token_logprobs=logprobs,
+        samples=SAMPLES,
+        estimators=["sp", "ppl", "cocoa_sp", "cocoa_ppl", "mte"],
+        return_tokens=True,
+    )
+
+    scores = result["scores"]
+    consistency = scores["cocoa_sp"] / scores["sp"]
+    assert service.engine.num_calls == calls
+    assert (scores["sp"], scores["ppl"]) == (pytest.approx(0.6), pytest.approx(0.2))
+    assert scores["cocoa_ppl"] == pytest.approx(0.2 * consistency)
+    assert 0 < consistency < 1
+    assert result["reasons"] == {"mte": "answer_token_entropies is not available"}
+    assert [token["logprob"] for token in result["tokens"]] == logprobs
+    assert (result["model"], result["retokenized"], result["answer_form"]) == (None, False, None)
+    assert result["usage"]["completion_tokens"] == 3
+
+
+async def test_own_log_probs_alone_give_the_likelihoods(service):
+    result = await scored(service, answer="Paris", answer_token_logprobs=[-0.5])
+
+    assert (result["scores"]["sp"], result["scores"]["cocoa_sp"]) == (0.5, None)
+    assert (result["num_samples"], result["samples_source"]) == (0, None)
+
+
+@pytest.mark.parametrize("more", [{}, {"num_samples": "auto"}, {"estimators": list(ESTIMATORS)}])
+async def test_own_log_probs_win_over_those_of_the_model_that_draws_the_samples(service, more):
+    body = {"prompt": PROMPT, "answer": "Paris", "answer_token_logprobs": [-0.5, -0.25], **more}
+    result, again = await scored(service, **body), await scored(service, **body)
+    other = await scored(service, **body | {"answer_token_logprobs": [-0.5]})
+
+    assert result["scores"]["sp"] == 0.75
+    assert result["samples_source"] == "model"
+    assert result["scores"]["cocoa_sp"] is not None
+    assert result["scores"]["mte"] is None
+    assert (result["retokenized"], result["answer_form"]) == (False, None)
+    assert (again["cached"], again["scores"]) == (True, result["scores"])
+    assert (other["cached"], other["scores"]["sp"]) == (False, 0.5)

@@ -55,12 +55,14 @@ def test_a_given_answer_becomes_an_ask_with_what_was_brought():
         prompt="Where?",
         answer="Paris",
         append_eos=False,
+        answer_token_logprobs=[-0.25, 0],
         samples=[{"text": "Rome", "token_logprobs": [-0.5, -1.0]}, {"text": "Oslo"}],
         **SHARED,
     )
     assert request.to_ask() == Ask(
         prompt="Where?",
         answer=GivenAnswer("Paris", append_eos=False),
+        answer_token_logprobs=(-0.25, 0.0),
         samples=(GivenSample("Rome", (-0.5, -1.0)), GivenSample("Oslo")),
         **EXPECTED,
     )
