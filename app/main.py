@@ -22,6 +22,7 @@ from app.http.telemetry import Telemetry
 from app.scoring.judging import load_calibrator
 from app.scoring.scorer import Scorer
 from app.settings import Settings
+from models.errors import ModelNotLoaded
 from workers.admission import Admission
 from workers.build import load_workers
 from workers.escalation import SecondModel
@@ -108,10 +109,13 @@ async def _start(
         await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
         names = ", ".join(sorted(workers.by_name()))
         logger.info("ready: %s, %s", workers.generator.info.model_id, names)
+    except ModelNotLoaded as error:
+        logger.critical("start-up failed: %s", error)
+        service.supervisor.end(error)
     except Exception as error:
         # There is no prompt yet that the text could quote.
-        logger.critical("start-up failed: %s", error)
-        service.supervisor.die("start-up", error)
+        logger.critical("start-up failed: %s", error, exc_info=error)
+        service.supervisor.end(error)
 
 
 def _end_process() -> None:

@@ -35,8 +35,9 @@ from rich.table import Table
 from service import connect, post, requests_per_second, running_service
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from models.checkpoints import embedded_or, public_name
+from models.checkpoints import embedded_or
 from models.embedded import LANGUAGE_MODELS, TESTBED_DIR
+from models.locations import public_name
 
 M = 10
 NUM_CLIENTS = 16

@@ -41,14 +41,6 @@ def hide_progress_bars() -> None:
     enable_propagation()
 
 
-def public_name(model: str) -> str:
-    """A hub id as it is; of a local path only the folder's name.
-
-    Paths are nobody else's business.
-    """
-    return Path(model).name if Path(model).is_dir() else model
-
-
 def pick_device(device: str) -> str:
     """The torch device; "auto" is CUDA where there is one."""
     if device != "auto":

@@ -112,6 +112,10 @@ class SimilarityUnavailable(CocoaError):
     code = "similarity_unavailable"
 
 
+class ModelNotLoaded(ValueError):
+    """A model cannot be loaded; the message says why, and what to do. Never answered."""
+
+
 class ModelLost(Exception):
     """The device or process behind a model is gone.
 

@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -13,6 +14,8 @@ from typing import Any
 from models.embedded import LANGUAGE_MODELS, PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo, OnStep
+from models.errors import ModelNotLoaded
+from models.locations import public_name
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import ALWAYS_LOADED, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.pairs import PairRules
@@ -25,6 +28,13 @@ from workers.similarity import SimilarityWorker
 
 logger = logging.getLogger(__name__)
 
+_CHECK = "models.loadable:check_checkpoint"
+# What those of the tables that load a checkpoint need of it.
+_HEADS = {
+    ("generation.model", "transformers"): "causal",
+    ("similarity.model", "cross_encoder"): "classifier",
+    ("nli.model", "nli"): "classifier",
+}
 _PROBE = "models.probes.probe:TrainedProbe"
 
 
@@ -56,15 +66,17 @@ def load_workers(
         on_batch: told the number of pairs of each call of a pair model.
 
     Raises:
-        ValueError: an unknown engine, NLI model or similarity function, or one of the latter whose
-            NLI model is not loaded; names the setting and what it may be.
+        ModelNotLoaded: an unknown engine, NLI model or similarity function, or one of the latter
+            whose NLI model is not loaded, or a checkpoint that cannot be loaded; names variable,
+            reason and remedy.
         ProbeMismatch: a probe that was trained for another model.
-        Exception: whatever loading a checkpoint raises.
     """
     _check_names(config)
+    _check_checkpoints(config)
     share = max(1, len(os.sched_getaffinity(0)) // 2)  # two full pools slow each other 2.3 times
     generation, similarity = config.generation, config.similarity
-    engine = resolve(ENGINES[generation.engine]).load(generation)
+    with _loading("generation.model", generation.model):
+        engine = resolve(ENGINES[generation.engine]).load(generation)
     probes = _load_probes(config.probes, generation, engine.info)
     generator = GenerationWorker(
         engine,
@@ -89,7 +101,8 @@ def load_workers(
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, similarity.name):
         if name not in comparers:
-            comparers[name] = as_worker(resolve(PAIR_MODELS[name]).load(similarity))
+            with _loading("similarity.model", similarity.model):
+                comparers[name] = as_worker(resolve(PAIR_MODELS[name]).load(similarity))
     _warn_of_foreign_answers(similarity, generation)
     return Workers(
         generator=generator, comparers=comparers, default_similarity=similarity.name, nli=nli
@@ -129,15 +142,58 @@ def _check_names(config: WorkerConfig) -> None:
     }
     for setting, (name, known) in named.items():
         if name not in known:
-            raise ValueError(f"{setting} is {name!r}, and must be one of {', '.join(known)}")
+            valid = ", ".join(known)
+            raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")
+
+
+def _check_checkpoints(config: WorkerConfig) -> None:
+    """Refuse checkpoints that cannot be loaded, before any of them is, which may take minutes."""
+    generation, similarity, nli = config.generation, config.similarity, config.nli
+    nli_model = nli_checkpoint(nli, generation)
+    asked = [
+        ("generation.model", generation.engine, generation.model, generation.revision),
+        ("similarity.model", similarity.name, similarity.model, similarity.revision),
+        ("nli.model", nli.name, nli_model, nli.revision),
+    ]
+    for setting, name, model, revision in asked:
+        head = _HEADS.get((setting, name))
+        if head is not None and model not in ("", "embedded"):
+            with _loading(setting, model):
+                resolve(_CHECK)(model, revision, head)
 
 
 def _load_nli(config: NliConfig, generation: EngineConfig) -> PairModel | None:
     checkpoint = nli_checkpoint(config, generation)
     if not checkpoint:
         return None
-    model: PairModel = resolve(NLI_MODELS[config.name]).load(replace(config, model=checkpoint))
+    with _loading("nli.model", checkpoint):
+        model: PairModel = resolve(NLI_MODELS[config.name]).load(replace(config, model=checkpoint))
     return model
+
+
+def variable(setting: str) -> str:
+    """What a deployment sets: "generation.model" is COCOA_GENERATION__MODEL."""
+    return f"COCOA_{setting.upper().replace('.', '__')}"
+
+
+@contextmanager
+def _loading(setting: str, model: str) -> Iterator[None]:
+    """Whatever goes wrong within is one line with the variable, the model and the reason.
+
+    Raises:
+        ModelNotLoaded: anything was raised.
+    """
+    name = public_name(model)
+    try:
+        yield
+    except ModelNotLoaded as error:
+        raise ModelNotLoaded(f"{variable(setting)}={name}: {error}") from None
+    except ModuleNotFoundError as error:
+        raise ModelNotLoaded(f"{error}: pip install 'cocoa-serve[models]'") from None
+    except Exception as error:
+        [line, *_] = [*str(error).splitlines(), ""]
+        reason = f"{type(error).__name__}: {line.replace(model, name)}"
+        raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
 
 
 def _warn_of_foreign_answers(similarity: SimilarityConfig, generation: EngineConfig) -> None:

@@ -35,6 +35,7 @@ class Supervisor:
     Attributes:
         state: `ready` from the last warm-up until a loop dies or `stop`.
         ready: set with the last warm-up, for those who wait for it.
+        failure: what it died of; None where a loop just ended.
 
     Args:
         on_death: called once when a loop ends by itself or hangs; the process should then exit with
@@ -46,6 +47,7 @@ class Supervisor:
     def __init__(self, on_death: Callable[[], None], stall_s: float = 0) -> None:
         self.state: State = "starting"
         self.ready = asyncio.Event()
+        self.failure: BaseException | None = None
         self._on_death = on_death
         self._stall_s = stall_s
         self._workers: list[Worker] = []
@@ -79,10 +81,16 @@ class Supervisor:
         """Be dead from now on: loading or a loop has failed."""
         if self.state in ("dead", "stopped"):
             return
-        self.state = "dead"
         logger.critical(
             "%s has died (%s)", name, type(error).__name__ if error else "ended", exc_info=error
         )
+        self.end(error)
+
+    def end(self, error: BaseException | None) -> None:
+        """Be dead from now on, for a reason that the log has already."""
+        if self.state in ("dead", "stopped"):
+            return
+        self.state, self.failure = "dead", error
         self._on_death()
 
     async def stop(self) -> None:

@@ -1,12 +1,16 @@
 """`cocoa ask`: one prompt, its answer and scores, for a person or as JSON."""
 
 import asyncio
+import json
 import os
 from collections import Counter
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
 
 import httpx
 import typer
+from pydantic import JsonValue, ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,14 +18,29 @@ from rich.text import Text
 from app.cli.environment import settings_or_exit
 from app.http.schemas import ErrorResponse, GenerateResponse
 from app.main import create_app
+from models.errors import ModelNotLoaded
+from workers.supervision import Supervisor
 
 _TIMEOUT_S = 90  # above the request's own deadline, which answers first
 
 
 def ask(
-    prompt: Annotated[str, typer.Argument(help="The prompt, continued as it stands.")],
+    prompt: Annotated[
+        str | None, typer.Argument(help="The prompt, continued as it stands.")
+    ] = None,
+    messages: Annotated[
+        str | None,
+        typer.Option(help="A chat in place of the prompt: JSON as in the API, or a file of it."),
+    ] = None,
     url: Annotated[
         str | None, typer.Option(help="Ask a running service instead of loading the models here.")
+    ] = None,
+    mode: Annotated[
+        Literal["full", "light"], typer.Option(help="light draws no samples, and asks a probe.")
+    ] = "full",
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="What to score; may be repeated. The first is the uncertainty."),
     ] = None,
     num_samples: Annotated[
         int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")
@@ -38,44 +57,86 @@ def ask(
     """Answer one prompt and say how sure the model is."""
     body = {
         "prompt": prompt,
+        "messages": None if messages is None else _json_of(messages),
+        "mode": mode,
+        "estimators": estimator or None,
+        "estimator": estimator[0] if estimator else None,
         "num_samples": num_samples,
         "max_new_tokens": max_new_tokens,
         "seed": seed,
-        "return_samples": True,
+        "return_samples": mode == "full",
         "return_tokens": True,
     }
     try:
         response = asyncio.run(_post(body, url))
-    except httpx.TransportError as failure:
-        typer.echo(f"{url}: {failure}", err=True)
-        raise typer.Exit(1) from None
-    if response.status_code != httpx.codes.OK:
-        error = ErrorResponse.model_validate_json(response.content).error
-        typer.echo(
-            f"{error.code}: {error.message}" + (f" (field {error.field})" if error.field else ""),
-            err=True,
-        )
-        raise typer.Exit(1)
+        is_success = response.status_code == httpx.codes.OK
+        if is_success:
+            answered = GenerateResponse.model_validate_json(response.content)
+        else:
+            error = ErrorResponse.model_validate_json(response.content).error
+    except (httpx.HTTPError, httpx.InvalidURL) as failure:
+        _fail(f"{url}: {failure or type(failure).__name__}")
+    except ValidationError:
+        kind = response.headers.get("content-type", "no content type")
+        _fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
+    if not is_success:
+        field = f" (field {error.field})" if error.field else ""
+        _fail(f"{error.code}: {error.message}{field}")
     if as_json:
         typer.echo(response.text)
     else:
-        _print(GenerateResponse.model_validate_json(response.content), Console())
+        _print(answered, Console())
 
 
-async def _post(body: dict[str, object], url: str | None) -> httpx.Response:
+def _json_of(messages: str) -> JsonValue:
+    """What a file of that name says, or else the text itself."""
+    try:
+        path = Path(messages)
+        is_file = not messages.lstrip().startswith("[") and path.is_file()
+        value: JsonValue = json.loads(path.read_bytes() if is_file else messages)
+    except (OSError, ValueError) as error:
+        what = "is neither a file nor JSON" if not messages.endswith(".json") else "cannot be read"
+        raise typer.BadParameter(
+            f"{what} ({type(error).__name__}): "
+            """'[{"role": "user", "content": "Hello"}]' would do""",
+            param_hint="--messages",
+        ) from None
+    return value
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
+
+
+async def _post(body: Mapping[str, object], url: str | None) -> httpx.Response:
     path = "/generate-with-uncertainty"
     if url is not None:
         async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S) as client:
             return await client.post(path, json=body)
     # The same application as `cocoa serve`, without a socket: one path for every answer.
-    app = create_app(settings_or_exit(), on_death=lambda: os._exit(1))
+    died = asyncio.Event()
+
+    def on_death() -> None:
+        if supervisor.ready.is_set():
+            os._exit(1)  # a thread may hang; the log has the reason
+        died.set()
+
+    app = create_app(settings_or_exit(), on_death)
+    supervisor: Supervisor = app.state.service.supervisor
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S
         ) as client,
     ):
-        await app.state.service.supervisor.ready.wait()
+        events = [asyncio.create_task(event.wait()) for event in (supervisor.ready, died)]
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        for event in events:
+            event.cancel()
+        if died.is_set():  # the log has the reason
+            is_refused = isinstance(supervisor.failure, ModelNotLoaded)
+            raise typer.Exit(2 if is_refused else 1)
         return await client.post(path, json=body)
 
 

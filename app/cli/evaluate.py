@@ -17,7 +17,7 @@ from app.lab.datasets import load
 from app.lab.overwriting import check_replaceable
 from app.lab.quality import QUALITY, quality_names
 from app.settings import Settings
-from models.errors import CocoaError
+from models.errors import CocoaError, ModelNotLoaded
 from models.estimators import ESTIMATORS
 from models.records import SamplingParams
 from models.selection import Strategy
@@ -140,6 +140,9 @@ def evaluate(
         out.mkdir(parents=True, exist_ok=True)
         run = _with_progress(spec, settings)
         page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
+    except ModelNotLoaded as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(2) from None
     except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None

@@ -19,7 +19,7 @@ from app.lab.probes import collecting
 from app.lab.probes.collecting import CollectionSpec
 from app.lab.probes.collection import only, read
 from app.lab.quality import QUALITY, quality_names
-from models.errors import CocoaError
+from models.errors import CocoaError, ModelNotLoaded
 
 if TYPE_CHECKING:
     from app.lab.probes.checkpoint import Epoch
@@ -204,12 +204,15 @@ def _epochs_shown(what: str) -> "Iterator[Callable[[Epoch], None]]":
 
 @contextmanager
 def _errors_told() -> Iterator[None]:
-    """An expected error ends the command with 1 and one line."""
+    """An expected error ends the command with 1 and one line, a model that is not loaded with 2."""
     try:
         yield
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-serve[models,evaluation]", err=True)
         raise typer.Exit(1) from None
+    except ModelNotLoaded as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(2) from None
     except (CocoaError, OSError, ValueError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None

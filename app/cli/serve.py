@@ -15,6 +15,7 @@ from app.http.connections import BACKLOG, Connections
 from app.http.logs import set_up_logging
 from app.http.telemetry import Telemetry
 from app.main import create_app
+from models.errors import ModelNotLoaded
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +34,13 @@ def serve(
     host = host or settings.host
     port = settings.port if port is None else port
     _check_free(host, port)
-    died = False
+    code = 0
 
     def on_death() -> None:
-        nonlocal died
-        died = True
+        nonlocal code
+        # As with invalid settings: to start it again would not help.
+        refused = isinstance(app.state.service.supervisor.failure, ModelNotLoaded)
+        code = 2 if refused else 1
         server.should_exit = True
 
     app = create_app(settings, on_death)
@@ -60,9 +63,9 @@ def serve(
     # After a graceful end uvicorn raises the signal once more, which by default would kill the
     # process: no exit code 0.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _leave(1 if died else 0))
+        signal.signal(number, lambda *_: _leave(code))
     server.run()
-    _leave(1 if died else 0)
+    _leave(code)
 
 
 def _check_free(host: str, port: int) -> None:

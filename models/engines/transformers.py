@@ -16,7 +16,6 @@ from models.checkpoints import (
     embedded_or,
     hide_progress_bars,
     pick_device,
-    public_name,
     revision_of,
     tokenizer_fingerprint,
 )
@@ -40,6 +39,8 @@ from models.engines.protocol import (
     fitted,
 )
 from models.engines.rows import RowCache
+from models.loadable import check_checkpoint
+from models.locations import public_name
 from models.records import AnswerForm, Generation, GenerationRequest
 from models.statistics import supplied_by
 from models.waves import num_further
@@ -93,7 +94,11 @@ class TransformersEngine:
         """Load model and tokenizer; blocks. Only safetensors, never remote code."""
         hide_progress_bars()
         path = embedded_or(config.model, LANGUAGE_MODELS)
-        options: dict[str, Any] = {"revision": config.revision, "trust_remote_code": False}
+        options: dict[str, Any] = {
+            "revision": config.revision,
+            "trust_remote_code": False,
+            "local_files_only": check_checkpoint(path, config.revision, "causal"),
+        }
         tokenizer = AutoTokenizer.from_pretrained(path, **options)
         model: Any = AutoModelForCausalLM.from_pretrained(
             path,

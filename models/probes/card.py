@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from models.errors import ModelNotLoaded
+
 FORMAT = 1
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
@@ -19,7 +21,7 @@ STATISTIC: Mapping[Target, str] = {
 }
 
 
-class ProbeMismatch(ValueError):
+class ProbeMismatch(ModelNotLoaded):
     """The folder holds no probe for this model; the message names the first difference."""
 
 

@@ -10,11 +10,12 @@ from models.checkpoints import (
     embedded_or,
     hide_progress_bars,
     pick_device,
-    public_name,
     revision_of,
     tokenizer_fingerprint,
 )
 from models.embedded import CROSS_ENCODER_DIR
+from models.loadable import check_checkpoint
+from models.locations import public_name
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
@@ -53,6 +54,7 @@ class CrossEncoderModel:
             revision=config.revision,
             device=pick_device(config.device),
             trust_remote_code=False,
+            local_files_only=check_checkpoint(path, config.revision, "classifier"),
             model_kwargs={"dtype": getattr(torch, config.dtype), "use_safetensors": True},
         )
         return cls(

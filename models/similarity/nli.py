@@ -10,11 +10,12 @@ from models.checkpoints import (
     embedded_or,
     hide_progress_bars,
     pick_device,
-    public_name,
     revision_of,
     tokenizer_fingerprint,
 )
 from models.embedded import NLI_DIR
+from models.loadable import check_checkpoint
+from models.locations import public_name
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import NLI_LABELS, ContextAndText, NliConfig, PairModel
@@ -48,7 +49,11 @@ class NliModel:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
         hide_progress_bars()
         path = embedded_or(config.model, {"embedded": NLI_DIR})
-        options: dict[str, Any] = {"revision": config.revision, "trust_remote_code": False}
+        options: dict[str, Any] = {
+            "revision": config.revision,
+            "trust_remote_code": False,
+            "local_files_only": check_checkpoint(path, config.revision, "classifier"),
+        }
         model: Any = AutoModelForSequenceClassification.from_pretrained(
             path, dtype=getattr(torch, config.dtype), use_safetensors=True, **options
         )

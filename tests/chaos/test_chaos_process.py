@@ -143,9 +143,9 @@ def test_stopped_for_longer_than_stall_s_it_goes_on_where_it_was(threads):
         assert process.get("/livez").status_code == 200
 
 
-def test_when_a_model_cannot_be_loaded_it_says_why_and_exits_with_1():
+def test_when_a_model_cannot_be_loaded_it_says_so_in_one_line_and_exits_with_2():
     with cocoa_serve(COCOA_GENERATION__MODEL="/nosuch/checkpoint") as process:
-        assert process.exit_code() == 1
-        log = "".join(process.log)
-        assert "start-up has died" in log
-        assert "/nosuch/checkpoint" in log
+        assert process.exit_code() == 2
+        [line] = [line for line in process.log if '"critical"' in line]
+        assert "COCOA_GENERATION__MODEL=checkpoint: no such folder" in line
+        assert "/nosuch" not in "".join(process.log)

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from importlib.metadata import version
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def test_invalid_settings_end_with_2_and_their_name(cocoa, command, variable, va
 
 
 def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa):
-    options = ["--seed", "2", "--num-samples", "10"]
+    options = ["--seed", "6", "--num-samples", "10"]
     result = cocoa("ask", "What is the capital of France?", *options, **FAKE)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
@@ -98,7 +99,7 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
         assert any(name in line.split() or f"│ {name} " in line for line in lines), name
     assert "6 distinct texts" in result.stdout
     assert "(empty)" in result.stdout
-    assert "seed 2" in result.stdout
+    assert "seed 6" in result.stdout
 
 
 def test_ask_prints_json_that_is_the_http_response(cocoa):
@@ -150,3 +151,113 @@ def test_a_service_that_cannot_be_reached_ends_with_1_and_its_message(cocoa):
     assert result.exit_code == 1
     assert "http://127.0.0.1:9" in result.stderr
     assert isinstance(result.exception, SystemExit), "a message, no traceback"
+
+
+def in_a_process(*arguments, **environment):
+    command = [Path(sys.executable).parent / "cocoa", *arguments]
+    known = {name: value for name, value in os.environ.items() if not name.startswith("COCOA_")}
+    return subprocess.run(
+        command,
+        env=known | COLUMNS | environment,
+        capture_output=True,
+        text=True,
+        timeout=80,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ask", "Hi"), ("evaluate", "testbed"), ("probe", "collect", "--prompts", "testbed")],
+    ids=["ask", "evaluate", "probe collect"],
+)
+def test_a_model_that_is_not_there_ends_a_command_with_2_and_one_line(arguments, tmp_path):
+    out = () if "ask" in arguments else ("--out", str(tmp_path), "--limit", "1")
+    result = in_a_process(*arguments, *out, COCOA_GENERATION__MODEL="/no/such-model")
+
+    [*_, line] = result.stderr.splitlines()
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
+    assert line.endswith(
+        "COCOA_GENERATION__MODEL=such-model: no such folder: "
+        "name one that holds a checkpoint, or a hub id"
+    )
+
+
+def test_a_hub_that_says_nothing_is_told_in_one_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hub = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        result = in_a_process(
+            "ask",
+            "Hi",
+            COCOA_GENERATION__MODEL="org/none",
+            HF_ENDPOINT=hub,
+            HF_HOME=str(tmp_path),
+            HF_HUB_OFFLINE="0",
+        )
+    [line] = result.stderr.splitlines()
+    assert result.returncode == 2
+    assert "COCOA_GENERATION__MODEL=org/none: the hub cannot be reached (ReadTimeout)" in line
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<html>", "(200, text/html)"),
+        (b"HTTP/1.0 404 no\r\nContent-Type: application/json\r\n\r\n{}", "(404, application/json)"),
+        (b"no HTTP", "Server disconnected"),
+        (None, "All connection attempts failed"),
+    ],
+    ids=["HTML", "other JSON", "no HTTP", "nobody"],
+)
+def test_another_server_at_the_url_is_one_line(cocoa, content, part):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        if content is None:
+            server.close()
+        else:
+            threading.Thread(target=answer_once, args=(server, content)).start()
+        result = cocoa("ask", "Hi", "--url", url)
+
+    [line] = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert line.startswith(f"{url}: ")
+    assert part in line
+
+
+def answer_once(server, content):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(content)
+
+
+def test_a_url_that_is_none_is_one_line(cocoa):
+    result = cocoa("ask", "Hi", "--url", "nonsense")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+
+
+CHAT = '[{"role": "user", "content": "Hi"}]'
+
+
+@pytest.mark.parametrize("as_file", [False, True], ids=["JSON", "a file"])
+def test_ask_takes_a_chat_and_estimators(cocoa, tmp_path, as_file):
+    chat = CHAT
+    if as_file:
+        chat = str(tmp_path / "chat.json")
+        Path(chat).write_text(CHAT)
+    options = ["--estimator", "ppl", "--estimator", "sp", "--json"]
+    result = cocoa("ask", "--messages", chat, *options, **FAKE)
+
+    response = GenerateResponse.model_validate(json.loads(result.stdout))
+    assert (response.estimator, list(response.scores)) == ("ppl", ["ppl", "sp"])
+
+
+@pytest.mark.parametrize("chat", ["[{", "nosuch.json"])
+def test_ask_refuses_messages_that_are_no_json(cocoa, chat):
+    result = cocoa("ask", "--messages", chat, **FAKE)
+    assert (result.exit_code, "--messages" in result.stderr) == (2, True)
+
+
+def test_ask_asks_in_light_mode_and_says_where_no_probe_is(cocoa):
+    result = cocoa("ask", "Hi", "--mode", "light", **FAKE)
+    assert (result.exit_code, result.stderr.partition(":")[0]) == (1, "probe_missing")

@@ -8,6 +8,7 @@ import torch
 
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
+from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
 from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules
@@ -96,10 +97,15 @@ def test_the_embedded_nli_model_serves_beside_the_embedded_language_models_only(
             EngineConfig(engine="bert"),
             FAKE[1],
             None,
-            "generation.engine is 'bert', .* transformers",
+            "COCOA_GENERATION__ENGINE is 'bert', .* transformers",
         ),
-        (FAKE[0], SimilarityConfig(name="bert"), None, "similarity.name is 'bert', .* rouge_l"),
-        (*FAKE, NliConfig(name="bert", model="fake"), "nli.name is 'bert', .* nli"),
+        (
+            FAKE[0],
+            SimilarityConfig(name="bert"),
+            None,
+            "COCOA_SIMILARITY__NAME is 'bert', .* rouge_l",
+        ),
+        (*FAKE, NliConfig(name="bert", model="fake"), "COCOA_NLI__NAME is 'bert', .* nli"),
     ],
     ids=["engine", "pair model", "NLI model"],
 )
@@ -135,7 +141,7 @@ def test_the_embedded_cross_encoder_warns_of_answers_that_it_does_not_know(
 
 @pytest.mark.parametrize("name", ["nli", "align"])
 def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(name):
-    with pytest.raises(ValueError, match=f"similarity.name is '{name}', and must be one of"):
+    with pytest.raises(ValueError, match=f"COCOA_SIMILARITY__NAME is '{name}', and must be one of"):
         load(FAKE[0], SimilarityConfig(name=name))
 
 
@@ -178,3 +184,46 @@ async def test_the_sizes_of_steps_and_batches_are_told():
 
     assert 3 in steps, "an answer and two samples"
     assert batches == [1], "a function without weights is not warmed up"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"generation": EngineConfig(model="/no/where")}, "COCOA_GENERATION__MODEL=where: no such"),
+        (
+            {"similarity": SimilarityConfig(model="/no/where")},
+            "COCOA_SIMILARITY__MODEL=where: no such",
+        ),
+        ({"nli": NliConfig(model="/no/where")}, "COCOA_NLI__MODEL=where: no such"),
+    ],
+    ids=["language model", "pair model", "NLI model"],
+)
+def test_a_checkpoint_that_cannot_be_loaded_is_told_before_any_other_is_loaded(
+    monkeypatch, changed, message
+):
+    monkeypatch.setattr(FakeEngine, "load", None)
+    models = {"generation": FAKE[0], "similarity": FAKE[1], "nli": NliConfig(model="")}
+    with pytest.raises(ModelNotLoaded, match=message):
+        load_workers(WorkerConfig(**models | changed))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            RuntimeError("/no/where is odd\nmore"),
+            "COCOA_GENERATION__MODEL=.* cannot be loaded: RuntimeError: /no/where is odd$",
+        ),
+        (
+            ModuleNotFoundError("No module named 'torch'"),
+            "'torch': pip install 'cocoa-serve.models",
+        ),
+    ],
+)
+def test_whatever_loading_raises_becomes_one_line_with_its_remedy(monkeypatch, error, message):
+    def fail(config):
+        raise error
+
+    monkeypatch.setattr(FakeEngine, "load", fail)
+    with pytest.raises(ModelNotLoaded, match=message):
+        load(*FAKE)

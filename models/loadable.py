@@ -1,0 +1,124 @@
+"""Whether a checkpoint can be loaded, told before the libraries that load it are imported."""
+
+import functools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HFValidationError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from models.errors import ModelNotLoaded
+from models.locations import is_local
+
+# What a checkpoint must have been trained for.
+Head = Literal["causal", "classifier"]
+
+_HUB_TIMEOUT_S = 4.0
+_CONFIG = "config.json"
+_TOKENIZER_FILES = frozenset(
+    {
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "tokenizer.model",
+        "spiece.model",
+        "sentencepiece.bpe.model",
+        "vocab.json",
+        "vocab.txt",
+        "tekken.json",
+    }
+)
+_CLASSIFIER = "ForSequenceClassification"
+_NOT_CAUSAL = (
+    _CLASSIFIER,
+    "ForMaskedLM",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+    "ForPreTraining",
+)
+
+
+def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
+    """Refuse what cannot be loaded, before a library takes long to say so in many lines.
+
+    Returns whether only what is on this machine may be asked, because the hub cannot be.
+
+    Args:
+        path: folder or hub id.
+        revision: of a hub model.
+        head: what the checkpoint must have been trained for.
+
+    Raises:
+        ModelNotLoaded: says what is missing, and the remedy.
+    """
+    if is_local(path):
+        _check_folder(Path(path), head)
+        return False
+    return _check_hub(path, revision, head)
+
+
+@functools.cache
+def _check_hub(path: str, revision: str | None, head: Head) -> bool:
+    try:
+        info = HfApi().model_info(path, revision=revision, timeout=_HUB_TIMEOUT_S)
+    except GatedRepoError:
+        raise ModelNotLoaded("gated on the hub: accept its terms there, and set HF_TOKEN") from None
+    except RevisionNotFoundError:
+        raise ModelNotLoaded(f"has no revision {revision!r} on the hub") from None
+    except (RepositoryNotFoundError, HFValidationError):
+        message = "neither a folder here nor a model on the hub; a private one needs HF_TOKEN"
+        raise ModelNotLoaded(message) from None
+    except Exception as error:  # of the network, in as many classes as there are ways to fail
+        if isinstance(try_to_load_from_cache(path, _CONFIG, revision=revision), str):
+            return True
+        raise ModelNotLoaded(
+            f"the hub cannot be reached ({type(error).__name__}), and no copy is on this machine: "
+            "name a folder, or fill the cache of HF_HOME while there is a network"
+        ) from None
+    files = {file.rfilename for file in info.siblings or ()}
+    _check_files(files)
+    _check_head((info.config or {}).get("architectures"), head)
+    return False
+
+
+def _check_folder(folder: Path, head: Head) -> None:
+    if not folder.is_dir():
+        raise ModelNotLoaded("no such folder: name one that holds a checkpoint, or a hub id")
+    _check_files({file.name for file in folder.iterdir()})
+    config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    _check_head(config.get("architectures"), head)
+
+
+def _check_files(files: set[str]) -> None:
+    if _CONFIG not in files:
+        raise ModelNotLoaded(f"holds no {_CONFIG}: name what `save_pretrained` wrote")
+    if not any(name.endswith(".safetensors") for name in files):
+        if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in files):
+            raise ModelNotLoaded(
+                "holds pickled weights only, which can run code and are never loaded: load it "
+                "elsewhere and write it with `save_pretrained`, which writes safetensors"
+            )
+        raise ModelNotLoaded("holds no weights: a .safetensors file is needed")
+    if files.isdisjoint(_TOKENIZER_FILES):
+        raise ModelNotLoaded("holds no tokenizer: write it there with `tokenizer.save_pretrained`")
+
+
+def _check_head(architectures: Sequence[str] | None, head: Head) -> None:
+    """Libraries would put a random head in place of a missing one."""
+    if not architectures:
+        return
+    if head == "classifier":
+        fits = any(name.endswith(_CLASSIFIER) for name in architectures)
+        wanted = "a classifier of pairs"
+    else:
+        fits = not all(name.endswith(_NOT_CAUSAL) for name in architectures)
+        wanted = "a causal language model"
+    if not fits:
+        raise ModelNotLoaded(f"is a {', '.join(architectures)}, where {wanted} is needed")

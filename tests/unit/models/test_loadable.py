@@ -1,0 +1,108 @@
+"""Checkpoints that cannot be loaded are told from those that can, before anything is imported."""
+
+import json
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from huggingface_hub.errors import RepositoryNotFoundError
+
+from models import loadable
+from models.errors import ModelNotLoaded
+from models.loadable import check_checkpoint
+
+WHOLE = ("config.json", "model.safetensors", "tokenizer.json")
+LLAMA, BERT = ["LlamaForCausalLM"], ["BertForSequenceClassification"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(*names, architectures=LLAMA):
+        for name in names:
+            (tmp_path / name).write_text("{}")
+        if "config.json" in names:
+            (tmp_path / "config.json").write_text(json.dumps({"architectures": architectures}))
+        return str(tmp_path)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def no_cached_answers():
+    loadable._check_hub.cache_clear()
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Have the hub say this, or raise it."""
+
+    def say(answer, *, is_cached=False):
+        def model_info(self, repo_id, **options):
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(loadable.HfApi, "model_info", model_info)
+        found = "/somewhere/config.json" if is_cached else None
+        monkeypatch.setattr(loadable, "try_to_load_from_cache", lambda *_, **__: found)
+
+    return say
+
+
+def info(*names, architectures=LLAMA):
+    siblings = [SimpleNamespace(rfilename=name) for name in names]
+    return SimpleNamespace(siblings=siblings, config={"architectures": architectures})
+
+
+REFUSED = {
+    "empty": ((), LLAMA, "causal", "holds no config.json"),
+    "pickle": (
+        ("config.json", "pytorch_model.bin", "tokenizer.json"),
+        LLAMA,
+        "causal",
+        "pickled weights only",
+    ),
+    "no weights": (("config.json", "tokenizer.json"), LLAMA, "causal", "holds no weights"),
+    "no tokenizer": (WHOLE[:2], LLAMA, "causal", "holds no tokenizer"),
+    "a classifier that should speak": (WHOLE, BERT, "causal", "a causal language model is needed"),
+    "a language model that should judge": (WHOLE, LLAMA, "classifier", "a classifier of pairs"),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "architectures", "head", "reason"), REFUSED.values(), ids=REFUSED
+)
+def test_what_lacks_something_is_refused_here_and_on_the_hub(
+    folder, hub, names, architectures, head, reason
+):
+    with pytest.raises(ModelNotLoaded, match=reason):
+        check_checkpoint(folder(*names, architectures=architectures), None, head)
+    hub(info(*names, architectures=architectures))
+    with pytest.raises(ModelNotLoaded, match=reason):
+        check_checkpoint("org/model", None, head)
+
+
+def test_what_has_all_passes(folder, hub):
+    assert not check_checkpoint(folder(*WHOLE), None, "causal")
+    hub(info(*WHOLE, architectures=BERT))
+    assert not check_checkpoint("org/model", None, "classifier")
+
+
+def test_a_folder_that_is_not_there_is_no_hub_id(tmp_path):
+    with pytest.raises(ModelNotLoaded, match="no such folder"):
+        check_checkpoint(str(tmp_path / "none"), None, "causal")
+
+
+def test_a_silent_hub_is_no_obstacle_where_a_copy_is_here(hub):
+    hub(TimeoutError(), is_cached=True)
+    assert check_checkpoint("org/model", None, "causal")
+
+
+def test_a_silent_hub_and_a_missing_model_are_different_refusals(hub):
+    hub(TimeoutError())
+    with pytest.raises(ModelNotLoaded, match=r"cannot be reached \(TimeoutError\)"):
+        check_checkpoint("org/model", None, "causal")
+    missing = httpx.Response(404, request=httpx.Request("GET", "http://hub"))
+    hub(RepositoryNotFoundError("404", response=missing), is_cached=True)
+    with pytest.raises(ModelNotLoaded, match="neither a folder here nor a model on the hub"):
+        check_checkpoint("org/model", None, "causal")
