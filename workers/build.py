@@ -69,7 +69,6 @@ def load_workers(
         ModelNotLoaded: an unknown engine, NLI model or similarity function, or one of the latter
             whose NLI model is not loaded, or a checkpoint that cannot be loaded; names variable,
             reason and remedy.
-        ProbeMismatch: a probe that was trained for another model.
     """
     _check_names(config)
     _check_checkpoints(config)
@@ -214,22 +213,23 @@ def _load_probes(
     """
     is_theirs = is_embedded(generation) and generation.model == "embedded"
     folders = {
-        "consistency": config.consistency,
-        "semantic_entropy": config.high_semantic_entropy,
+        "consistency": ("probes.consistency", config.consistency),
+        "semantic_entropy": ("probes.high_semantic_entropy", config.high_semantic_entropy),
     }
     probes: dict[str, Probe] = {}
-    for target, folder in folders.items():
+    for target, (setting, folder) in folders.items():
         if folder == "auto":
             folder = str(PROBES_DIR / target) if is_theirs else ""
         if folder:
-            probe: Probe = resolve(_PROBE).load(
-                Path(folder),
-                target=target,
-                model_id=engine.model_id,
-                revision=engine.revision,
-                dimension=engine.hidden_size,
-                num_layers=engine.num_layers,
-            )
+            with _loading(setting, folder):
+                probe: Probe = resolve(_PROBE).load(
+                    Path(folder),
+                    target=target,
+                    model_id=engine.model_id,
+                    revision=engine.revision,
+                    dimension=engine.hidden_size,
+                    num_layers=engine.num_layers,
+                )
             probes[probe.statistic] = probe
     return probes
 

@@ -20,9 +20,9 @@ from models.errors import (
     InvalidLogits,
     InvalidRequest,
     ModelLost,
+    ModelNotLoaded,
     NotReady,
 )
-from models.probes.card import ProbeMismatch
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig, SimilarityConfig
@@ -545,10 +545,10 @@ def test_auto_loads_no_probe_beside_another_model():
     ids=["model", "revision", "dimension"],
 )
 def test_another_models_probe_is_refused_at_start(tmp_path, model, named):
-    with pytest.raises(ProbeMismatch, match=named):
+    with pytest.raises(ModelNotLoaded, match=named):
         load(ProbeConfig(saved(tmp_path, **model), ""))
 
 
 def test_a_probe_of_the_other_target_is_refused(tmp_path):
-    with pytest.raises(ProbeMismatch, match="target"):
+    with pytest.raises(ModelNotLoaded, match=r"COCOA_PROBES__CONSISTENCY=.*target"):
         load(ProbeConfig(saved(tmp_path, "semantic_entropy"), ""))

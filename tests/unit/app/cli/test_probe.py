@@ -119,6 +119,6 @@ def test_a_probe_of_another_model_is_refused_before_anything_is_collected(
     (foreign / "probe.safetensors").write_bytes((trained / "probe.safetensors").read_bytes())
     dataset, out = labelled(tmp_path / "labelled.jsonl", 12), tmp_path / "out"
     result = probe_command("evaluate", foreign, "--out", out, "--dataset", dataset)
-    assert result.exit_code == 1
-    assert "ProbeMismatch: the probe's revision is '2', this model's '1'" in result.stderr
+    assert result.exit_code == 2
+    assert "the probe's revision is '2', this model's '1'" in result.stderr
     assert not out.exists()
