@@ -288,7 +288,15 @@ def _is_being_cancelled() -> bool:
 def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
     told = {}
     for name, probe in probes.items():
-        told[name] = ProbeInfo(probe.id, probe.card.training_set, probe.layer, probe.sha256)
+        card = probe.card
+        told[name] = ProbeInfo(
+            probe.id,
+            card.training_set,
+            probe.layer,
+            probe.sha256,
+            split=card.split,
+            base_rate=card.metrics.get("test", {}).get("positive_share"),
+        )
     return GeneratorInfo(
         identity=engine.fingerprint,
         model_id=engine.model_id,

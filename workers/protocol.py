@@ -27,12 +27,17 @@ class ProbeInfo:
         id: short name, which changes with the weights.
         layer: k of `hidden_states[k]`.
         sha256: of its weights.
+        split: nats of semantic entropy above which it calls an answer's high; None where it
+            predicts no class.
+        base_rate: share of answers above the split, among held-out ones of its training set.
     """
 
     id: str
     training_set: str
     layer: int
     sha256: str
+    split: float | None = None
+    base_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

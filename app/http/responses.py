@@ -5,6 +5,7 @@ from dataclasses import asdict
 from app.http.schemas import (
     DecisionInfo,
     EscalationInfo,
+    EntropySplit,
     GenerateResponse,
     ModelInfo,
     ProbeInfo,
@@ -16,6 +17,7 @@ from app.http.schemas import (
 from app.scoring.judging import Judgement
 from app.scoring.result import Result
 from models.records import Sequence
+from workers import protocol
 from workers.protocol import ComparerInfo
 
 
@@ -58,6 +60,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         similarity_model=_comparer_info(result.comparer) if has_similarity else None,
         nli_model=_comparer_info(result.nli) if has_nli and result.nli else None,
         probe=_probe(result),
+        entropy_split=split_of(result.entropy_probe),
         seed=generation.seed if generation is not None and drawn else None,
         samples=_samples(result) if result.ask.return_samples and is_shown else None,
         tokens=_tokens(subject.answer) if result.ask.return_tokens and is_shown else None,
@@ -76,6 +79,13 @@ def _escalation(result: Result) -> EscalationInfo | None:
         return None
     first = result.evidence.subject.answer.text
     return EscalationInfo(model=asked.model, first_text=first, error=asked.error)
+
+
+def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
+    """What its probability is of; None for a probe of another kind, or none."""
+    if probe is None or probe.split is None:
+        return None
+    return EntropySplit(nats=probe.split, base_rate=probe.base_rate)
 
 
 def _probe(result: Result) -> ProbeInfo | None:

@@ -53,6 +53,16 @@ class ProbeInfo(BaseModel):
     ]
 
 
+class EntropySplit(BaseModel):
+    """What `high_semantic_entropy_light` is the probability of: more entropy than the split."""
+
+    nats: float
+    base_rate: Annotated[
+        float | None,
+        Field(description="share of held-out answers of the probe's training set above the split"),
+    ]
+
+
 class Timing(BaseModel):
     """Milliseconds of each stage; `total` also holds what lies between them."""
 
@@ -162,6 +172,10 @@ class GenerateResponse(BaseModel):
         ProbeInfo | None,
         Field(description="null where no light estimator was asked for, or no probe could read"),
     ]
+    entropy_split: Annotated[
+        EntropySplit | None,
+        Field(description="null unless high_semantic_entropy_light was asked for"),
+    ]
     seed: Annotated[
         int | None, Field(description="repeats the samples; null where no model draws any")
     ]
@@ -219,6 +233,9 @@ class EstimatorInfo(BaseModel):
     needs: list[str]
     available: bool
     reason: str | None
+    split: Annotated[
+        EntropySplit | None, Field(description="of high_semantic_entropy_light, where it is known")
+    ]
 
 
 class EstimatorList(BaseModel):

@@ -114,7 +114,7 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
             light mode with something that needs samples.
     """
     strategy: Strategy = "given" if ask.answer is not None else ask.strategy
-    estimators = _estimators(ask, available)
+    estimators = _estimators(ask)
     _check_light(ask, estimators)
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if strategy != "given":
@@ -173,15 +173,14 @@ def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
     return sorted(needs([estimator]) - available)
 
 
-def _estimators(ask: Ask, available: frozenset[str]) -> tuple[str, ...]:
+def _estimators(ask: Ask) -> tuple[str, ...]:
     names: Sequence[str]
     if ask.estimators is not None:
         names = ask.estimators
     elif not ask.light:
         names = DEFAULT_ESTIMATORS
     else:
-        has_probe = "predicted_high_semantic_entropy" in available
-        names = (*LIGHT_ESTIMATORS, *(["high_semantic_entropy_light"] if has_probe else []))
+        names = LIGHT_ESTIMATORS
     return tuple(dict.fromkeys([*names, ask.primary] if ask.primary else names))
 
 

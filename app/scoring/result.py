@@ -202,6 +202,12 @@ class Result:
         return self.probes[name], readings[name]
 
     @property
+    def entropy_probe(self) -> ProbeInfo | None:
+        """The probe behind `high_semantic_entropy_light`, where that is scored."""
+        wanted = self.plan.statistics & needs(["high_semantic_entropy_light"])
+        return next((self.probes[name] for name in wanted), None)
+
+    @property
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
         subject, codes = self.evidence.subject, []

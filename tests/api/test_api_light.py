@@ -1,12 +1,14 @@
 """Light mode over HTTP, with the fake engine and probes of random weights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from app.scoring.plan import LIGHT_ESTIMATORS
 from models.probes.protocol import ProbeConfig
 from tests.conftest import serving
-from tests.tiny_probes import saved
+from tests.tiny_probes import random_probe, saved
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +39,7 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
         "greedy",
         "cocoa_sp_light",
     )
-    assert body["scores"].keys() == {*LIGHT_ESTIMATORS, "high_semantic_entropy_light"}
+    assert (list(body["scores"]), body["entropy_split"]) == (list(LIGHT_ESTIMATORS), None)
     assert body["reasons"] == {}
     scores = body["scores"]
     assert 0 <= scores["consistency_light"] <= 1
@@ -228,3 +230,18 @@ async def test_a_reading_that_is_no_probability_is_null_at_once_and_from_the_cac
         for name in ("consistency_light", "cocoa_sp_light", "cocoa_ppl_light", "cocoa_mte_light"):
             assert body["scores"][name] is None
             assert body["reasons"][name] == "the probe's reading is no number in its range"
+
+
+async def test_where_high_semantic_entropy_is_named_its_split_and_base_rate_are_told(tmp_path):
+    probe = random_probe("semantic_entropy", layer=3)
+    probe.card = replace(probe.card, metrics={"test": {"positive_share": 0.25}})
+    probe.save(tmp_path)
+    probes = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy=str(tmp_path))
+    async with serving(probes=probes) as service:
+        names = ["sp", "high_semantic_entropy_light"]
+        body = (await service.generate(mode="light", estimators=names)).json()
+        listed = (await service.client.get("/estimators")).json()["estimators"]
+
+    assert body["entropy_split"] == {"nats": 0.5, "base_rate": 0.25}
+    splits = {one["name"]: one["split"] for one in listed if one["split"] is not None}
+    assert splits == {"high_semantic_entropy_light": body["entropy_split"]}

@@ -1,5 +1,6 @@
 """What operators ask: liveness, readiness, version, metrics, estimators."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from app.http.responses import split_of
 from app.http.schemas import (
     ERROR_RESPONSES,
     EstimatorInfo,
@@ -24,7 +26,7 @@ from app.settings import Settings
 from models.calibration import ALL, Calibrator
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
-from workers.protocol import ComparerInfo, GeneratorInfo
+from workers.protocol import ComparerInfo, GeneratorInfo, ProbeInfo
 
 router = APIRouter(tags=["operation"])
 _NOT_READY: dict[int | str, dict[str, Any]] = {503: ERROR_RESPONSES[503]}
@@ -104,11 +106,13 @@ def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
 async def estimators(request: Request) -> EstimatorList:
     """Every estimator: its formula, its needs, and whether this deployment supplies them."""
     service: Service = request.app.state.service
-    available = service.ready_scorer().available_statistics(Ask(prompt=""))
+    scorer = service.ready_scorer()
+    available = scorer.available_statistics(Ask(prompt=""))
+    probes = scorer.workers.generator.info.probes
     return EstimatorList(
         default=list(DEFAULT_ESTIMATORS),
         light=list(LIGHT_ESTIMATORS),
-        estimators=[_describe(name, missing_statistics(name, available)) for name in ESTIMATORS],
+        estimators=[_describe(name, available, probes) for name in ESTIMATORS],
     )
 
 
@@ -119,7 +123,11 @@ async def metrics(request: Request) -> Response:
     return Response(service.telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _describe(name: str, missing: list[str]) -> EstimatorInfo:
+def _describe(
+    name: str, available: frozenset[str], probes: Mapping[str, ProbeInfo]
+) -> EstimatorInfo:
+    missing = missing_statistics(name, available)
+    splits = [split_of(probes.get(statistic)) for statistic in sorted(needs([name]))]
     reason = f"{', '.join(missing)} cannot be supplied here" if missing else None
     return EstimatorInfo(
         name=name,
@@ -127,6 +135,7 @@ def _describe(name: str, missing: list[str]) -> EstimatorInfo:
         needs=sorted(needs([name])),
         available=not missing,
         reason=reason,
+        split=next((split for split in splits if split is not None), None),
     )
 
 
