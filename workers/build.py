@@ -95,14 +95,19 @@ def load_workers(
     nli: Comparer | None = None
     comparers: dict[str, Comparer] = {}
     if nli_model is not None:
-        nli = as_worker(nli_model)
-        comparers["nli"] = as_worker(resolve(ENTAILMENT)(nli_model, config.nli.similarity))
+        is_foreign = _is_out_of_domain("nli.model", config.nli.model, generation)
+        nli = as_worker(nli_model, is_out_of_domain=is_foreign)
+        entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
+        comparers["nli"] = as_worker(entailment, is_out_of_domain=is_foreign)
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, similarity.name):
         if name not in comparers:
             with _loading("similarity.model", similarity.model):
-                comparers[name] = as_worker(resolve(PAIR_MODELS[name]).load(similarity))
-    _warn_of_foreign_answers(similarity, generation)
+                pair_model = resolve(PAIR_MODELS[name]).load(similarity)
+            is_foreign = name == "cross_encoder" and _is_out_of_domain(
+                "similarity.model", similarity.model, generation
+            )
+            comparers[name] = as_worker(pair_model, is_out_of_domain=is_foreign)
     return Workers(
         generator=generator, comparers=comparers, default_similarity=similarity.name, nli=nli
     )
@@ -195,13 +200,19 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
 
 
-def _warn_of_foreign_answers(similarity: SimilarityConfig, generation: EngineConfig) -> None:
-    is_foreign = similarity.model == "embedded" and generation.model not in LANGUAGE_MODELS
-    if similarity.name == "cross_encoder" and is_foreign:
-        logger.warning(
-            "the embedded cross-encoder knows answers of the embedded language models only: "
-            "name another"
-        )
+def _is_out_of_domain(setting: str, model: str, generation: EngineConfig) -> bool:
+    """Whether an embedded pair model is to compare another language model's answers.
+
+    The log says how to change that.
+    """
+    if model != "embedded" or is_embedded(generation):
+        return False
+    logger.warning(
+        "%s: the embedded pair model knows the answers of the embedded language models only, and "
+        "compares those of another one here: set it to a model that knows them",
+        variable(setting),
+    )
+    return True
 
 
 def _load_probes(

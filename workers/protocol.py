@@ -81,6 +81,7 @@ class ComparerInfo:
         rules: which pairs are known without asking.
         is_by_sentence: whether a model reads the cells of a pair (`models.similarity.align`)
             instead of the pair itself.
+        is_out_of_domain: whether it was made for the answers of another language model only.
     """
 
     identity: str
@@ -90,6 +91,7 @@ class ComparerInfo:
     max_pair_tokens: int | None
     rules: PairRules
     is_by_sentence: bool = False
+    is_out_of_domain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class SimilarityWorker:
         thread: where the model runs; all pair models of a process share one.
         max_batch_pairs: pairs of one call.
         on_batch: told the number of pairs of each call.
+        is_out_of_domain: see `ComparerInfo`.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class SimilarityWorker:
         thread: ModelThread,
         max_batch_pairs: int,
         on_batch: Callable[[int], None] = lambda size: None,
+        is_out_of_domain: bool = False,
     ) -> None:
         self._model = model
         self._thread = thread
@@ -54,6 +56,7 @@ class SimilarityWorker:
             labels=model.labels,
             max_pair_tokens=model.max_length,
             rules=rules,
+            is_out_of_domain=is_out_of_domain,
         )
 
     @property

@@ -218,6 +218,11 @@ class Result:
             codes.append("answer_truncated")
         if any(sample.finish_reason == "length" for sample in subject.samples):
             codes.append("samples_truncated")
+        asked = [self.comparer] if self.plan.reads("similarity") else []
+        if self.nli is not None and self.plan.reads("nli"):
+            asked.append(self.nli)
+        if any(info.is_out_of_domain for info in asked):
+            codes.append("similarity_out_of_domain")
         if self.evidence.truncated:
             codes.append("similarity_truncated")
         if any(one.compared_text != one.text.strip() for one in texts):

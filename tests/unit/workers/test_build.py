@@ -10,6 +10,7 @@ from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
+from models.similarity import PAIR_MODELS
 from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, SimilarityConfig
@@ -227,3 +228,23 @@ def test_whatever_loading_raises_becomes_one_line_with_its_remedy(monkeypatch, e
     monkeypatch.setattr(FakeEngine, "load", fail)
     with pytest.raises(ModelNotLoaded, match=message):
         load(*FAKE)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_foreign"), [("embedded", True), ("other", False)], ids=["embedded", "another"]
+)
+def test_an_embedded_pair_model_beside_a_foreign_language_model_says_so_and_what_to_set(
+    monkeypatch, caplog, model, is_foreign
+):
+    # Weightless stand-ins under the names of models that have weights.
+    monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
+    monkeypatch.setattr("workers.build._HEADS", {})
+    similarity = SimilarityConfig(name="cross_encoder", model=model)
+    workers = load(FAKE[0], similarity, NliConfig(name="fake_nli", model=model))
+
+    asked = [workers.comparers[name] for name in ("cross_encoder", "nli", "align")]
+    told = [comparer.info.is_out_of_domain for comparer in (*asked, workers.nli)]
+    assert told == 4 * [is_foreign]
+    assert not workers.comparers["rouge_l"].info.is_out_of_domain
+    for variable in ("COCOA_SIMILARITY__MODEL", "COCOA_NLI__MODEL"):
+        assert (f"{variable}: the embedded pair model" in caplog.text) is is_foreign

@@ -39,6 +39,9 @@ def test_times_are_in_milliseconds():
     }
 
 
+FOREIGN = comparer_info(is_out_of_domain=True)
+
+
 def test_light_mode_has_no_samples_and_so_no_source_and_no_seed_of_them():
     written = generation(samples=())
     body = to_response(a_result(written, ask=Ask(prompt="Where?", light=True)), "id")
@@ -161,3 +164,19 @@ def test_an_answer_without_tokens_has_found_no_mass_that_could_be_told():
     written = generation(sequence("", 0), (sequence(" Rome"),))
     statistics = {"exact_match": np.zeros(1)}
     assert to_response(a_result(written, statistics=statistics), "id").found_mass is None
+
+
+@pytest.mark.parametrize(
+    ("comparers", "statistics", "codes"),
+    [
+        ({"comparer": FOREIGN}, {"similarity"}, ["similarity_out_of_domain"]),
+        ({"nli": FOREIGN}, {"entailment"}, ["similarity_out_of_domain"]),
+        ({"comparer": FOREIGN, "nli": FOREIGN}, {"sample_texts"}, []),
+        ({"comparer": FOREIGN}, {"entailment"}, []),
+        ({"nli": FOREIGN}, {"similarity"}, []),
+    ],
+    ids=["similarity", "NLI", "neither read", "the other one read", "NLI not read"],
+)
+def test_a_pair_model_of_other_answers_is_warned_of_where_it_was_read(comparers, statistics, codes):
+    body = to_response(a_result(plan=a_plan(statistics), **comparers), "id")
+    assert body.warnings == codes
