@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from app.http.schemas import (
     DecisionInfo,
-    EscalationInfo,
     EntropySplit,
+    EscalationInfo,
     GenerateResponse,
     ModelInfo,
     ProbeInfo,
