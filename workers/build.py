@@ -161,7 +161,8 @@ def _check_checkpoints(config: WorkerConfig) -> None:
     ]
     for setting, name, model, revision in asked:
         head = _HEADS.get((setting, name))
-        if head is not None and model not in ("", "embedded"):
+        shipped = LANGUAGE_MODELS if setting == "generation.model" else ("embedded",)
+        if head is not None and model and model not in shipped:
             with _loading(setting, model):
                 resolve(_CHECK)(model, revision, head)
 
