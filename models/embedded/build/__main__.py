@@ -46,7 +46,7 @@ from models.embedded.build.weights import (
 )
 
 CROSS_ENCODER_SCHEDULE = Schedule(steps=2000, muon_lr=3e-3, adam_lr=1.5e-3)
-NLI_SCHEDULE = Schedule(steps=1250, muon_lr=2e-3, adam_lr=1e-3)
+NLI_SCHEDULE = Schedule(steps=1500, muon_lr=2e-3, adam_lr=1e-3)
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 

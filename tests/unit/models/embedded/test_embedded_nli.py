@@ -26,7 +26,9 @@ from models.embedded.build.nli_evaluation import classification_quality, sampled
 from models.embedded.build.nli_pairs import (
     FAMILY_SHARES,
     LABELS,
+    MAKERS,
     NliPair,
+    contradicting_statements,
     make_nli_pairs,
     nli_sources,
 )
@@ -93,6 +95,7 @@ def test_equal_texts_are_always_entailment(pairs):
     [
         ("arithmetic", {"entailment", "contradiction"}),
         ("made_up", {"entailment", "contradiction"}),
+        ("two_places", {"neutral"}),
         ("other_question", {"neutral"}),
         ("other_kind", {"neutral"}),
         ("prose", {"entailment", "neutral", "contradiction"}),
@@ -101,6 +104,20 @@ def test_equal_texts_are_always_entailment(pairs):
 )
 def test_a_family_has_the_labels_of_the_convention(pairs, family, labels):
     assert {pair.label for pair in pairs if pair.family == family} == labels
+
+
+def test_country_and_continent_of_one_city_are_neutral_also_where_the_country_is_made_up(source):
+    maker, rng = MAKERS["two_places"], random.Random(0)
+    continents, countries = set(source.values.continents), set(source.values.countries)
+    num_made_up = 0
+    for _ in range(200):
+        country, continent, label = maker(source, rng)
+        subject, _, place = continent.partition(" is in ")
+        assert (label, place.removesuffix(".") in continents) == ("neutral", True)
+        assert country.startswith(f"{subject} is in ")
+        named = country.partition(" is in ")[2].removesuffix(".").removeprefix("the ")
+        num_made_up += named not in countries
+    assert 60 < num_made_up < 140
 
 
 def test_no_kind_of_question_is_asked_about_more_than_twice_as_often_as_another(source):
@@ -180,6 +197,14 @@ def test_the_card_says_how_the_model_was_made_and_how_good_it_is():
     assert card["quality"]["language_model_samples"]["auc"] >= 0.97
 
 
+def test_two_values_of_one_subject_contradict_each_other_whatever_the_kind(
+    shipped, tokenizer, source
+):
+    statements = contradicting_statements(source, 600, random.Random(1))
+    quality = classification_quality(shipped, tokenizer, statements)
+    assert min(quality["accuracy_by_family"].values()) >= 0.85
+
+
 def test_held_out_pairs_are_told_apart(shipped, tokenizer, pairs):
     quality = classification_quality(shipped, tokenizer, pairs[:400])
     assert quality["accuracy"] >= 0.9
@@ -203,12 +228,10 @@ def test_probabilities_sum_to_one(shipped, tokenizer):
         ("zweiundvierzig", "In German it is zweiundvierzig.", "entailment"),
         ("Paris", "It is Rome.", "contradiction"),
         ("19", "The answer is 18.", "contradiction"),
-        pytest.param(
-            *("Lyon is in France.", "Lyon is in Spain.", "contradiction"),
-            marks=pytest.mark.xfail(
-                reason="taken for country and continent of one city: neutral", strict=True
-            ),
-        ),
+        ("Lyon is in France.", "Lyon is in Spain.", "contradiction"),
+        ("Lyon is in Europe.", "Lyon is in Asia.", "contradiction"),
+        ("Kenya is in Africa.", "Kenya is in Oceania.", "contradiction"),
+        ("Lyon is in France.", "Lyon is in Europe.", "neutral"),
         ("In German: zweiundvierzig", "dreiundvierzig", "contradiction"),
         ("The capital of France is Paris.", "The currency of France is Euro.", "neutral"),
         ("The capital of France is Paris.", "12 + 7 = 19", "neutral"),
