@@ -206,7 +206,7 @@ def _is_out_of_domain(setting: str, model: str, generation: EngineConfig) -> boo
 
     The log says how to change that.
     """
-    if model != "embedded" or is_embedded(generation):
+    if model != "embedded" or generation.model in LANGUAGE_MODELS:
         return False
     logger.warning(
         "%s: the embedded pair model knows the answers of the embedded language models only, and "

@@ -247,6 +247,9 @@ class _ScoringRequest(_Request):
     ] = []
     seed: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     return_samples: bool = False
+    explain: Annotated[
+        bool, Field(description="Samples in groups by meaning, and a sentence about them.")
+    ] = False
     return_tokens: bool = False
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
     cache: Annotated[
@@ -327,6 +330,7 @@ class _ScoringRequest(_Request):
             primary=self.estimator,
             similarity=self.similarity,
             return_samples=self.return_samples,
+            explain=self.explain,
             return_tokens=self.return_tokens,
             cache=self.cache,
             timeout_s=self.timeout_s,

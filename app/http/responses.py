@@ -1,6 +1,7 @@
 """From results to response bodies."""
 
 from dataclasses import asdict
+from typing import Any
 
 from app.http.schemas import (
     DecisionInfo,
@@ -10,10 +11,12 @@ from app.http.schemas import (
     ModelInfo,
     ProbeInfo,
     Sample,
+    SampleGroup,
     Timing,
     Token,
     Usage,
 )
+from app.scoring.explaining import groups_of, sentence
 from app.scoring.judging import Judgement
 from app.scoring.result import Result
 from models.records import Sequence
@@ -64,6 +67,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         seed=generation.seed if generation is not None and drawn else None,
         samples=_samples(result) if result.ask.return_samples and is_shown else None,
         tokens=_tokens(subject.answer) if result.ask.return_tokens and is_shown else None,
+        **_explanation(result, is_shown=is_shown),
         usage=_usage(result),
         timing_ms=Timing(**stage_ms, total=_ms(result.total_s)),
         cached=result.source == "cache",
@@ -86,6 +90,15 @@ def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
     if probe is None or probe.split is None:
         return None
     return EntropySplit(nats=probe.split, base_rate=probe.base_rate)
+
+
+def _explanation(result: Result, *, is_shown: bool) -> dict[str, Any]:
+    """Sentence and groups, where they are wanted and may be told."""
+    groups = groups_of(result.evidence) if result.ask.explain and is_shown else None
+    if groups is None:
+        return {"explanation": None, "groups": None}
+    shown = [SampleGroup(**asdict(group)) for group in groups]
+    return {"explanation": sentence(groups), "groups": shown}
 
 
 def _probe(result: Result) -> ProbeInfo | None:

@@ -73,6 +73,20 @@ class Timing(BaseModel):
     total: float
 
 
+class SampleGroup(BaseModel):
+    """Samples that mean the same."""
+
+    text: Annotated[str, Field(description="the answer, or the group's first sample")]
+    is_answer: Annotated[bool, Field(description="whether they mean the same as the answer")]
+    count: Annotated[int, Field(description="samples in it")]
+    share: Annotated[float, Field(description="of all samples, 0 to 1")]
+    mass: Annotated[
+        float | None,
+        Field(description="probability of its distinct texts, 0 to 1; null where not known"),
+    ]
+    similarity: Annotated[float, Field(description="mean similarity to the answer, 0 to 1")]
+
+
 class DecisionInfo(BaseModel):
     """Whether the answer may pass, and what that promises."""
 
@@ -181,6 +195,13 @@ class GenerateResponse(BaseModel):
     ]
     samples: list[Sample] | None
     tokens: list[Token] | None
+    explanation: Annotated[
+        str | None, Field(description="what the samples say, in a sentence; null unless asked for")
+    ]
+    groups: Annotated[
+        list[SampleGroup] | None,
+        Field(description="samples by meaning, that of the answer first; null unless asked for"),
+    ]
     usage: Usage
     timing_ms: Timing
     cached: bool

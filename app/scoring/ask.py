@@ -43,6 +43,7 @@ class Ask:
         primary: the one whose value is *the* uncertainty; None for the default one.
         similarity: name of the similarity function; None for the deployment's default.
         return_samples: whether samples are wanted with all that is known of them.
+        explain: whether the samples are wanted in groups by meaning.
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
         target_error: largest wanted share of wrong answers among those that pass; None asks for no
             decision.
@@ -68,6 +69,7 @@ class Ask:
     similarity: str | None = None
     return_samples: bool = False
     return_tokens: bool = False
+    explain: bool = False
     target_error: float | None = None
     on_reject: OnReject = "answer"
     calibration: str | None = None

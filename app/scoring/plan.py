@@ -44,6 +44,16 @@ STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "mbr": frozenset({"similarity_matrix"}),
     "given": frozenset(),
 }
+# What groups of samples are made of.
+_EXPLAINED = frozenset(
+    {
+        "answer_token_logprobs",
+        "sample_texts",
+        "sample_token_logprobs",
+        "similarity",
+        "similarity_matrix",
+    }
+)
 # Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
 _GENERATED = supplied_by("answer", "samples", "probe")
 
@@ -131,6 +141,8 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
     shown: frozenset[str] = frozenset()
     if ask.return_samples:
         shown |= {"sample_texts", "sample_token_logprobs"}
+    if ask.explain:
+        shown |= _EXPLAINED
     if ask.return_tokens:
         shown |= ANSWER_STATISTICS
     if reads_samples((wanted | shown) & available) and ask.samples is None:
@@ -229,6 +241,9 @@ def _check_light(ask: Ask, estimators: Sequence[str]) -> None:
     if ask.return_samples:
         message = "must be false in light mode, which draws no samples"
         raise InvalidRequest(message, field="return_samples")
+    if ask.explain:
+        message = "must be false in light mode, which draws no samples"
+        raise InvalidRequest(message, field="explain")
 
 
 def _check_sampling(ask: Ask) -> None:

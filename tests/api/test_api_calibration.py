@@ -221,3 +221,23 @@ async def test_another_deployments_calibrator_ends_the_start(tmp_path, caplog):
         await until(lambda: service.deaths)
 
     assert "its revision was other, and is 1" in caplog.text
+
+
+async def test_an_explanation_groups_the_samples_and_a_held_back_answer_has_none(calibrated):
+    async with calibrated(await bound_to_fakes(NOTHING_PASSES)) as service:
+        plain = (await service.generate(**TARGET)).json()
+        explained = (await service.generate(**TARGET, explain=True)).json()
+        held_back = (await service.generate(**TARGET, explain=True, on_reject="abstain")).json()
+
+    assert (plain["explanation"], plain["groups"]) == (None, None)
+    assert "samples mean the same as the answer" in explained["explanation"]
+    assert explained["groups"][0]["is_answer"]
+    assert sum(group["count"] for group in explained["groups"]) == 10
+    assert explained["scores"] == pytest.approx(plain["scores"])
+    assert (held_back["explanation"], held_back["groups"]) == (None, None)
+
+
+async def test_light_mode_has_no_samples_to_explain(service):
+    response = await service.generate(mode="light", explain=True, estimators=["sp"])
+    assert response.status_code == 422
+    assert response.json()["error"]["field"] == "explain"

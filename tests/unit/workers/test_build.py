@@ -137,7 +137,7 @@ def test_the_embedded_cross_encoder_warns_of_answers_that_it_does_not_know(
     generation, is_foreign, caplog
 ):
     load(generation, SimilarityConfig())
-    assert ("name another" in caplog.text) is is_foreign
+    assert ("COCOA_SIMILARITY__MODEL: the embedded pair model" in caplog.text) is is_foreign
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])

@@ -1,0 +1,119 @@
+"""Pure: what the samples say, in groups by meaning, and in one sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.scoring.evidence import Evidence, Subject
+from models.records import Array
+
+# Two texts mean the same where the similarity function is rather for it than against it.
+SAME = 0.5
+_MAX_NAMED = 3
+_MAX_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Samples that mean the same.
+
+    Attributes:
+        text: the answer in the group of what means the same as it, else the group's first sample.
+        is_answer: whether they mean the same as the answer.
+        count: samples in it; 0 where none means what the answer does.
+        share: of all samples, in [0, 1].
+        mass: probability of its distinct texts together, in [0, 1]; None where it is not known.
+        similarity: mean similarity to the answer, in [0, 1]; 1 where there is nothing but it.
+    """
+
+    text: str
+    is_answer: bool
+    count: int
+    share: float
+    mass: float | None
+    similarity: float
+
+
+def groups_of(evidence: Evidence) -> list[Group] | None:
+    """The groups, that of the answer first, then by their number of samples.
+
+    None where it is not known how similar the samples are.
+    """
+    subject, statistics = evidence.subject, evidence.statistics
+    if not {"similarity", "similarity_matrix"} <= statistics.keys() or not subject.samples:
+        return None
+    to_answer = _to_answer(subject, statistics["similarity"])
+    others = _grouped(to_answer, statistics["similarity_matrix"])
+    same = [i for i, one in enumerate(to_answer) if one >= SAME]
+    others.sort(key=len, reverse=True)  # stable: of equally many the earlier sample's first
+    return [_group(subject, to_answer, rows) for rows in (same, *others)]
+
+
+def sentence(groups: Sequence[Group]) -> str:
+    """How many samples mean what the answer says, and what the others say.
+
+    >>> one = Group("India", True, 3, 0.3, None, 0.9)
+    >>> other = Group("Mexico", False, 7, 0.7, None, 0.1)
+    >>> sentence([one, other])
+    '3 of 10 samples mean the same as the answer; the others say "Mexico" (7).'
+    """
+    same, *others = groups
+    total = sum(group.count for group in groups)
+    if not others:
+        return f"All {total} samples mean the same as the answer."
+    agree = "No sample means" if same.count == 0 else f"{same.count} of {total} samples mean"
+    named = [f'"{_short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED]]
+    num_more = len(others) - len(named)
+    more = f", and {num_more} more" if num_more else ""
+    who = "the samples" if same.count == 0 else "the others"
+    return f"{agree} the same as the answer; {who} say {', '.join(named)}{more}."
+
+
+def _to_answer(subject: Subject, similarity: Array) -> Array:
+    """Similarity (M,) of each sample to the answer; 1 for the one that is the answer."""
+    if subject.answer_sample is None:
+        return similarity
+    return np.insert(similarity, subject.answer_sample, 1.0)
+
+
+def _grouped(to_answer: Array, matrix: Array) -> list[list[int]]:
+    """The other samples (indices): each joins the first group whose first member it is like."""
+    found: list[list[int]] = []
+    for i, one in enumerate(to_answer):
+        if one >= SAME:
+            continue
+        joined = next((rows for rows in found if matrix[rows[0], i] >= SAME), None)
+        if joined is None:
+            found.append([i])
+        else:
+            joined.append(i)
+    return found
+
+
+def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
+    is_answer = not len(rows) or to_answer[rows[0]] >= SAME
+    first = subject.answer if is_answer else subject.samples[rows[0]]
+    members = [subject.samples[i] for i in rows]
+    if is_answer and subject.answer_sample is None:
+        members.insert(0, subject.answer)
+    masses: dict[str, float] = {}
+    for one in members:
+        if one.token_logprobs is not None and one.num_tokens:
+            masses.setdefault(one.compared_text, float(np.exp(one.token_logprobs.sum())))
+    is_known = all(one.compared_text in masses for one in members)
+    return Group(
+        text=first.compared_text,
+        is_answer=bool(is_answer),
+        count=len(rows),
+        share=len(rows) / len(subject.samples),
+        mass=min(1.0, sum(masses.values())) if is_known else None,
+        similarity=float(np.mean(to_answer[list(rows)])) if rows else 1.0,
+    )
+
+
+def _short(text: str) -> str:
+    if not text:
+        return "(nothing)"
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= _MAX_CHARACTERS else f"{one_line[:_MAX_CHARACTERS]}…"
