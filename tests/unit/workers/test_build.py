@@ -240,7 +240,8 @@ def test_an_embedded_pair_model_beside_a_foreign_language_model_says_so_and_what
     monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
     monkeypatch.setattr("workers.build._HEADS", {})
     similarity = SimilarityConfig(name="cross_encoder", model=model)
-    workers = load(FAKE[0], similarity, NliConfig(name="fake_nli", model=model))
+    foreign = EngineConfig(engine="fake", model="org/model")
+    workers = load(foreign, similarity, NliConfig(name="fake_nli", model=model))
 
     asked = [workers.comparers[name] for name in ("cross_encoder", "nli", "align")]
     told = [comparer.info.is_out_of_domain for comparer in (*asked, workers.nli)]
