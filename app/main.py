@@ -14,6 +14,7 @@ from fastapi_offline import FastAPIOffline
 
 from app.cache.build import make_cache
 from app.cache.protocol import Cache
+from app.http import examples
 from app.http.errors import add_error_handlers
 from app.http.middleware import RequestMiddleware
 from app.http.routes import generate, ops, score
@@ -73,6 +74,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     for module in (generate, score, ops):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
+    make_document = app.openapi
+    app.openapi = lambda: examples.with_nulls(make_document())  # type: ignore[method-assign]
     app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=settings.limits)
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",

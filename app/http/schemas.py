@@ -1,6 +1,6 @@
 """Bodies of responses: shapes, no logic."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -11,40 +11,66 @@ from models.selection import Strategy
 class ModelInfo(BaseModel):
     """Which weights spoke: id, and a revision that changes with them."""
 
-    id: str
-    revision: str | None
+    id: Annotated[
+        str, Field(description="id or last part of the path that the weights were loaded from")
+    ]
+    revision: Annotated[
+        str | None,
+        Field(description="changes with the weights; null for a function without weights"),
+    ]
 
 
 class Sample(BaseModel):
     """One sampled answer; `logprob` is its sum in nats, `similarity` that to the answer."""
 
-    text: str
-    logprob: float | None
-    similarity: float | None
-    finish_reason: FinishReason
+    text: Annotated[str, Field(description="as generated, or as given")]
+    logprob: Annotated[
+        float | None,
+        Field(
+            description="sum over its tokens in nats, under the raw distribution; null where "
+            "unknown"
+        ),
+    ]
+    similarity: Annotated[
+        float | None,
+        Field(
+            description="to the answer, mean of both directions; null where none was asked for, "
+            "or where it is the answer"
+        ),
+    ]
+    finish_reason: Annotated[FinishReason, Field(description="what ended it")]
 
 
 class Token(BaseModel):
     """One token of the answer; log-prob and entropy in nats."""
 
-    text: str
-    logprob: float | None
-    entropy: float | None
+    text: Annotated[str, Field(description="its share of the answer's text")]
+    logprob: Annotated[
+        float | None, Field(description="in nats, under the raw distribution; null where unknown")
+    ]
+    entropy: Annotated[
+        float | None,
+        Field(
+            description="of the distribution that it was chosen from, in nats; null where unknown"
+        ),
+    ]
 
 
 class Usage(BaseModel):
     """Tokens read and written."""
 
-    prompt_tokens: int
-    completion_tokens: int
-    sample_tokens: int
+    prompt_tokens: Annotated[
+        int, Field(description="of the prompt, read once for the answer and all samples")
+    ]
+    completion_tokens: Annotated[int, Field(description="of the answer")]
+    sample_tokens: Annotated[int, Field(description="of all samples together")]
 
 
 class ProbeInfo(BaseModel):
     """The probe behind the light scores, and how far this answer lies from its training set."""
 
-    id: str
-    training_set: str
+    id: Annotated[str, Field(description="changes with the probe")]
+    training_set: Annotated[str, Field(description="name of what it was trained on")]
     distance_percentile: Annotated[
         float, Field(description="among held-out answers of the training set, 0 to 100")
     ]
@@ -56,7 +82,7 @@ class ProbeInfo(BaseModel):
 class EntropySplit(BaseModel):
     """What `high_semantic_entropy_light` is the probability of: more entropy than the split."""
 
-    nats: float
+    nats: Annotated[float, Field(description="semantic entropy above which it is high")]
     base_rate: Annotated[
         float | None,
         Field(description="share of held-out answers of the probe's training set above the split"),
@@ -66,11 +92,11 @@ class EntropySplit(BaseModel):
 class Timing(BaseModel):
     """Milliseconds of each stage; `total` also holds what lies between them."""
 
-    queue: float
-    generate: float
-    similarity: float
-    score: float
-    total: float
+    queue: Annotated[float, Field(description="waiting for a place in the batch")]
+    generate: Annotated[float, Field(description="answer and samples")]
+    similarity: Annotated[float, Field(description="comparing texts")]
+    score: Annotated[float, Field(description="computing the estimators")]
+    total: Annotated[float, Field(description="from the request's admission to its result")]
 
 
 class SampleGroup(BaseModel):
@@ -114,10 +140,13 @@ class EscalationInfo(BaseModel):
 class GenerateResponse(BaseModel):
     """The answer with its scores; higher means less sure."""
 
-    id: str
+    id: Annotated[str, Field(description="the request's id, that of X-Request-ID")]
     model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
-    mode: Literal["full", "light"]
-    strategy: Strategy
+    mode: Annotated[Literal["full", "light"], Field(description="`light` drew no samples")]
+    strategy: Annotated[
+        Strategy,
+        Field(description="how the answer was chosen; `given` where the client brought it"),
+    ]
     answer_sample: Annotated[
         int | None, Field(description="index of the answer among the samples, where it is one")
     ]
@@ -128,7 +157,10 @@ class GenerateResponse(BaseModel):
             "model's where `escalation` says so"
         ),
     ]
-    finish_reason: FinishReason
+    finish_reason: Annotated[
+        FinishReason,
+        Field(description="what ended the answer; `length` where it was cut at max_new_tokens"),
+    ]
     retokenized: Annotated[
         bool, Field(description="whether a given answer's text was tokenised again")
     ]
@@ -139,8 +171,11 @@ class GenerateResponse(BaseModel):
             "whichever is likelier; null where no model scored one"
         ),
     ]
-    estimator: str
-    uncertainty: float | None
+    estimator: Annotated[str, Field(description="the one reported as `uncertainty`")]
+    uncertainty: Annotated[
+        float | None,
+        Field(description="its score; higher is less sure; null with its reason in `reasons`"),
+    ]
     confidence: Annotated[
         float | None,
         Field(description="probability that the answer is right, 0 to 1, by the calibrator"),
@@ -157,19 +192,23 @@ class GenerateResponse(BaseModel):
     ]
     decision: Annotated[DecisionInfo | None, Field(description="null without `target_error`")]
     escalation: Annotated[EscalationInfo | None, Field(description="null where none was asked")]
-    scores: dict[str, float | None]
+    scores: Annotated[
+        dict[str, float | None], Field(description="by estimator; higher is less sure")
+    ]
     reasons: Annotated[dict[str, str], Field(description="why a score is null")]
-    warnings: list[str]
+    warnings: Annotated[list[str], Field(description="what to know before trusting the scores")]
     samples_source: Annotated[
         Literal["model", "client"] | None, Field(description="null where there are no samples")
     ]
     num_samples: Annotated[int, Field(description="how many there are; with `auto`, were drawn")]
-    num_distinct_samples: int
+    num_distinct_samples: Annotated[int, Field(description="different texts among the samples")]
     stopped_by: Annotated[
         Literal["found_mass", "max_samples"] | None,
         Field(description="what ended the waves of samples; null unless num_samples was auto"),
     ]
-    consistency_std_error: float | None
+    consistency_std_error: Annotated[
+        float | None, Field(description="how far the samples pin consistency down; null without it")
+    ]
     found_mass: Annotated[
         float | None,
         Field(
@@ -180,8 +219,12 @@ class GenerateResponse(BaseModel):
     similarity: Annotated[
         str | None, Field(description="similarity function; null where none was asked")
     ]
-    similarity_model: ModelInfo | None
-    nli_model: ModelInfo | None
+    similarity_model: Annotated[
+        ModelInfo | None, Field(description="behind the similarity; null where none was asked")
+    ]
+    nli_model: Annotated[
+        ModelInfo | None, Field(description="behind the NLI estimators; null where none was asked")
+    ]
     probe: Annotated[
         ProbeInfo | None,
         Field(description="null where no light estimator was asked for, or no probe could read"),
@@ -193,8 +236,10 @@ class GenerateResponse(BaseModel):
     seed: Annotated[
         int | None, Field(description="repeats the samples; null where no model draws any")
     ]
-    samples: list[Sample] | None
-    tokens: list[Token] | None
+    samples: Annotated[list[Sample] | None, Field(description="with `return_samples`, else null")]
+    tokens: Annotated[
+        list[Token] | None, Field(description="of the answer, with `return_tokens`, else null")
+    ]
     explanation: Annotated[
         str | None, Field(description="what the samples say, in a sentence; null unless asked for")
     ]
@@ -202,58 +247,62 @@ class GenerateResponse(BaseModel):
         list[SampleGroup] | None,
         Field(description="samples by meaning, that of the answer first; null unless asked for"),
     ]
-    usage: Usage
-    timing_ms: Timing
-    cached: bool
+    usage: Annotated[Usage, Field(description="tokens read and written")]
+    timing_ms: Annotated[Timing, Field(description="milliseconds of each stage")]
+    cached: Annotated[bool, Field(description="whether the statistics came from the cache")]
 
 
 class Fault(BaseModel):
     """One fault of a body."""
 
     field: Annotated[str | None, Field(description="dotted path; null where it is the whole body")]
-    message: str
+    message: Annotated[str, Field(description="what is wrong, with its limit")]
 
 
 class ErrorBody(BaseModel):
     """What went wrong: a stable code, the field at fault, and the id of the request in the logs."""
 
-    code: str
-    message: str
-    field: str | None
+    code: Annotated[str, Field(description="stable, for programs")]
+    message: Annotated[
+        str, Field(description="for people; names the limit, and quotes nothing of the request")
+    ]
+    field: Annotated[
+        str | None, Field(description="dotted path of the field at fault; null where it is none")
+    ]
     details: Annotated[
         list[Fault],
         Field(description="the first faults of an invalid body, that of `field` among them"),
     ] = []
-    request_id: str
+    request_id: Annotated[str, Field(description="that of X-Request-ID, by which the logs know it")]
 
 
 class ErrorResponse(BaseModel):
     """Every response that is no success."""
 
-    error: ErrorBody
+    error: Annotated[ErrorBody, Field(description="what went wrong")]
 
 
 class ScoreOutcome(BaseModel):
     """What became of one item: exactly one of the two."""
 
-    result: GenerateResponse | None
-    error: ErrorBody | None
+    result: Annotated[GenerateResponse | None, Field(description="null where the item failed")]
+    error: Annotated[ErrorBody | None, Field(description="null where it did not")]
 
 
 class ScoreResults(BaseModel):
     """One outcome an item, in order."""
 
-    results: list[ScoreOutcome]
+    results: Annotated[list[ScoreOutcome], Field(description="in the order of the items")]
 
 
 class EstimatorInfo(BaseModel):
     """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
 
-    name: str
-    formula: str
-    needs: list[str]
-    available: bool
-    reason: str | None
+    name: Annotated[str, Field(description="as requests name it")]
+    formula: Annotated[str, Field(description="what it computes, with its source")]
+    needs: Annotated[list[str], Field(description="the statistics that it reads")]
+    available: Annotated[bool, Field(description="whether this deployment supplies them all")]
+    reason: Annotated[str | None, Field(description="what is missing; null where it is available")]
     split: Annotated[
         EntropySplit | None, Field(description="of high_semantic_entropy_light, where it is known")
     ]
@@ -262,17 +311,17 @@ class EstimatorInfo(BaseModel):
 class EstimatorList(BaseModel):
     """All estimators of the registry."""
 
-    default: list[str]
+    default: Annotated[list[str], Field(description="computed where a request names none")]
     light: Annotated[list[str], Field(description="the default in light mode")]
-    estimators: list[EstimatorInfo]
+    estimators: Annotated[list[EstimatorInfo], Field(description="all there are")]
 
 
 class LoadedProbe(BaseModel):
     """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
 
-    id: str
-    training_set: str
-    layer: int
+    id: Annotated[str, Field(description="changes with the probe")]
+    training_set: Annotated[str, Field(description="name of what it was trained on")]
+    layer: Annotated[int, Field(description="k of Hugging Face's hidden_states[k]")]
 
 
 class LoadedCalibrator(BaseModel):
@@ -288,37 +337,39 @@ class LoadedCalibrator(BaseModel):
 class Version(BaseModel):
     """What runs here, and the limits it holds."""
 
-    version: str
-    model: ModelInfo | None = None
+    version: Annotated[str, Field(description="of the service")]
+    model: Annotated[
+        ModelInfo | None, Field(description="the language model; null until it is loaded")
+    ] = None
     similarity_models: Annotated[
         dict[str, ModelInfo], Field(description="by similarity function")
     ] = {}
-    default_similarity: str | None = None
-    nli_model: ModelInfo | None = None
+    default_similarity: Annotated[
+        str | None,
+        Field(
+            description="the one that a request gets without naming one; null until it is loaded"
+        ),
+    ] = None
+    nli_model: Annotated[
+        ModelInfo | None, Field(description="null where there is none, or until it is loaded")
+    ] = None
     probes: Annotated[
         dict[str, LoadedProbe], Field(description="by the statistic that they predict")
     ] = {}
-    calibrator: LoadedCalibrator | None = None
-    limits: dict[str, int | float | None]
+    calibrator: Annotated[
+        LoadedCalibrator | None,
+        Field(description="null where there is none, or until it is loaded"),
+    ] = None
+    limits: Annotated[
+        dict[str, int | float | None],
+        Field(
+            description="by name, those of the settings and of the models; null where there is "
+            "none, or until it is known"
+        ),
+    ]
 
 
 class Status(BaseModel):
     """Liveness or readiness."""
 
-    status: str
-
-
-_ERRORS = {
-    400: "The body is not JSON or not UTF-8",
-    408: "The body did not come in time",
-    413: "The body is too large",
-    415: "The body is neither JSON nor said to be",
-    422: "A field is out of its bounds, or the request does not fit the model",
-    429: "The admission limit is reached; Retry-After says when to come back",
-    500: "A defect of the service or invalid numbers from the model",
-    503: "Not ready, or a model failed; may be repeated",
-    504: "The deadline passed",
-}
-ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse, "description": text} for status, text in _ERRORS.items()
-}
+    status: Annotated[str, Field(description="`alive` or `ready`")]

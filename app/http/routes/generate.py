@@ -2,18 +2,19 @@
 
 from fastapi import APIRouter, Request, Response
 
+from app.http import examples
 from app.http.disconnect import ClientGone, unless_gone
 from app.http.json_body import JsonBodyRoute
 from app.http.requests import GenerateRequest
 from app.http.responses import to_response
-from app.http.schemas import ERROR_RESPONSES, GenerateResponse
+from app.http.schemas import GenerateResponse
 from app.http.service import Service
 
 router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 
 
 @router.post(
-    "/generate-with-uncertainty", response_model=GenerateResponse, responses=ERROR_RESPONSES
+    "/generate-with-uncertainty", response_model=GenerateResponse, responses=examples.GENERATE
 )
 async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from app.http import examples
 from app.http.responses import split_of
 from app.http.schemas import (
-    ERROR_RESPONSES,
     EstimatorInfo,
     EstimatorList,
     LoadedCalibrator,
@@ -29,10 +28,9 @@ from models.estimators import ESTIMATORS, formula, needs
 from workers.protocol import ComparerInfo, GeneratorInfo, ProbeInfo
 
 router = APIRouter(tags=["operation"])
-_NOT_READY: dict[int | str, dict[str, Any]] = {503: ERROR_RESPONSES[503]}
 
 
-@router.get("/livez", responses=_NOT_READY)
+@router.get("/livez", responses=examples.LIVEZ)
 async def livez(request: Request) -> Status:
     """200 while the process can still become or be ready."""
     service: Service = request.app.state.service
@@ -41,7 +39,7 @@ async def livez(request: Request) -> Status:
     return Status(status="alive")
 
 
-@router.get("/readyz", responses=_NOT_READY)
+@router.get("/readyz", responses=examples.READYZ)
 async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""
     service: Service = request.app.state.service
@@ -49,7 +47,7 @@ async def readyz(request: Request) -> Status:
     return Status(status="ready")
 
 
-@router.get("/version")
+@router.get("/version", responses=examples.VERSION)
 async def get_version(request: Request) -> Version:
     """Version, models and limits; the models are null until they are loaded."""
     service: Service = request.app.state.service
@@ -102,7 +100,7 @@ def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
     )
 
 
-@router.get("/estimators", responses=_NOT_READY)
+@router.get("/estimators", responses=examples.ESTIMATORS)
 async def estimators(request: Request) -> EstimatorList:
     """Every estimator: its formula, its needs, and whether this deployment supplies them."""
     service: Service = request.app.state.service
@@ -116,7 +114,7 @@ async def estimators(request: Request) -> EstimatorList:
     )
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, responses=examples.METRICS)
 async def metrics(request: Request) -> Response:
     """Prometheus text exposition."""
     service: Service = request.app.state.service

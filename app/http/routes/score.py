@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Response
 from pydantic import BaseModel, Discriminator, JsonValue, Tag, ValidationError
 
+from app.http import examples
 from app.http.disconnect import ClientGone, unless_gone
 from app.http.errors import defect_body, error_body, invalid_body
 from app.http.json_body import JsonBodyRoute
@@ -15,7 +16,6 @@ from app.http.logs import current_request_id
 from app.http.requests import ScoreBatch, ScoreRequest
 from app.http.responses import to_response
 from app.http.schemas import (
-    ERROR_RESPONSES,
     ErrorBody,
     GenerateResponse,
     ScoreOutcome,
@@ -39,8 +39,10 @@ ScoreBody = Annotated[
 ]
 
 
-@router.post("/score", response_model=GenerateResponse | ScoreResults, responses=ERROR_RESPONSES)
-async def score(body: Annotated[ScoreBody, Body()], request: Request) -> Response:
+@router.post("/score", response_model=GenerateResponse | ScoreResults, responses=examples.SCORE)
+async def score(
+    body: Annotated[ScoreBody, Body(openapi_examples=examples.SCORE_REQUESTS)], request: Request
+) -> Response:
     """Score a given answer against samples drawn here or brought along.
 
     Or score several answers, each on its own.

@@ -1,0 +1,114 @@
+"""The OpenAPI document: every field of a response described, an example of every response."""
+
+import pytest
+from pydantic import TypeAdapter
+
+from app.http import examples
+from app.http.errors import STATUS
+from app.http.schemas import (
+    ErrorResponse,
+    EstimatorList,
+    GenerateResponse,
+    ScoreResults,
+    Status,
+    Version,
+)
+from tests.conftest import GENERATE
+
+pytestmark = pytest.mark.anyio
+
+MODELS = {
+    GENERATE: GenerateResponse,
+    "/score": GenerateResponse | ScoreResults,
+    "/livez": Status,
+    "/readyz": Status,
+    "/version": Version,
+    "/estimators": EstimatorList,
+}
+
+
+async def document_of(service):
+    return (await service.client.get("/openapi.json")).json()
+
+
+def operations(document):
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            yield path, operation
+
+
+def names_of(schema):
+    """Names of the schemas that one refers to."""
+    if isinstance(schema, list):
+        return set().union(*map(names_of, schema))
+    if not isinstance(schema, dict):
+        return set()
+    found = set().union(*map(names_of, schema.values()))
+    if "$ref" in schema:
+        found.add(schema["$ref"].rpartition("/")[2])
+    return found
+
+
+async def test_every_field_of_every_response_is_described(service):
+    document = await document_of(service)
+    schemas = document["components"]["schemas"]
+    named = names_of([operation["responses"] for _, operation in operations(document)])
+    walked = set()
+    while named - walked:
+        for name in named - walked:
+            walked.add(name)
+            named |= names_of(schemas[name])
+    assert len(walked) > 15
+    undescribed = []
+    for name in sorted(walked):
+        for field, schema in schemas[name].get("properties", {}).items():
+            if "description" not in schema:
+                undescribed.append(f"{name}.{field}")
+    assert undescribed == []
+
+
+async def test_every_response_of_every_route_has_an_example(service):
+    without = []
+    for path, operation in operations(await document_of(service)):
+        for status, response in operation["responses"].items():
+            for kind, content in response["content"].items():
+                if not content.get("examples") and "example" not in content:
+                    without.append((path, status, kind))
+    assert without == []
+
+
+async def test_every_route_with_a_body_has_an_example_of_it_that_is_answered(service):
+    num_sent = 0
+    document = await document_of(service)
+    for path, operation in operations(document):
+        if "requestBody" not in operation:
+            continue
+        content = operation["requestBody"]["content"]["application/json"]
+        shown = [example["value"] for example in content.get("examples", {}).values()]
+        for name in names_of(content["schema"]):
+            shown += document["components"]["schemas"][name].get("examples", [])
+        assert shown, path
+        for body in shown:
+            response = await service.client.post(path, json=body)
+            assert response.status_code == 200, response.text
+            for outcome in response.json().get("results", []):
+                assert outcome["error"] is None
+            num_sent += 1
+    assert num_sent == 4
+
+
+async def test_every_example_of_a_response_is_one(service):
+    for path, operation in operations(await document_of(service)):
+        for status, response in operation["responses"].items():
+            content = response["content"].get("application/json", {})
+            adapter = TypeAdapter(MODELS.get(path) if status == "200" else ErrorResponse)
+            for example in content.get("examples", {}).values():
+                read = adapter.validate_python(example["value"], extra="forbid")
+                if path != "/version" or status != "200":
+                    assert read.model_fields_set == type(read).model_fields.keys()
+
+
+def test_every_error_has_an_example_at_its_status():
+    shown = {code: status for status, (_, errors) in examples.ERRORS.items() for code in errors}
+    typed = {error.code: status for error, status in STATUS.items()}
+    assert shown.items() >= typed.items()
