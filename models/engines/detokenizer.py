@@ -9,6 +9,9 @@ from models.engines.jobs import Row
 from models.engines.texts import cut_at_stop, num_stable, without_reasoning
 from models.records import Sequence
 
+# Tokens after which any code point is complete.
+_CODE_POINT = 8
+
 
 class Detokenizer:
     """Decodes rows as they grow; `eos_ids` are all ids that end a sequence."""
@@ -71,6 +74,12 @@ class Detokenizer:
         tail = max(len(string.encode()) for string in stop) + 8
         return cut_at_stop(self.text(token_ids[-tail:]), stop) is not None
 
+    def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
+        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not."""
+        ahead = end + _CODE_POINT
+        parts = self.text(token_ids[start:end]) + self.text(token_ids[end:ahead])
+        return self.text(token_ids[start:ahead]) == parts
+
     def _token_texts(self, token_ids: list[int]) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
 
@@ -83,7 +92,7 @@ class Detokenizer:
         )  # a tokenizer may need the tokens of the last complete piece to decode the next one
         for end in range(1, len(token_ids) + 1):
             before, text = self.text(token_ids[start:read]), self.text(token_ids[start:end])
-            incomplete = text.endswith("\ufffd") and end < len(token_ids)
+            incomplete = text.endswith("\ufffd") and not self._is_whole(token_ids, start, end)
             texts.append("" if incomplete else text[len(before) :])
             if not incomplete:
                 start, read = read, end

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from models.checkpoints import revision_of
+from models.engines.detokenizer import Detokenizer
 from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
@@ -604,6 +605,23 @@ async def test_token_texts_join_to_the_text_even_where_a_character_takes_several
     assert texts[:2] == ("", "ü")
     assert texts[-1] == ""
     assert len(texts) == generation.answer.num_tokens == len("über 5 €!".encode()) + 1
+
+
+def test_token_texts_of_replacement_characters_take_linear_time():
+    tokenizer = byte_tokenizer()
+    detokenizer, decoded = Detokenizer(tokenizer, frozenset()), []
+    text = "\ufffd" * 400 + "é\ufffd"
+    token_ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    decode = detokenizer.text
+
+    def counting(ids):
+        decoded.append(len(ids))
+        return decode(ids)
+
+    detokenizer.text = counting
+    texts = detokenizer._token_texts(token_ids)
+    assert "".join(texts) == text
+    assert sum(decoded) < 50 * len(token_ids)
 
 
 class ScriptedTokenizer:
