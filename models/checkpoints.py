@@ -1,6 +1,6 @@
 """What every model loaded from disk or hub has in common.
 
-Where it lies, what it is called, and which weights it has.
+Where it lies, and which weights it has.
 """
 
 import hashlib
