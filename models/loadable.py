@@ -9,6 +9,7 @@ from typing import Literal
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import (
     GatedRepoError,
+    HfHubHTTPError,
     HFValidationError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -76,6 +77,8 @@ def _check_hub(path: str, revision: str | None, head: Head) -> bool:
         message = "neither a folder here nor a model on the hub; a private one needs HF_TOKEN"
         raise ModelNotLoaded(message) from None
     except Exception as error:  # of the network, in as many classes as there are ways to fail
+        if isinstance(error, HfHubHTTPError) and error.response.status_code < 500:
+            return False  # a mirror that knows no such page, and may have the files all the same
         if isinstance(try_to_load_from_cache(path, _CONFIG, revision=revision), str):
             return True
         raise ModelNotLoaded(

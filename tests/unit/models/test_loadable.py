@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from huggingface_hub.errors import RepositoryNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
 from models import loadable
 from models.errors import ModelNotLoaded
@@ -98,11 +98,23 @@ def test_a_silent_hub_is_no_obstacle_where_a_copy_is_here(hub):
     assert check_checkpoint("org/model", None, "causal")
 
 
+def answer(status):
+    return httpx.Response(status, request=httpx.Request("GET", "http://hub"))
+
+
+def test_a_mirror_without_descriptions_may_have_the_files_and_one_that_fails_has_none(hub):
+    hub(HfHubHTTPError("404", response=answer(404)))
+    assert not check_checkpoint("org/model", None, "causal")
+    hub(HfHubHTTPError("502", response=answer(502)))
+    loadable._check_hub.cache_clear()
+    with pytest.raises(ModelNotLoaded, match="cannot be reached"):
+        check_checkpoint("org/model", None, "causal")
+
+
 def test_a_silent_hub_and_a_missing_model_are_different_refusals(hub):
     hub(TimeoutError())
     with pytest.raises(ModelNotLoaded, match=r"cannot be reached \(TimeoutError\)"):
         check_checkpoint("org/model", None, "causal")
-    missing = httpx.Response(404, request=httpx.Request("GET", "http://hub"))
-    hub(RepositoryNotFoundError("404", response=missing), is_cached=True)
+    hub(RepositoryNotFoundError("404", response=answer(404)), is_cached=True)
     with pytest.raises(ModelNotLoaded, match="neither a folder here nor a model on the hub"):
         check_checkpoint("org/model", None, "causal")
