@@ -128,6 +128,7 @@ _ESTIMATORS = {
             "needs": ["answer_token_logprobs"],
             "available": True,
             "reason": None,
+            "split": None,
         }
     ],
 }
