@@ -115,5 +115,11 @@ class LoggedStream:
         return False
 
     def fileno(self) -> int:
-        """That of the process, for those who write around Python."""
-        return (sys.__stderr__ or sys.stderr).fileno()
+        """That of the process, for those who write around Python.
+
+        Raises:
+            OSError: it has none.
+        """
+        if sys.__stderr__ is None:
+            raise OSError("the process has no stderr")
+        return sys.__stderr__.fileno()

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import sys
 import threading
 
 import pytest
@@ -111,3 +112,13 @@ def test_what_is_printed_is_logged_by_lines(caplog):
     print("two\n\nthr", end="", file=stream)
     print("ee", file=stream)
     assert [entry.getMessage() for entry in caplog.records] == ["one", "two", "three"]
+
+
+def test_its_file_is_that_of_the_process_if_there_is_one(monkeypatch, tmp_path):
+    stream = LoggedStream(logging.getLogger("printed"))
+    with (tmp_path / "stderr").open("w") as file:
+        monkeypatch.setattr(sys, "__stderr__", file)
+        assert stream.fileno() == file.fileno()
+    monkeypatch.setattr(sys, "__stderr__", None)
+    with pytest.raises(OSError, match="no stderr"):
+        stream.fileno()
