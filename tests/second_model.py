@@ -41,7 +41,7 @@ async def second_server(answer="Serbia"):
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
     config = uvicorn.Config(
-        app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1
+        app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())

@@ -51,6 +51,7 @@ class Connections:
         self._open: dict[GuardedProtocol, None] = {}  # the oldest first
         self._sweeping: asyncio.TimerHandle | None = None
         self._swept_at = 0.0
+        self._waits = False
 
     def protocol(
         self,
@@ -100,8 +101,10 @@ class Connections:
 
     def _sweep(self) -> None:
         now = time.monotonic()
-        # Late after a stop of the whole process: what came meanwhile is read first.
-        if now - self._swept_at < 2 * _SWEEP_S:
+        # After a stop of the whole process what came meanwhile is read first. Only once: a loop
+        # that is always late must not spare the slow.
+        self._waits = now - self._swept_at > 2 * _SWEEP_S and not self._waits
+        if not self._waits:
             for connection in list(self._open):
                 connection.check(now)
         self._swept_at = now
