@@ -14,10 +14,11 @@ from fastapi_offline import FastAPIOffline
 
 from app.cache.build import make_cache
 from app.cache.protocol import Cache
+from app.feedback.collecting import make_feedback
 from app.http import examples
 from app.http.errors import add_error_handlers
 from app.http.middleware import RequestMiddleware
-from app.http.routes import generate, ops, score
+from app.http.routes import feedback, generate, ops, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.judging import load_calibrator
@@ -42,7 +43,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
-    service = Service(Supervisor(on_death or _end_process, settings.stall_s), telemetry)
+    labels = make_feedback(settings.feedback, telemetry.observe_remembered, telemetry.observe_label)
+    service = Service(Supervisor(on_death or _end_process, settings.stall_s), telemetry, labels)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -57,6 +59,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await service.supervisor.stop()
+            if labels is not None:
+                await labels.store.close()
             if second_model is not None:
                 await second_model.close()
             app.state.body_thread.shutdown(wait=False)
@@ -71,7 +75,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     )
     app.state.settings, app.state.service = settings, service
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
-    for module in (generate, score, ops):
+    for module in (generate, score, feedback, ops):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
     make_document = app.openapi
@@ -91,6 +95,8 @@ async def _start(
 ) -> None:
     telemetry = service.telemetry
     try:
+        if service.feedback is not None:
+            await service.feedback.store.start()
         workers = await asyncio.to_thread(
             load_workers,
             settings.workers,

@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from app.cache.protocol import CacheConfig
+from app.feedback.protocol import FeedbackConfig
 from app.scoring.limits import AskLimits
 from models.engines.protocol import EngineConfig
 from models.probes.protocol import ProbeConfig
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     calibrator: str = "auto"
     escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()
+    feedback: FeedbackConfig = FeedbackConfig()
     limits: Limits = Limits()
 
     @classmethod

@@ -7,7 +7,9 @@ Drawn by arrow: who asked whom when it went wrong.
                             ├─ ChatTemplateError
                             └─ StatisticUnavailable
                                └─ ProbeMissing
-    gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded
+    client ──→ gateway      UnknownAnswer            nothing of this id can be labelled
+    gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded, FeedbackDisabled
+    gateway ──→ labels      FeedbackUnavailable      the file or the Redis that keeps them
     gateway ──→ generator   EngineError, InvalidLogits
     gateway ──→ comparer    SimilarityUnavailable
     worker ──→ device       ModelLost                never answered: it ends the worker's loop
@@ -74,6 +76,24 @@ class NotCalibrated(InvalidRequest):
     """A decision was asked for that no loaded calibration can make."""
 
     code = "not_calibrated"
+
+
+class UnknownAnswer(CocoaError):
+    """A label for an answer that nobody remembers."""
+
+    code = "unknown_answer"
+
+
+class FeedbackDisabled(CocoaError):
+    """A label where none are collected."""
+
+    code = "feedback_disabled"
+
+
+class FeedbackUnavailable(CocoaError):
+    """A label that is not durable, or of which nobody can say; it may be repeated."""
+
+    code = "feedback_unavailable"
 
 
 class Overloaded(CocoaError):

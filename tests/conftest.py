@@ -122,6 +122,7 @@ async def serving(
     cache=None,
     calibrator=None,
     escalation=None,
+    feedback=None,
     **generation,
 ):
     """A `Service` under its lifespan; with `ready=False` as it is before its models are loaded."""
@@ -134,6 +135,7 @@ async def serving(
         **({"probes": probes} if probes else {}),
         **({"cache": cache} if cache else {}),
         **({"calibrator": calibrator} if calibrator else {}),
+        **({"feedback": feedback} if feedback else {}),
         **({"escalation": escalation} if escalation else {}),
     )
     app = create_app(settings, on_death=lambda: deaths.append("died"))

@@ -7,6 +7,7 @@ own.
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from redis.asyncio import Redis
@@ -28,7 +29,8 @@ class Connections:
 
     def __init__(self, url: str, config: CacheConfig) -> None:
         self._config = config
-        self._reader, self._writer = _client(url, config), _client(url, config)
+        self._reader = connect(url, config.ca_file)
+        self._writer = connect(url, config.ca_file)
 
     async def read(self, keys: Sequence[str], limit_s: float) -> list[bytes | None]:
         """The values in the order of the keys, None for what is not there; one round trip.
@@ -38,7 +40,7 @@ class Connections:
             RedisError: whatever else went wrong, a reply that is none to this question included.
         """
         names = [self._name(key) for key in keys]
-        reply: Any = await _within(limit_s, self._reader.mget(names))
+        reply: Any = await within(limit_s, self._reader.mget(names))
         if not isinstance(reply, list) or len(reply) != len(names):
             raise InvalidResponse("no array of as many values as keys")
         if not all(value is None or isinstance(value, bytes) for value in reply):
@@ -55,7 +57,7 @@ class Connections:
         pipeline = self._writer.pipeline(transaction=False)
         for key, value in entries.items():
             pipeline.set(self._name(key), value, ex=self._config.ttl_s)
-        if not all(await _within(limit_s, pipeline.execute())):
+        if not all(await within(limit_s, pipeline.execute())):
             raise InvalidResponse("an entry was not stored, without a reason")
 
     async def probe(self) -> None:
@@ -81,11 +83,11 @@ class Connections:
         return f"{self._config.namespace}:{key}"
 
 
-def _client(url: str, config: CacheConfig) -> Redis:
-    """A client without time limits and repetitions of its own."""
-    tls: dict[str, Any] = (
-        {"ssl_ca_certs": config.ca_file} if config.ca_file and url.startswith("rediss:") else {}
-    )
+def connect(url: str, ca_file: Path | None) -> Redis:
+    """A client, not yet connected, without time limits and repetitions of its own."""
+    tls: dict[str, Any] = {}
+    if ca_file and url.startswith("rediss:"):
+        tls["ssl_ca_certs"] = ca_file
     return Redis.from_url(
         url,
         protocol=2,  # saves the round trip of HELLO
@@ -96,7 +98,7 @@ def _client(url: str, config: CacheConfig) -> Redis:
     )
 
 
-async def _within(limit_s: float, exchange: Awaitable[T]) -> T:
+async def within(limit_s: float, exchange: Awaitable[T]) -> T:
     """What the exchange returns.
 
     A reply that arrived while the event loop was busy elsewhere is not late: at the limit the loop

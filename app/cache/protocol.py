@@ -40,6 +40,10 @@ def _is_server(url: str) -> bool:
         return False
 
 
+RedisUrl = Annotated[SecretStr, AfterValidator(_check_url)]
+Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
     """What a deployment says about its cache.
@@ -59,9 +63,9 @@ class CacheConfig:
     """
 
     enabled: bool = True
-    url: Annotated[SecretStr, AfterValidator(_check_url)] | None = None
+    url: RedisUrl | None = None
     ca_file: FilePath | None = None
-    namespace: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "cocoa"
+    namespace: Namespace = "cocoa"
     ttl_s: Annotated[int, Ge(1)] = 3600
     max_entry_bytes: Annotated[int, Ge(1)] = 1_000_000
     memory_bytes: Annotated[int, Ge(0)] = 67_108_864

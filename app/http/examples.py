@@ -167,6 +167,16 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
         "The body is not JSON or not UTF-8",
         {"invalid_json": ("the body is not valid JSON", None)},
     ),
+    404: (
+        "No answer of this id can be labelled, or no labels are collected here",
+        {
+            "unknown_answer": ("no answer of this id can be labelled, or not any more", "id"),
+            "feedback_disabled": (
+                "no labels are collected here: set COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL",
+                None,
+            ),
+        },
+    ),
     408: (
         "The body did not come in time",
         {"request_timeout": ("the body was not there in 30 s", None)},
@@ -218,11 +228,12 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
         },
     ),
     503: (
-        "Not ready, or a model failed; may be repeated",
+        "Not ready, or a model or what keeps labels failed; may be repeated",
         {
             "not_ready": ("the service is starting", None),
             "engine_error": ("a decoding step failed: RuntimeError", None),
             "similarity_unavailable": ("the similarity model failed: RuntimeError", None),
+            "feedback_unavailable": ("the label could not be kept: ConnectionError", None),
         },
     ),
     504: (
@@ -256,7 +267,13 @@ def _answered(**examples: Any) -> dict[str, Any]:
     return {"content": {"application/json": {"examples": shown}}}
 
 
-_WORK_ERRORS: Responses = {status: _documented(status) for status in ERRORS}
+_BODY_ERRORS: Responses = {status: _documented(status) for status in (400, 408, 413, 415)}
+_FAILED = _documented(503, "not_ready", "engine_error", "similarity_unavailable")
+_WORK_ERRORS: Responses = {
+    **_BODY_ERRORS,
+    **{status: _documented(status) for status in (422, 429, 500, 504)},
+    503: _FAILED,
+}
 _NOT_READY: Responses = {503: _documented(503, "not_ready")}
 
 GENERATE: Responses = {200: _answered(answer=GENERATED), **_WORK_ERRORS}
@@ -279,6 +296,14 @@ SCORE: Responses = {
     ),
     **_WORK_ERRORS,
 }
+FEEDBACK: Responses = {
+    200: _answered(kept={"id": _REQUEST_ID, "quality": 1.0, "task": None}),
+    **_BODY_ERRORS,
+    404: _documented(404),
+    422: _documented(422, "invalid_request"),
+    500: _documented(500, "internal_error"),
+    503: _documented(503, "not_ready", "feedback_unavailable"),
+}
 LIVEZ: Responses = {200: _answered(alive={"status": "alive"}), **_NOT_READY}
 READYZ: Responses = {200: _answered(ready={"status": "ready"}), **_NOT_READY}
 VERSION: Responses = {200: _answered(embedded=_VERSION)}
@@ -288,6 +313,7 @@ METRICS: Responses = {200: {"content": {"text/plain": {"example": _METRICS}}}}
 _BY_PATH = {
     "/generate-with-uncertainty": GENERATE,
     "/score": SCORE,
+    "/feedback": FEEDBACK,
     "/livez": LIVEZ,
     "/readyz": READYZ,
     "/estimators": ESTIMATORS,

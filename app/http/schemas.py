@@ -295,6 +295,14 @@ class ScoreResults(BaseModel):
     results: Annotated[list[ScoreOutcome], Field(description="in the order of the items")]
 
 
+class FeedbackKept(BaseModel):
+    """A label that is durable."""
+
+    id: Annotated[str, Field(description="of the answer")]
+    quality: Annotated[float, Field(description="1 is right, 0 is wrong")]
+    task: Annotated[str | None, Field(description="the calibrator's group that it counts to")]
+
+
 class EstimatorInfo(BaseModel):
     """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
 

@@ -1,5 +1,7 @@
 """What stands behind the routes: the scorer as its workers load, live and die."""
 
+from app.feedback.collecting import Feedback
+from app.http.labels import to_answer
 from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask
 from app.scoring.result import Result
@@ -14,12 +16,16 @@ class Service:
     Attributes:
         supervisor: of its workers.
         telemetry: its metrics.
+        feedback: labels; None where none are collected.
         scorer: None until the workers are loaded.
     """
 
-    def __init__(self, supervisor: Supervisor, telemetry: Telemetry) -> None:
+    def __init__(
+        self, supervisor: Supervisor, telemetry: Telemetry, feedback: Feedback | None = None
+    ) -> None:
         self.supervisor = supervisor
         self.telemetry = telemetry
+        self.feedback = feedback
         self.scorer: Scorer | None = None
 
     def ready_scorer(self) -> Scorer:
@@ -32,6 +38,9 @@ class Service:
             raise NotReady(f"the service is {self.supervisor.state}")
         return self.scorer
 
-    async def run(self, ask: Ask) -> Result:
-        """See `Scorer.run`; raises `NotReady`, too."""
-        return await self.ready_scorer().run(ask)
+    async def run(self, ask: Ask, answer_id: str) -> Result:
+        """See `Scorer.run`; raises `NotReady`, too. The answer can be labelled under this id."""
+        result = await self.ready_scorer().run(ask)
+        if (feedback := self.feedback) is not None:
+            feedback.remember(lambda: to_answer(result, answer_id, keeps_text=feedback.keeps_texts))
+        return result

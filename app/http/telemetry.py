@@ -7,6 +7,7 @@ from typing import Concatenate, ParamSpec
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.scoring.result import STAGES, Result
 from app.scoring.scorer import Observer
@@ -155,6 +156,12 @@ class Telemetry:
             ["outcome"],
             ("accepted", "given", "held_back", "escalated", "escalation_failed"),
         )
+        self.feedback_answers = self._counter(
+            "feedback_answers", "Answers for labels to come.", ["outcome"], ("remembered", "lost")
+        )
+        self.feedback_labels = self._counter(
+            "feedback_labels", "Labels.", ["outcome"], ("kept", "unknown", "failed")
+        )
         self.breaker_open = self._gauge("cache_breaker_open", "1 while the cache is not asked.")
 
     @_harmless
@@ -202,6 +209,16 @@ class Telemetry:
     def observe_shift(self, group: str, estimator: str, distance: float) -> None:
         """How far the latest scores lie from the reference of their calibration."""
         self.calibration_shift.labels(group, estimator).set(distance)
+
+    @_harmless
+    def observe_remembered(self, outcome: AnswerOutcome) -> None:
+        """One served answer that can be labelled, or no longer can before its time."""
+        self.feedback_answers.labels(outcome).inc()
+
+    @_harmless
+    def observe_label(self, outcome: LabelOutcome) -> None:
+        """What became of one label."""
+        self.feedback_labels.labels(outcome).inc()
 
     @_harmless
     def observe_lookup(self, hit: bool) -> None:

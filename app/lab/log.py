@@ -5,20 +5,19 @@ it is written. A run that was killed leaves at most one half-written line, which
 """
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
 
+from app.lines import end_of_last_line
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Item = TypeVar("Item")
-
-_BLOCK_BYTES = 1 << 16
 
 
 class AnotherRun(ValueError):
@@ -48,14 +47,6 @@ def as_json(header: "DataclassInstance") -> dict[str, Any]:
     return fields
 
 
-def complete_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, newline included, without a half-written last one."""
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line
-
-
 class LineFile:
     """A file of JSON lines, open to append.
 
@@ -66,7 +57,7 @@ class LineFile:
 
     def __init__(self, path: Path, num_bytes: int | None = None) -> None:
         self._file = path.open("ab")
-        self._file.truncate(_end_of_last_line(path) if num_bytes is None else num_bytes)
+        self._file.truncate(end_of_last_line(path) if num_bytes is None else num_bytes)
 
     def append(self, value: Mapping[str, Any]) -> None:
         """Write one line and flush it."""
@@ -97,15 +88,3 @@ class InOrder(Generic[Item]):
         while self._next in self._waiting:
             self._write(self._waiting.pop(self._next))
             self._next += 1
-
-
-def _end_of_last_line(path: Path) -> int:
-    """Bytes up to the end of the last complete line; read from the end, as files grow large."""
-    with path.open("rb") as file:
-        position = file.seek(0, os.SEEK_END)
-        tail = b""
-        while position > 0 and b"\n" not in tail:
-            step = min(position, _BLOCK_BYTES)
-            position = file.seek(position - step)
-            tail = file.read(step)
-        return position + tail.rfind(b"\n") + 1

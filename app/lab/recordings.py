@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import orjson
 
-from app.lab.log import AnotherRun, InOrder, LineFile, as_json, check_same, complete_lines
+from app.lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
+from app.lines import complete_lines
 from app.scoring.evidence import TrueFalse
 from models.codec import generation_from_json, generation_to_json
 from models.records import Generation

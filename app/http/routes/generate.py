@@ -19,9 +19,10 @@ router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""
     service: Service = request.app.state.service
+    request_id = request.state.request_id
     try:
-        result = await unless_gone(request, service.run(body.to_ask()))
+        result = await unless_gone(request, service.run(body.to_ask(), request_id))
     except ClientGone:
         return Response(status_code=499)  # nobody reads it; the metrics do
-    response = to_response(result, request.state.request_id)
+    response = to_response(result, request_id)
     return Response(response.model_dump_json(), media_type="application/json")

@@ -62,7 +62,7 @@ async def score(
 
 
 async def _score(service: Service, body: ScoreRequest, request_id: str) -> GenerateResponse:
-    return to_response(await service.run(body.to_ask()), request_id)
+    return to_response(await service.run(body.to_ask(), request_id), request_id)
 
 
 async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:

@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 
 from app.lab.calibration.fitting import CannotCalibrate
-from app.lab.log import complete_lines
 from app.lab.overwriting import RESULTS
 from app.lab.run import Draw, Variant
+from app.lines import complete_lines
 from models.calibration import Binding
 from models.records import Array
 from models.selection import Strategy

@@ -14,7 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from app.lab.log import AnotherRun, InOrder, LineFile, check_same, complete_lines
+from app.lab.log import AnotherRun, InOrder, LineFile, check_same
+from app.lines import complete_lines
 from models.probes.card import CONVENTION, POOLING
 from models.records import Array
 

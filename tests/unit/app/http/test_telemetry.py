@@ -31,6 +31,8 @@ NAMES = {
     "cocoa_closed_connections": ("counter", ["reason"]),
     "cocoa_lost_log_lines": ("counter", []),
     "cocoa_decisions": ("counter", ["outcome"]),
+    "cocoa_feedback_answers": ("counter", ["outcome"]),
+    "cocoa_feedback_labels": ("counter", ["outcome"]),
     "cocoa_calibration_shift_ratio": ("gauge", ["group", "estimator"]),
     "cocoa_score_nats": ("histogram", ["estimator"]),
     "cocoa_consistency": ("histogram", ["estimator"]),

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lab.log import AnotherRun, InOrder, LineFile, check_same, complete_lines
+from app.lab.log import AnotherRun, InOrder, LineFile, check_same
+from app.lines import complete_lines
 
 
 @dataclass(frozen=True)

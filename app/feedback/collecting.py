@@ -1,0 +1,113 @@
+"""What a door knows of labels: answers that it has served, and labels that come in for them."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from app.feedback.file import FileStore
+from app.feedback.protocol import FeedbackConfig, FeedbackStore, StoreFailed
+from app.feedback.records import Answer, Label
+from app.feedback.redis import RedisStore
+from models.errors import FeedbackUnavailable, UnknownAnswer
+
+logger = logging.getLogger(__name__)
+
+AnswerOutcome = Literal["remembered", "lost"]
+LabelOutcome = Literal["kept", "unknown", "failed"]
+_RETRY_AFTER_S = 1
+# Another gateway may be a moment behind with what it has served.
+_SECOND_LOOK_S = 0.1
+
+
+class Feedback:
+    """The labels of one deployment.
+
+    Attributes:
+        keeps_texts: whether answers are to be remembered with their texts.
+
+    Args:
+        store: holds answers and labels.
+        config: of this deployment.
+        on_answer, on_label: told what became of each.
+    """
+
+    def __init__(
+        self,
+        store: FeedbackStore,
+        config: FeedbackConfig,
+        on_answer: Callable[[AnswerOutcome], None],
+        on_label: Callable[[LabelOutcome], None],
+    ) -> None:
+        self.store = store
+        self.keeps_texts = config.keep_texts
+        self._config = config
+        self._on_answer = on_answer
+        self._on_label = on_label
+        self._has_failed = False
+
+    def remember(self, make: Callable[[], Answer | None]) -> None:
+        """Have an answer known, which `make` gives, for labels to come; never raises."""
+        try:
+            if (answer := make()) is not None:
+                self.store.remember(answer)
+                self._on_answer("remembered")
+        except Exception as error:  # a defect here must not cost anybody an answer
+            self._on_answer("lost")
+            if not self._has_failed:
+                logger.error("an answer cannot be remembered: %s", type(error).__name__)
+            self._has_failed = True
+
+    async def label(self, answer_id: str, quality: float, task: str | None) -> None:
+        """Keep what an application says of an answer; durable on return.
+
+        Raises:
+            UnknownAnswer: no answer of this id can be labelled.
+            FeedbackUnavailable: the label is not durable, or nobody can say; it may be repeated.
+        """
+        outcome: LabelOutcome = "failed"
+        try:
+            async with asyncio.timeout(self._config.timeout_s):
+                if (answer := await self._find(answer_id)) is None:
+                    outcome = "unknown"
+                    raise UnknownAnswer(
+                        "no answer of this id can be labelled: it is unknown, older than "
+                        f"{self._config.ttl_s} s, or was not shown",
+                        field="id",
+                    )
+                await self.store.put(Label(answer, quality, task, time.time()))
+            outcome = "kept"
+        except (StoreFailed, TimeoutError) as error:
+            why = str(error) or f"not kept within {self._config.timeout_s:g} s"
+            raise FeedbackUnavailable(why, retry_after_s=_RETRY_AFTER_S) from None
+        finally:
+            self._on_label(outcome)
+
+    async def _find(self, answer_id: str) -> Answer | None:
+        answer = await self.store.find(answer_id)
+        if answer is None:
+            await asyncio.sleep(_SECOND_LOOK_S)
+            answer = await self.store.find(answer_id)
+        return answer
+
+
+def make_feedback(
+    config: FeedbackConfig,
+    on_answer: Callable[[AnswerOutcome], None],
+    on_label: Callable[[LabelOutcome], None],
+) -> Feedback | None:
+    """The labels that are configured; None where none are collected. Nothing is opened yet."""
+    url = config.url.get_secret_value() if config.url else ""
+
+    def on_lost() -> None:
+        on_answer("lost")
+
+    store: FeedbackStore
+    if url:
+        store = RedisStore(url, config, on_lost)
+    elif config.path:
+        store = FileStore(config, on_lost)
+    else:
+        return None
+    return Feedback(store, config, on_answer, on_label)

@@ -1,0 +1,132 @@
+"""Labels in a file of one gateway: a line each, the last one of an answer counts."""
+
+import asyncio
+import fcntl
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from app.feedback.batches import Batches
+from app.feedback.protocol import FeedbackConfig, StoreFailed
+from app.feedback.records import Answer, Label, to_json
+from app.lines import end_of_last_line
+
+
+class FileStore:
+    """A `FeedbackStore`: answers in this process, labels in a file that only it writes to.
+
+    Args:
+        config: with a path.
+        on_lost: told of each answer that makes room for another one.
+        clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        config: FeedbackConfig,
+        on_lost: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._on_lost = on_lost
+        self._clock = clock
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._labels: Batches[bytes, None] = Batches(self._write)
+        self._thread = ThreadPoolExecutor(1, "labels")
+        self._file: int | None = None
+        self._num_bytes = 0
+        self._is_whole = True
+
+    async def start(self) -> None:
+        """Open the file and take it; a half-written last line, acknowledged to nobody, goes.
+
+        Raises:
+            OSError: it cannot be written to, or is another gateway's.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
+
+    async def close(self) -> None:
+        """Close the file; a write under way ends first, unless the disk hangs."""
+        await self._labels.close()
+        if self._file is not None:
+            closing = asyncio.get_running_loop().run_in_executor(self._thread, os.close, self._file)
+            self._file = None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(closing, self._config.timeout_s)
+        self._thread.shutdown(wait=False)
+
+    def remember(self, answer: Answer) -> None:
+        """See `FeedbackStore`; lost with this process."""
+        self._answers.pop(answer.id, None)
+        self._answers[answer.id] = answer
+        self._forget_old()
+        if len(self._answers) > self._config.max_answers:
+            self._answers.popitem(last=False)
+            self._on_lost()
+
+    async def find(self, answer_id: str) -> Answer | None:
+        """See `FeedbackStore`."""
+        self._forget_old()
+        return self._answers.get(answer_id)
+
+    async def put(self, label: Label) -> None:
+        """See `FeedbackStore`: after fsync, one for all labels that wait."""
+        await self._labels.ask(to_json(label) + b"\n")
+
+    def _forget_old(self) -> None:
+        oldest = self._clock() - self._config.ttl_s
+        while self._answers and next(iter(self._answers.values())).served_at <= oldest:
+            self._answers.popitem(last=False)
+
+    async def _write(self, lines: Sequence[bytes]) -> Sequence[None]:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._append, b"".join(lines))
+        except OSError as error:
+            raise StoreFailed(f"the file cannot be written: {error.strerror}") from None
+        return [None] * len(lines)
+
+    def _open(self) -> None:
+        path = Path(self._config.path)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                message = f"{path} belongs to another gateway that runs: use a file each, or Redis"
+                raise OSError(message) from None
+            self._num_bytes = end_of_last_line(path)
+            os.ftruncate(file, self._num_bytes)
+            os.fsync(file)
+            _sync_directory(path.parent)
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+
+    def _append(self, content: bytes) -> None:
+        """Write and wait for the disk; what fails leaves no half line before the next one."""
+        if self._file is None:
+            raise OSError(0, "it is not open")
+        if not self._is_whole:
+            os.ftruncate(self._file, self._num_bytes)
+        self._is_whole = False
+        left = memoryview(content)
+        while left:
+            left = left[os.write(self._file, left) :]
+        os.fsync(self._file)
+        self._num_bytes += len(content)
+        self._is_whole = True
+
+
+def _sync_directory(path: Path) -> None:
+    """A new file's name is durable when its folder is."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,25 @@
+"""`POST /feedback`: what an application learns of an answer."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.http import examples
+from app.http.json_body import JsonBodyRoute
+from app.http.requests import FeedbackRequest
+from app.http.schemas import FeedbackKept
+from app.http.service import Service
+from models.errors import FeedbackDisabled
+
+router = APIRouter(tags=["feedback"], route_class=JsonBodyRoute)
+
+
+@router.post("/feedback", response_model=FeedbackKept, responses=examples.FEEDBACK)
+async def feedback(body: FeedbackRequest, request: Request) -> Response:
+    """Label an answer that was served: right or wrong, or how good; answered when it is durable."""
+    service: Service = request.app.state.service
+    if service.feedback is None:
+        settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
+        raise FeedbackDisabled(f"no labels are collected here: set {settings}")
+    quality = body.as_quality
+    await service.feedback.label(body.id, quality, body.task)
+    kept = FeedbackKept(id=body.id, quality=quality, task=body.task)
+    return Response(kept.model_dump_json(), media_type="application/json")

@@ -1,0 +1,27 @@
+"""Files of lines whose writer may have been killed: the last line may be half."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_BLOCK_BYTES = 1 << 16
+
+
+def complete_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, newline included, without a half-written last one."""
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def end_of_last_line(path: Path) -> int:
+    """Bytes up to the end of the last complete line; read from the end, as files grow large."""
+    with path.open("rb") as file:
+        position = file.seek(0, os.SEEK_END)
+        tail = b""
+        while position > 0 and b"\n" not in tail:
+            step = min(position, _BLOCK_BYTES)
+            position = file.seek(position - step)
+            tail = file.read(step)
+        return position + tail.rfind(b"\n") + 1
