@@ -1,32 +1,15 @@
 """Answers and labels made by hand, for tests of who keeps or reads them."""
 
 import time
+from dataclasses import replace
 
 from app.feedback.records import Answer, Label
-from models.calibration import Binding
+from tests.made_calibrators import BINDING
 
 
 def a_binding(**fields):
     """That of the fake models, with changes."""
-    values = {
-        "model_id": "fake",
-        "revision": "1",
-        "generator": "fake generator",
-        "strategy": "greedy",
-        "num_samples": 10,
-        "stop_mass": None,
-        "temperature": 1.0,
-        "top_k": 50,
-        "top_p": 1.0,
-        "stop": ("\n",),
-        "max_new_tokens": 64,
-        "share_cut": 0.0,
-        "similarity": "fake",
-        "comparer": "fake pairs",
-        "nli": None,
-        "probes": {},
-    }
-    return Binding(**values | fields)
+    return replace(BINDING, **fields)
 
 
 def an_answer(answer_id="a", **fields):

@@ -6,15 +6,24 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from app.cli.environment import settings_or_exit
 from app.lab.overwriting import RESULTS
 from models.selection import Strategy
 
 
 def calibrate(
-    results: Annotated[
-        Path, typer.Option(help=f"Folder of `cocoa evaluate`, with its {RESULTS} and scores.")
-    ],
     out: Annotated[Path, typer.Option(help="The calibrator's file, JSON; plots lie beside it.")],
+    results: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder of `cocoa evaluate`, with its {RESULTS} and scores."),
+    ] = None,
+    feedback: Annotated[
+        str | None,
+        typer.Option(
+            help="File or redis:// URL with the labels that `POST /feedback` kept, in place of "
+            "--results."
+        ),
+    ] = None,
     by: Annotated[
         Literal["task"] | None,
         typer.Option(help='"task" adds a calibrator for each task, chosen per request.'),
@@ -24,34 +33,49 @@ def calibrate(
         typer.Option(help="Quality from which an answer is right, where it has degrees."),
     ] = None,
     strategy: Annotated[
-        Strategy | None, typer.Option(help="Of the answers; the run's first.")
+        Strategy | None, typer.Option(help="Of the answers of --results; the run's first.")
     ] = None,
-    similarity: Annotated[str | None, typer.Option(help="Function; the run's first.")] = None,
+    similarity: Annotated[
+        str | None, typer.Option(help="Function, of --results; the run's first.")
+    ] = None,
     num_samples: Annotated[
-        str | None, typer.Option(help="Number of samples, or auto; the run's first.")
+        str | None, typer.Option(help="Number of samples, or auto, of --results; the run's first.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite another calibrator.")] = False,
 ) -> None:
-    """Fit confidence, percentiles and thresholds for every estimator of a labelled run."""
+    """Fit confidence, percentiles and thresholds for every estimator of labelled answers."""
+    if (results is None) == (feedback is None):
+        typer.echo("give either --results or --feedback", err=True)
+        raise typer.Exit(2)
+    if feedback is not None and (strategy or similarity or num_samples):
+        typer.echo("--strategy, --similarity and --num-samples choose among --results", err=True)
+        raise typer.Exit(2)
     try:
         from app.lab.calibration import outputs
         from app.lab.calibration.calibrating import calibrate as fit_all
+        from app.lab.calibration.feedback import read_feedback
         from app.lab.calibration.fitting import CannotCalibrate
         from app.lab.calibration.labels import read_labels
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-serve[evaluation]", err=True)
         raise typer.Exit(1) from None
+    from app.feedback.protocol import StoreFailed
     from models.calibration import ALL, to_json
 
     if out.exists() and not force:
         typer.echo(f"{out} exists; --force overwrites it", err=True)
         raise typer.Exit(1)
+    notes: list[str] = []
     try:
-        labels, binding, source = read_labels(
-            results, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
-        )
+        if results is not None:
+            labels, binding, source = read_labels(
+                results, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
+            )
+        else:
+            config = settings_or_exit().feedback
+            labels, binding, source, notes = read_feedback(feedback or "", config, correct_at)
         fitted = fit_all(labels, binding, source, by_task=by == "task")
-    except (CannotCalibrate, OSError, ValueError) as error:
+    except (CannotCalibrate, StoreFailed, OSError, ValueError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
     calibrator = fitted.calibrator
@@ -61,7 +85,9 @@ def calibrate(
     shown = outputs.shown_estimators(calibrator)
     console.print(f"{shown[0]}: " + "; ".join(outputs.sentences(calibrator.groups[ALL][shown[0]])))
     for (group, name), reason in fitted.left_out.items():
-        typer.echo(f"note: {name} of {group} is left out: {reason}")
+        notes.append(f"{name} of {group} is left out: {reason}")
+    for note in notes:
+        typer.echo(f"note: {note}")
     plots = out.parent / f"{out.stem}-plots"
     outputs.write_plots(calibrator, labels, checks, shown, plots)
     out.write_text(to_json(calibrator), encoding="utf-8")

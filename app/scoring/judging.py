@@ -14,6 +14,7 @@ from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.embedded import CALIBRATOR_PATH
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
+from models.records import DEFAULT_NEW_TOKENS
 from models.statistics import reads_samples, supplied_by
 from workers.protocol import Workers
 
@@ -211,8 +212,8 @@ def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
     for name, (bound, asked) in differing.items():
         if bound != asked:
             return f"calibrated for {name} {bound}, asked with {asked}"
-    limit, bound_limit = sampling.max_new_tokens, binding.max_new_tokens
-    is_longer = limit is None or limit > bound_limit
+    limit, bound_limit = sampling.max_new_tokens or DEFAULT_NEW_TOKENS, binding.max_new_tokens
+    is_longer = limit > bound_limit
     if limit != bound_limit and not (is_longer and binding.share_cut <= _MAX_SHARE_CUT):
         return f"calibrated for max_new_tokens {bound_limit}, asked with {limit}"
     return None

@@ -7,6 +7,9 @@ from pydantic import SecretStr
 
 from app.feedback.protocol import FeedbackConfig
 from app.feedback.stored import stored_labels
+from app.lab.calibration.calibrating import calibrate
+from app.lab.calibration.feedback import read_feedback
+from models.calibration import to_json
 from tests.api.test_api_errors import SENTINEL, assert_error
 from tests.chaos.redis_server import free_port
 from tests.conftest import serving, until
@@ -151,6 +154,23 @@ async def test_a_label_that_makes_no_sense_is_refused(collecting, body, field):
     content = json.dumps({"id": "a"} | body).encode()
     response = await collecting.client.post("/feedback", content=content)
     assert_error(response, 422, "invalid_request", field)
+
+
+async def test_labels_of_a_service_calibrate_that_service(config, tmp_path):
+    out = tmp_path / "calibrator.json"
+    async with serving(feedback=config) as service:
+        for i in range(80):
+            answer = (await service.generate(prompt=f"Question {i}", seed=i)).json()
+            await label(service, answer["id"], correct=i % 3 > 0)
+    labels, binding, source, notes = read_feedback(config.path, config)
+    assert notes == []
+    out.write_text(to_json(calibrate(labels, binding, source).calibrator))
+    async with serving(calibrator=str(out)) as service:
+        answer = (await service.generate(seed=1)).json()
+        other = (await service.generate(seed=1, num_samples=3)).json()
+    assert answer["confidence_reason"] is None
+    assert 0 < answer["confidence"] < 1
+    assert "num_samples" in other["confidence_reason"]
 
 
 async def test_a_file_that_cannot_be_written_to_ends_the_start_with_its_name(tmp_path, caplog):

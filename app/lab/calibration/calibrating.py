@@ -32,7 +32,7 @@ def calibrate(labels: Labels, binding: Binding, source: str, *, by_task: bool = 
     """
     parts = {ALL: labels}
     if by_task:
-        parts |= {task: labels.of_task(task) for task in dict.fromkeys(labels.tasks)}
+        parts |= {task: labels.of_task(task) for task in dict.fromkeys(labels.tasks) if task}
     groups: dict[str, dict[str, Calibration]] = {}
     left_out: dict[tuple[str, str], str] = {}
     for group, part in parts.items():

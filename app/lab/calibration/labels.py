@@ -25,7 +25,7 @@ class Labels:
     """Scored answers whose correctness is known.
 
     Attributes:
-        tasks: (n,) names.
+        tasks: (n,) names, "" where none is known.
         correct: (n,) 0 or 1.
         scores: estimator to its uncertainties (n,), NaN where it has none.
     """
@@ -79,7 +79,7 @@ def read_labels(
     scores: dict[str, Array] = {}
     for name in rows[0]["scores"]:
         scores[name] = np.array([row["scores"][name] for row in rows], dtype=np.float64)
-    labels = Labels([row["task"] for row in rows], _correct(quality, correct_at), scores)
+    labels = Labels([row["task"] for row in rows], correct_of(quality, correct_at), scores)
     dataset = results["settings"]["dataset"]
     measures = sorted({task["quality"] for task in results["tasks"]})
     source = f"{dataset}, {len(rows)} labels by {', '.join(measures)}"
@@ -96,7 +96,12 @@ def _results(folder: Path) -> Any:
     return results
 
 
-def _correct(quality: Array, correct_at: float | None) -> Array:
+def correct_of(quality: Array, correct_at: float | None) -> Array:
+    """Quality (n,) as right, 1, or wrong, 0.
+
+    Raises:
+        CannotCalibrate: it has degrees, and nobody says from where an answer is right.
+    """
     if correct_at is not None:
         return (quality >= correct_at).astype(np.float64)
     if not np.isin(quality, (0.0, 1.0)).all():

@@ -53,6 +53,13 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
     assert refused.value.field == "target_error"
 
 
+def test_without_a_limit_of_ones_own_the_default_limit_is_compared():
+    default = sampled(max_new_tokens=None)
+    same, larger = ({"max_new_tokens": limit, "share_cut": 0.2} for limit in (256, 512))
+    assert judge(default, PLAN, calibrator(**same), 0.5).confidence is not None
+    assert "asked with 256" in judge(default, PLAN, calibrator(**larger), 0.5).reason
+
+
 def test_what_no_sample_is_read_for_heeds_no_sampling():
     plan = replace(PLAN, estimators=("sp",), primary="sp")
     known = calibrator({ALL: {"sp": calibration()}})
