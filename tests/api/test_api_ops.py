@@ -213,6 +213,7 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
     assert operations == {
         ("post", GENERATE): {"200", "400", "408", "413", "415", "422", "429", "500", "503", "504"},
         ("post", "/score"): {"200", "400", "408", "413", "415", "422", "429", "500", "503", "504"},
+        ("post", "/feedback"): {"200", "400", "404", "408", "413", "415", "422", "500", "503"},
         ("get", "/livez"): {"200", "503"},
         ("get", "/readyz"): {"200", "503"},
         ("get", "/version"): {"200"},
