@@ -175,7 +175,7 @@ def to_json(calibrator: Calibrator) -> str:
         "delta": calibrator.delta,
         "groups": groups,
     }
-    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+    return json.dumps(value, allow_nan=False) + "\n"
 
 
 def _calibration_to_json(one: Calibration) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def fit(uncertainty: Array, correct: Array, *, delta: float = DELTA) -> Calibrat
         method=method,
         knots=knots,
         confidences=confidences,
-        quantiles=np.quantile(uncertainty, np.linspace(0, 1, _NUM_QUANTILES)),
+        quantiles=_shortened(np.quantile(uncertainty, np.linspace(0, 1, _NUM_QUANTILES))),
         thresholds=tuple(thresholds),
         num_labels=len(correct),
         num_right=int(correct.sum()),
@@ -97,6 +97,11 @@ def _first_count(num_labels: int, target_error: float, delta: float) -> int:
     counts = np.arange(least, num_labels // 3 + 1)
     enough = binom.cdf(np.ceil(counts * target_error / 2), counts, target_error) <= delta
     return int(counts[enough][0]) if enough.any() else least
+
+
+def _shortened(values: Array) -> Array:
+    """Seven significant digits, as many as a percentile can tell: the file stays small."""
+    return np.array([float(f"{value:.7g}") for value in values])
 
 
 def _check(uncertainty: Array, correct: Array) -> None:
