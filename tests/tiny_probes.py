@@ -5,21 +5,26 @@ import torch
 
 from models.probes.card import Card
 from models.probes.distance import Distance
+from models.probes.features import TOKEN_FEATURES
 from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
 
 FAKE = {"model_id": "fake", "revision": "1", "dimension": 8}
 
 
-def random_probe(target="consistency", *, layer=2, shift=0.0, seed=0, **model):
+def random_probe(
+    target="consistency", *, layer=2, shift=0.0, seed=0, token_features=TOKEN_FEATURES, **model
+):
     """A probe of a model; its training set lies `shift` away from standard normal features."""
     model = FAKE | model
     rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((300, model["dimension"])) + shift
+    width = model["dimension"] + len(token_features)
+    rows = rng.standard_normal((300, width)) + shift
     card = Card(
         target=target,
         dtype="float32",
         layer=layer,
+        token_features=token_features,
         architecture="small",
         training_set="prompts.jsonl",
         sizes={"training": 240, "validation": 30, "test": 30},
@@ -39,7 +44,7 @@ def random_probe(target="consistency", *, layer=2, shift=0.0, seed=0, **model):
         **model,
     )
     torch.manual_seed(seed)
-    network = ProbeNetwork("small", target, model["dimension"])
+    network = ProbeNetwork("small", target, width)
     network.standardise(torch.from_numpy(rows).float())
     return TrainedProbe(card, network, Distance.fit(rows[:200], rows[200:]))
 

@@ -16,6 +16,8 @@ from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo, OnStep
 from models.errors import ModelNotLoaded
 from models.locations import public_name
+from models.probes.card import ProbeMismatch
+from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import ALWAYS_LOADED, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.pairs import PairRules
@@ -242,6 +244,11 @@ def _load_probes(
                     dimension=engine.hidden_size,
                     num_layers=engine.num_layers,
                 )
+                if probe.token_features and not engine.statistics >= STATISTICS_READ:
+                    raise ProbeMismatch(
+                        f"the probe reads {', '.join(probe.token_features)} of an answer, "
+                        f"for which {generation.engine} lacks statistics"
+                    )
             probes[probe.statistic] = probe
     return probes
 

@@ -22,7 +22,7 @@ from models.records import (
     SamplingParams,
 )
 from models.threads import ModelThread
-from workers.probing import read, with_layers_of, with_readings
+from workers.probing import read, with_inputs_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
 Result = TypeVar("Result")
@@ -148,7 +148,7 @@ class GenerationWorker:
     async def _generate(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         called_at = time.monotonic()
         probes = {n: probe for n, probe in self._probes.items() if n in request.statistics}
-        asked = with_layers_of(probes, request)
+        asked = with_inputs_of(probes, request)
         streams = on_token is not None
         job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
         waiter = await self._finished(job, on_token)
@@ -159,7 +159,7 @@ class GenerationWorker:
             readings = await self._beside(
                 "reading a probe", lambda: read(probes, asked.hidden_layers, generation)
             )
-            generation = with_readings(generation, readings, request.hidden_layers)
+            generation = with_readings(generation, readings, request)
         if _was_clamped(asked, job.request):
             warnings = (*generation.warnings, "max_new_tokens_clamped")
             generation = replace(generation, warnings=warnings)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.errors import ModelNotLoaded
+from models.probes.features import TOKEN_FEATURES
 
-FORMAT = 1
+FORMAT = 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
 
@@ -35,6 +36,7 @@ class Card:
         model_id, revision, dtype: of the language model whose states it reads.
         layer: k, under `convention`.
         dimension: d of the hidden states.
+        token_features: what it reads of the answer's tokens beside them, of `TOKEN_FEATURES`.
         training_set: name of the prompts.
         sizes: answers in training, validation, and the third split that nothing chose by.
         tasks: of the prompts.
@@ -52,6 +54,7 @@ class Card:
     dtype: str
     layer: int
     dimension: int
+    token_features: tuple[str, ...]
     architecture: Architecture
     training_set: str
     sizes: Mapping[str, int]
@@ -83,7 +86,13 @@ def read_card(path: Path) -> Card:
     known = {f.name for f in fields(Card)}
     if not isinstance(values, dict) or values.get("format") != FORMAT or values.keys() != known:
         raise ProbeMismatch(f"{path.parent.name}/{path.name} is no card of format {FORMAT}")
-    return Card(**values | {"tasks": tuple(values["tasks"])})
+    tuples = {name: tuple(values[name]) for name in ("tasks", "token_features")}
+    if unknown := set(tuples["token_features"]) - set(TOKEN_FEATURES):
+        raise ProbeMismatch(
+            f"the probe reads {min(unknown)!r} of an answer, which is none of "
+            f"{', '.join(TOKEN_FEATURES)}"
+        )
+    return Card(**values | tuples)
 
 
 def write_card(card: Card, path: Path) -> None:

@@ -49,6 +49,11 @@ class TrainedProbe:
         """The block whose states it reads, k of `hidden_states[k]`."""
         return self.card.layer
 
+    @property
+    def token_features(self) -> tuple[str, ...]:
+        """See `Probe.token_features`."""
+        return self.card.token_features
+
     @classmethod
     def load(
         cls,
@@ -87,7 +92,9 @@ class TrainedProbe:
         if not (folder / WEIGHTS).is_file() or _sha256(folder / WEIGHTS) != card.sha256:
             raise ProbeMismatch(f"{folder.name}/{WEIGHTS} is not the file that its card describes")
         tensors = load_file(folder / WEIGHTS)
-        network = ProbeNetwork(card.architecture, card.target, card.dimension)
+        network = ProbeNetwork(
+            card.architecture, card.target, card.dimension + len(card.token_features)
+        )
         weights, arrays = {}, {}
         for name, tensor in tensors.items():
             if name.startswith(_NETWORK):
@@ -117,7 +124,7 @@ class TrainedProbe:
         return self.card
 
     def values(self, features: Array) -> Array:
-        """Predictions (N,) in [0, 1] of rows (N, d)."""
+        """Predictions (N,) in [0, 1] of rows (N, d + k)."""
         with torch.inference_mode():
             inputs = torch.from_numpy(np.array(features, np.float32))
             values: Array = self.network.values(inputs).numpy()

@@ -26,7 +26,7 @@ class ProbeConfig:
 
 
 class Probe(Protocol):
-    """A trained network on the mean hidden state of one layer."""
+    """A trained network on the mean hidden state of one layer and what goes with it."""
 
     @property
     def card(self) -> Card:
@@ -45,13 +45,17 @@ class Probe(Protocol):
         """K of `hidden_states[k]`."""
 
     @property
+    def token_features(self) -> Sequence[str]:
+        """The k numbers of the answer's tokens that it reads, of `TOKEN_FEATURES`."""
+
+    @property
     def sha256(self) -> str:
         """Of its weights."""
 
     def read(self, features: Array) -> Sequence[ProbeReading]:
         """One reading a row.
 
-        features: (N, d) float32.
+        features: (N, d + k) float32, rows of `models.probes.features.joined`.
 
         Raises:
             InvalidLogits: a feature that is not a finite number.

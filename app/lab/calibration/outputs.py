@@ -37,8 +37,8 @@ def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) 
     targets = [f"{100 * one.target_error:g} %" for one in first.thresholds]
     title = "Share of answers that may be accepted, with at most so many wrong"
     names = Column("estimator", no_wrap=True)
-    error = Column("ECE", no_wrap=True)
-    shown = Table(names, "labels", error, *targets, title=title, title_justify="left")
+    errors = Column("ECE", no_wrap=True)
+    shown = Table(names, "labels", errors, *targets, title=title, title_justify="left")
     for name, one in by_estimator.items():
         check = checks.get(name)
         error = "-" if check is None else f"{check.ece:.3f} ({check.expected:.3f})"

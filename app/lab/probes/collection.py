@@ -7,7 +7,7 @@ killed leaves at most an incomplete last answer, which the next run drops.
 import hashlib
 import json
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +17,7 @@ import numpy as np
 from app.lab.log import AnotherRun, InOrder, LineFile, check_same
 from app.lines import complete_lines
 from models.probes.card import CONVENTION, POOLING
+from models.probes.features import joined
 from models.records import Array
 
 FORMAT = 1
@@ -151,6 +152,34 @@ def read(folder: Path) -> Collection:
     answered = [i for i, answer in enumerate(answers) if answer.error is None]
     kept = features if len(answered) == len(answers) else features[answered]
     return Collection(header, tuple(answers[i] for i in answered), kept)
+
+
+def features_of(
+    collection: Collection, rows: Sequence[int], layer: int, token_features: Sequence[str]
+) -> Array:
+    """What a probe reads of these answers, (N, d + k).
+
+    Args:
+        collection: holds the answers.
+        rows: N indices of answers.
+        layer: index of the layer among those collected.
+        token_features: k of `models.probes.features.TOKEN_FEATURES`.
+
+    Raises:
+        ValueError: an answer has no value that these are made of.
+    """
+    means = np.asarray(collection.features[list(rows), layer])
+    if not token_features:
+        return means
+    joined_rows: list[Array] = []
+    for mean, row in zip(means, rows, strict=True):
+        answer = collection.answers[row]
+        sp, mte = answer.scores.get("sp"), answer.scores.get("mte")
+        if sp is None or mte is None:
+            raise ValueError(f"answer {answer.id} has no sp or no mte, which the probe reads")
+        num_tokens = answer.num_tokens
+        joined_rows.append(joined(mean, token_features, sp=sp, mte=mte, num_tokens=num_tokens))
+    return np.stack(joined_rows) if joined_rows else np.empty((0, means.shape[1]), np.float32)
 
 
 def only(collection: Collection, ids: Container[str]) -> Collection:

@@ -3,7 +3,7 @@
 The probe is trained on the answers that have the target, and the card says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,15 +11,22 @@ import numpy as np
 
 from app.lab.log import AnotherRun
 from app.lab.probes.checkpoint import Epoch
-from app.lab.probes.collection import Collection
+from app.lab.probes.collection import Collection, features_of
 from app.lab.probes.layer_training import HYPERPARAMETERS
 from app.lab.probes.training import Trained, TrainingData, fingerprint, train
 from models.probes.card import Architecture, Card, Target
+from models.probes.features import TOKEN_FEATURES, TokenFeature
 from models.probes.probe import CARD, TrainedProbe
 from models.records import Array
 
 # Beside a probe, the fingerprint of the training that made it.
 _MARK = "training.sha256"
+
+# What the networks read beside the hidden state; the paper's read nothing else.
+READ_BESIDE: Mapping[Architecture, tuple[TokenFeature, ...]] = {
+    "small": TOKEN_FEATURES,
+    "paper": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ def train_probe(
         ValueError: see `training_data` and `app.lab.probes.training.train`.
     """
     trained = train(
-        training_data(collection, spec.target, spec.layers),
+        training_data(collection, spec.target, spec.architecture, spec.layers),
         target=spec.target,
         architecture=spec.architecture,
         seed=spec.seed,
@@ -68,7 +75,7 @@ def claim(folder: Path, collection: Collection, spec: TrainingSpec, *, force: bo
         ValueError: see `training_data`.
     """
     own = fingerprint(
-        training_data(collection, spec.target, spec.layers),
+        training_data(collection, spec.target, spec.architecture, spec.layers),
         spec.target,
         spec.architecture,
         spec.seed,
@@ -91,7 +98,10 @@ def save_marked(probe: TrainedProbe, folder: Path, own: str) -> None:
 
 
 def training_data(
-    collection: Collection, target: Target, layers: tuple[int, ...] | None = None
+    collection: Collection,
+    target: Target,
+    architecture: Architecture,
+    layers: tuple[int, ...] | None = None,
 ) -> TrainingData:
     """The answers that have the target, with the features of these layers, or of all.
 
@@ -104,10 +114,11 @@ def training_data(
     kept = [i for i, answer in enumerate(answers) if answer.scores.get(target) is not None]
     if not kept:
         raise ValueError(f"no answer of the collection has a {target}")
+    names = READ_BESIDE[architecture]
     features: dict[int, Array] = {}
     for i, layer in enumerate(header.layers):
         if layers is None or layer in layers:
-            features[layer] = np.asarray(collection.features[kept, i])
+            features[layer] = features_of(collection, kept, i, names)
     return TrainingData(
         ids=[answers[i].id for i in kept],
         features=features,
@@ -124,6 +135,7 @@ def _card(collection: Collection, spec: TrainingSpec, trained: Trained) -> Card:
         dtype=header.dtype,
         layer=trained.layer,
         dimension=header.dimension,
+        token_features=READ_BESIDE[spec.architecture],
         architecture=spec.architecture,
         training_set=header.prompts,
         sizes=trained.sizes,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from app.lab.probes.checkpoint import Epoch
-from app.lab.probes.collection import Collection
+from app.lab.probes.collection import Collection, features_of
 from app.lab.probes.from_collection import TrainingSpec, train_probe
 from models.probes.probe import CARD, TrainedProbe
 from models.records import Array
@@ -36,7 +36,8 @@ class Predicted:
 
 def predictions(probe: TrainedProbe, collection: Collection) -> Predicted:
     """What a probe says of the answers of a collection that holds its layer."""
-    features = np.asarray(collection.features[:, collection.header.layers.index(probe.layer)])
+    layer = collection.header.layers.index(probe.layer)
+    features = features_of(collection, range(len(collection.answers)), layer, probe.token_features)
     readings = probe.read(features)
     values = np.array([reading.value for reading in readings])
     return Predicted(values, np.array([reading.out_of_domain for reading in readings]))

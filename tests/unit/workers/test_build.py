@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,11 +10,13 @@ import torch
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
+from models.probes.card import ProbeMismatch
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
 from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from tests.tiny_probes import saved
 from workers.build import WorkerConfig, load_workers, nli_checkpoint
 from workers.supervision import Supervisor
 
@@ -249,3 +252,20 @@ def test_an_embedded_pair_model_beside_a_foreign_language_model_says_so_and_what
     assert not workers.comparers["rouge_l"].info.is_out_of_domain
     for variable in ("COCOA_SIMILARITY__MODEL", "COCOA_NLI__MODEL"):
         assert (f"{variable}: the embedded pair model" in caplog.text) is is_foreign
+
+
+def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, monkeypatch):
+    class Lacking(FakeEngine):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            lacking = self.info.statistics - {"answer_token_entropies"}
+            self.info = replace(self.info, statistics=lacking)
+
+    def with_probe(**changes):
+        folder = saved(tmp_path / str(len(changes)), **changes)
+        return load_workers(WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig(folder, "")))
+
+    monkeypatch.setattr("models.engines.fake.FakeEngine", Lacking)
+    with pytest.raises(ProbeMismatch, match=r"sp, mte, log_length .* fake lacks"):
+        with_probe()
+    assert with_probe(token_features=()).generator.info.probes

@@ -23,6 +23,7 @@ from models.errors import (
     ModelNotLoaded,
     NotReady,
 )
+from models.probes.features import TOKEN_FEATURES, joined
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig, SimilarityConfig
@@ -431,13 +432,21 @@ async def test_each_probe_reads_its_own_layer_and_the_states_stay_here():
     probes = new_probes()
     async with running(probes=probes) as worker:
         generation = await worker.generate(replace(REQUEST, statistics=frozenset(PREDICTED)))
-        states = (await worker.generate(replace(REQUEST, hidden_layers=(1, 2)))).answer_hidden_mean
+        asked = replace(REQUEST, hidden_layers=(1, 2), statistics=ANSWER_STATISTICS)
+        shown = await worker.generate(asked)
 
     assert generation.answer_hidden_mean is None
+    answer = shown.answer
+    numbers = {
+        "sp": -answer.token_logprobs.sum(),
+        "mte": answer.token_entropies.mean(),
+        "num_tokens": answer.num_tokens,
+    }
+    states = [joined(mean, TOKEN_FEATURES, **numbers) for mean in shown.answer_hidden_mean]
     dissimilarity, high = (probes[name] for name in PREDICTED)
     assert generation.probe_readings == {
-        "predicted_dissimilarity": dissimilarity.read(states[[1]])[0],
-        "predicted_high_semantic_entropy": high.read(states[[0]])[0],
+        "predicted_dissimilarity": dissimilarity.read(states[1][None])[0],
+        "predicted_high_semantic_entropy": high.read(states[0][None])[0],
     }
 
 

@@ -7,14 +7,15 @@ import pytest
 
 from models.records import GenerationRequest, ProbeReading
 from tests.results import generation, sequence
-from workers.probing import read, with_layers_of, with_readings
+from workers.probing import read, with_inputs_of, with_readings
 
 
 @dataclass
 class LayerProbe:
-    """Reads the mean of its layer's hidden states as its value."""
+    """Reads the mean of what it is given as its value."""
 
     layer: int
+    token_features: tuple[str, ...] = ()
 
     def read(self, means):
         return [ProbeReading(float(row.mean()), 50.0, False) for row in means]
@@ -30,13 +31,13 @@ REQUEST = GenerationRequest(
 
 
 def test_the_engine_is_asked_for_the_layers_of_the_probes_once_and_for_no_probe():
-    asked = with_layers_of(PROBES, REQUEST)
+    asked = with_inputs_of(PROBES, REQUEST)
     assert asked.hidden_layers == (3, 2, 1)
     assert asked.statistics == {"answer_token_logprobs"}
 
 
 def test_without_probes_the_request_is_the_same():
-    assert with_layers_of({}, REQUEST) is REQUEST
+    assert with_inputs_of({}, REQUEST) is REQUEST
 
 
 def test_each_probe_reads_its_own_layer_wherever_it_lies():
@@ -48,6 +49,35 @@ def test_each_probe_reads_its_own_layer_wherever_it_lies():
     }
 
 
+def test_a_probe_of_token_features_gets_the_statistics_that_they_are_made_of():
+    probes = {"predicted_dissimilarity": LayerProbe(1, ("sp", "mte", "log_length"))}
+    request = GenerationRequest("Where?", statistics=frozenset(probes))
+    asked = with_inputs_of(probes, request)
+    assert asked.statistics == {"answer_token_logprobs", "answer_token_entropies"}
+
+    answer = replace(
+        sequence(" Paris", num_tokens=2),
+        token_logprobs=np.array([-1.0, -3.0]),
+        token_entropies=np.array([0.5, 1.5]),
+    )
+    written = generation(answer, answer_hidden_mean=np.array([[2.0]]))
+    readings = read(probes, (1,), written)
+    expected = (2.0 + 4.0 + 1.0 + np.log(2)) / 4
+    assert readings["predicted_dissimilarity"].value == pytest.approx(expected)
+
+    kept = with_readings(written, readings, request).answer
+    assert (kept.token_logprobs, kept.token_entropies) == (None, None)
+    asked_for = replace(request, statistics=frozenset({"answer_token_logprobs"}))
+    assert with_readings(written, readings, asked_for).answer.token_logprobs is not None
+
+
+def test_an_engine_that_gave_no_statistics_of_the_tokens_is_a_fault():
+    probes = {"predicted_dissimilarity": LayerProbe(1, ("sp",))}
+    answer = replace(sequence(" Paris", num_tokens=1), token_logprobs=None, token_entropies=None)
+    with pytest.raises(ValueError, match="no statistics"):
+        read(probes, (1,), generation(answer, answer_hidden_mean=np.array([[2.0]])))
+
+
 def test_an_engine_that_gave_no_hidden_states_is_a_fault():
     with pytest.raises(ValueError, match="no hidden states"):
         read(PROBES, (3, 2, 1), generation(answer_hidden_mean=None))
@@ -56,26 +86,26 @@ def test_an_engine_that_gave_no_hidden_states_is_a_fault():
 @pytest.mark.parametrize(("layers", "kept"), [((), None), ((3, 2), [[3.0], [2.0]])])
 def test_only_the_layers_that_were_asked_for_are_given_back(layers, kept):
     written = generation(answer_hidden_mean=np.array([[3.0], [2.0], [1.0]]))
-    means = with_readings(written, {}, layers).answer_hidden_mean
+    means = with_readings(written, {}, replace(REQUEST, hidden_layers=layers)).answer_hidden_mean
     assert (None if means is None else means.tolist()) == kept
 
 
 def test_readings_come_with_what_makes_them_doubtful():
     written = generation(sequence(" Paris", num_tokens=1), warnings=("reasoning_excluded",))
     readings = {"predicted_dissimilarity": ProbeReading(0.5, 99.9, True)}
-    told = with_readings(written, readings, ())
+    told = with_readings(written, readings, REQUEST)
 
     assert told.probe_readings == readings
     assert told.warnings == ("reasoning_excluded", "one_token_answer", "out_of_domain")
     sure = {"predicted_dissimilarity": ProbeReading(0.5, 50.0, False)}
-    assert with_readings(generation(), sure, ()).warnings == ()
+    assert with_readings(generation(), sure, REQUEST).warnings == ()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
 @pytest.mark.parametrize("field", ["value", "distance_percentile"])
 def test_a_reading_that_is_no_number_in_its_range_is_left_out(field, value):
     class Broken:
-        layer = 1
+        layer, token_features = 1, ()
 
         def read(self, means):
             wrong = value * (100 if field == "distance_percentile" else 1)

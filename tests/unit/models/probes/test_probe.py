@@ -1,7 +1,7 @@
 """A probe's folder: what is written is read back, and what belongs to another model is refused."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 from models.errors import InvalidLogits
 from models.probes.card import Card, ProbeMismatch, read_card
 from models.probes.distance import Distance
+from models.probes.features import joined
 from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
 
@@ -33,6 +34,7 @@ def probe(**changes):
         "dtype": "float32",
         "layer": 2,
         "dimension": DIMENSION,
+        "token_features": (),
         "architecture": "small",
         "training_set": "prompts.jsonl",
         "sizes": {"training": 80, "validation": 10, "test": 10},
@@ -117,9 +119,29 @@ def test_weights_that_are_not_the_cards_are_refused(folder):
         TrainedProbe.load(folder, **MODEL)
 
 
+def test_a_probe_that_reads_what_nothing_here_computes_is_refused(folder):
+    card = json.loads((folder / "card.json").read_text())
+    (folder / "card.json").write_text(json.dumps(card | {"token_features": ["sp", "mood"]}))
+    with pytest.raises(ProbeMismatch, match=r"'mood' of an answer, .* none of sp, mte, log_length"):
+        TrainedProbe.load(folder, **MODEL)
+
+
+def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
+    rows = RNG.standard_normal((500, DIMENSION + 2))
+    card = replace(probe().card, token_features=("sp", "log_length"))
+    network = ProbeNetwork("small", "consistency", DIMENSION + 2)
+    TrainedProbe(card, network, Distance.fit(rows, rows)).save(tmp_path / "joined")
+    read = TrainedProbe.load(tmp_path / "joined", **MODEL)
+    assert read.token_features == ("sp", "log_length")
+    state = np.zeros(DIMENSION, dtype=np.float32)
+    row = joined(state, read.token_features, sp=1.5, mte=9.0, num_tokens=1)
+    assert row.tolist() == [*state.tolist(), 1.5, 0.0]
+    assert 0 <= read.read(row[None])[0].value <= 1
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"format": 2}'],
+    ["", "[]", "{}", '{"format": 3}'],
     ids=["empty", "no object", "no fields", "other format"],
 )
 def test_a_card_that_is_none_is_refused(folder, text):
