@@ -10,7 +10,6 @@ import torch
 from models.engines.fake import FakeEngine
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
-from models.probes.card import ProbeMismatch
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
 from models.similarity.fake import FakePairModel
@@ -266,6 +265,6 @@ def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, 
         return load_workers(WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig(folder, "")))
 
     monkeypatch.setattr("models.engines.fake.FakeEngine", Lacking)
-    with pytest.raises(ProbeMismatch, match=r"sp, mte, log_length .* fake lacks"):
+    with pytest.raises(ModelNotLoaded, match=r"PROBES.* sp, mte, log_length .* fake lacks"):
         with_probe()
     assert with_probe(token_features=()).generator.info.probes

@@ -57,12 +57,12 @@ def test_a_probe_of_token_features_gets_the_statistics_that_they_are_made_of():
 
     answer = replace(
         sequence(" Paris", num_tokens=2),
-        token_logprobs=np.array([-1.0, -3.0]),
-        token_entropies=np.array([0.5, 1.5]),
+        token_logprobs=np.array([-0.25, -0.5]),
+        token_entropies=np.array([0.125, 0.25]),
     )
-    written = generation(answer, answer_hidden_mean=np.array([[2.0]]))
+    written = generation(answer, answer_hidden_mean=np.array([[0.25]]))
     readings = read(probes, (1,), written)
-    expected = (2.0 + 4.0 + 1.0 + np.log(2)) / 4
+    expected = (0.25 + 0.75 + 0.1875 + np.log(2)) / 4
     assert readings["predicted_dissimilarity"].value == pytest.approx(expected)
 
     kept = with_readings(written, readings, request).answer
@@ -75,7 +75,7 @@ def test_an_engine_that_gave_no_statistics_of_the_tokens_is_a_fault():
     probes = {"predicted_dissimilarity": LayerProbe(1, ("sp",))}
     answer = replace(sequence(" Paris", num_tokens=1), token_logprobs=None, token_entropies=None)
     with pytest.raises(ValueError, match="no statistics"):
-        read(probes, (1,), generation(answer, answer_hidden_mean=np.array([[2.0]])))
+        read(probes, (1,), generation(answer, answer_hidden_mean=np.array([[0.25]])))
 
 
 def test_an_engine_that_gave_no_hidden_states_is_a_fault():
