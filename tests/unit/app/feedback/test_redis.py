@@ -120,6 +120,35 @@ async def test_answers_wait_for_a_redis_that_is_away_the_oldest_go_first(tmp_pat
         await other.close()
 
 
+async def test_a_redis_that_is_read_only_keeps_nothing_and_says_so(tmp_path):
+    with running_redis(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
+        store = RedisStore(server.url, FeedbackConfig(timeout_s=20), lambda: None)
+        await store.put(a_label("a"))
+        with server.client() as client:
+            client.replicaof("127.0.0.1", 1)
+            with pytest.raises(StoreFailed, match="read-only"):
+                await store.put(a_label("b"))
+            client.replicaof("NO", "ONE")
+        await store.put(a_label("c"))
+        kept = stored_labels(server.url, FeedbackConfig()).labels
+        assert {label.answer.id for label in kept} == {"a", "c"}
+        await store.close()
+
+
+async def test_a_user_who_may_not_read_the_settings_of_redis_is_told_what_is_needed(tmp_path):
+    with running_redis(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
+        with server.client() as client:
+            rights = ("on", ">sesame", "~cocoa:feedback:*", "+@read", "+@write", "+@connection")
+            client.execute_command("ACL", "SETUSER", "labels", *rights, "-@dangerous")
+            url = server.url.replace("//", "//labels:sesame@")
+            store = RedisStore(url, FeedbackConfig(timeout_s=20), lambda: None)
+            with pytest.raises(StoreFailed, match=r"CONFIG GET.*COCOA_FEEDBACK__REQUIRE_FSYNC"):
+                await store.put(a_label("a"))
+            client.execute_command("ACL", "SETUSER", "labels", "+config|get")
+        await store.put(a_label("a"))
+        await store.close()
+
+
 async def test_a_redis_that_hangs_costs_its_time_limit_and_says_so(tmp_path):
     with running_redis(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
         store = RedisStore(server.url, FeedbackConfig(timeout_s=0.5), lambda: None)
