@@ -233,7 +233,7 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
             "not_ready": ("the service is starting", None),
             "engine_error": ("a decoding step failed: RuntimeError", None),
             "similarity_unavailable": ("the similarity model failed: RuntimeError", None),
-            "feedback_unavailable": ("the label could not be kept: ConnectionError", None),
+            "feedback_unavailable": ("Redis: unreachable", None),
         },
     ),
     504: (
