@@ -42,5 +42,5 @@ def calibration(threshold=1.0, **fields):
 def calibrator(groups=None, **changes):
     """One of the fake deployment, with changes of its binding."""
     binding = {name: getattr(BINDING, name) for name in BINDING.__dataclass_fields__}
-    every = groups or {ALL: {"cocoa_sp": calibration()}}
+    every = groups or {ALL: {"rb_cocoa_sp": calibration()}}
     return Calibrator("made", Binding(**binding | changes), "made, 500 labels", 0.1, every)

@@ -197,8 +197,8 @@ class _ScoringRequest(_Request):
     estimator: Annotated[
         EstimatorName | None,
         Field(
-            description="The one reported as `uncertainty`. Default: cocoa_sp or cocoa_sp_light, "
-            "or the first of `estimators`."
+            description="The one reported as `uncertainty`. Default: rb_cocoa_sp, cocoa_sp or "
+            "cocoa_sp_light, or the first of `estimators`."
         ),
     ] = None
     similarity: Annotated[

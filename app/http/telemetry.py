@@ -149,7 +149,7 @@ class Telemetry:
             ["group", "estimator"],
         )
         # From 0, as before a window of scores is full, so that a dashboard knows it.
-        self.calibration_shift.labels("all", "cocoa_sp").set(0)
+        self.calibration_shift.labels("all", "rb_cocoa_sp").set(0)
         self.decisions = self._counter(
             "decisions",
             "Answers that were asked to keep a target error.",

@@ -193,6 +193,8 @@ def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
     """Why the scores of an ask are not comparable with those that were calibrated."""
     if ask.samples is not None:
         return "scores on given samples are not calibrated"
+    if ask.answer_token_logprobs is not None:
+        return "scores on given log-probs are not calibrated"
     read, sampling = needs([plan.primary]), ask.sampling
     differing: dict[str, tuple[Any, Any]] = {
         "input": ("a prompt", "a prompt" if ask.prompt is not None else "messages"),

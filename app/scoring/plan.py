@@ -19,7 +19,16 @@ from models.statistics import (
     supplied_by,
 )
 
-DEFAULT_ESTIMATORS = ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte", "consistency")
+DEFAULT_ESTIMATORS = (
+    "rb_cocoa_sp",
+    "cocoa_sp",
+    "cocoa_ppl",
+    "cocoa_mte",
+    "sp",
+    "ppl",
+    "mte",
+    "consistency",
+)
 LIGHT_ESTIMATORS = (
     "cocoa_sp_light",
     "cocoa_ppl_light",
@@ -29,8 +38,8 @@ LIGHT_ESTIMATORS = (
     "mte",
     "consistency_light",
 )
-# Reported as the uncertainty where none is named: the first of these that is scored.
-_PRIMARY = ("cocoa_sp", "cocoa_sp_light")
+# Reported as the uncertainty where none is named: the first of these that is scored and can be.
+_PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
@@ -149,7 +158,8 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
         _check_sampling(ask)
     primary = ask.primary
     if primary is None:
-        primary = next((name for name in _PRIMARY if name in estimators), estimators[0])
+        known = (name for name in _PRIMARY if name in estimators and needs([name]) <= available)
+        primary = next(known, estimators[0])
     return Plan(
         estimators=estimators,
         primary=primary,

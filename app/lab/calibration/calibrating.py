@@ -31,8 +31,9 @@ def calibrate(labels: Labels, binding: Binding, source: str, *, by_task: bool = 
         CannotCalibrate: no estimator can be calibrated.
     """
     parts = {ALL: labels}
-    if by_task:
-        parts |= {task: labels.of_task(task) for task in dict.fromkeys(labels.tasks) if task}
+    for task in dict.fromkeys(labels.tasks) if by_task else ():
+        if task and task not in parts:  # one that is called as the group of all is no group
+            parts[task] = labels.of_task(task)
     groups: dict[str, dict[str, Calibration]] = {}
     left_out: dict[tuple[str, str], str] = {}
     for group, part in parts.items():

@@ -17,7 +17,7 @@ from models.metrics import reliability
 
 _COLOUR = "#0f6f8f"
 _NUM_BINS = 10
-_SHOWN = ("cocoa_sp", "rb_cocoa_sp", "consistency", "sp")
+_SHOWN = ("rb_cocoa_sp", "cocoa_sp", "consistency", "sp")
 
 
 def checks_of(calibrator: Calibrator, labels: Labels) -> dict[str, Check]:

@@ -18,7 +18,7 @@ def saved(path, made):
 
 
 def test_a_file_brings_back_what_was_written_and_is_named_by_its_content(tmp_path):
-    made = calibrator({ALL: {"cocoa_sp": calibration()}, "facts": {}})
+    made = calibrator({ALL: {"rb_cocoa_sp": calibration()}, "facts": {}})
     back = Calibrator.load(saved(tmp_path / "one.json", made))
     other = Calibrator.load(saved(tmp_path / "two.json", calibrator(num_samples=5)))
 
@@ -62,7 +62,7 @@ def changed(change):
 
 
 def in_calibration(name, value):
-    return lambda one: one["groups"][ALL]["cocoa_sp"].update({name: value})
+    return lambda one: one["groups"][ALL]["rb_cocoa_sp"].update({name: value})
 
 
 BAD = {
@@ -78,7 +78,7 @@ BAD = {
     "knots that descend": changed(in_calibration("knots", [0.0, 4.0, 2.0])),
     "fewer confidences than knots": changed(in_calibration("confidences", [1.0])),
     "no knots": changed(
-        lambda one: one["groups"][ALL]["cocoa_sp"].update(knots=[], confidences=[])
+        lambda one: one["groups"][ALL]["rb_cocoa_sp"].update(knots=[], confidences=[])
     ),
     "quantiles that descend": changed(in_calibration("quantiles", [1.0, 0.0])),
     "an unknown field": changed(in_calibration("moon", 1.0)),

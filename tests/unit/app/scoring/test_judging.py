@@ -15,7 +15,7 @@ from tests.results import a_plan, comparer_info
 from workers.protocol import GeneratorInfo
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
-PLAN = a_plan(estimators=("cocoa_sp",), primary="cocoa_sp")
+PLAN = a_plan(estimators=("rb_cocoa_sp",), primary="rb_cocoa_sp")
 TARGET = replace(ASK, target_error=0.05)
 
 
@@ -95,20 +95,20 @@ def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
 def test_an_answer_without_a_score_does_not_pass():
     said = judge(TARGET, PLAN, calibrator(), None)
     assert (said.confidence, said.decision.accept) == (None, False)
-    assert said.reason == "cocoa_sp has no value"
+    assert said.reason == "rb_cocoa_sp has no value"
 
 
 def test_a_group_has_a_calibration_of_its_own():
     groups = {
-        ALL: {"cocoa_sp": calibration()},
-        "facts": {"cocoa_sp": calibration(threshold=3.0)},
+        ALL: {"rb_cocoa_sp": calibration()},
+        "facts": {"rb_cocoa_sp": calibration(threshold=3.0)},
         "sums": {},
     }
     of_facts = replace(TARGET, calibration="facts")
     assert judge(of_facts, PLAN, calibrator(groups), 2.0).decision.accept
     assert not judge(TARGET, PLAN, calibrator(groups), 2.0).decision.accept
     of_sums = replace(ASK, calibration="sums")
-    assert judge(of_sums, PLAN, calibrator(groups), 2.0).reason == "cocoa_sp is not calibrated"
+    assert judge(of_sums, PLAN, calibrator(groups), 2.0).reason == "rb_cocoa_sp is not calibrated"
 
 
 REFUSED = {

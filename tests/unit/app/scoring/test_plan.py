@@ -38,7 +38,11 @@ WORK = {
     "cocoa_sp": ({"estimators": ("cocoa_sp",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_ppl": ({"estimators": ("cocoa_ppl",)}, {LOGPROBS, "sample_texts"}, True),
     "cocoa_mte": ({"estimators": ("cocoa_mte",)}, {ENTROPIES, "sample_texts"}, True),
-    "the default": ({}, {LOGPROBS, ENTROPIES, "sample_texts"}, True),
+    "the default": (
+        {},
+        {LOGPROBS, ENTROPIES, "sample_texts", "sample_token_logprobs"},
+        True,
+    ),
     "the primary beside the named": (
         {"estimators": ("sp",), "primary": "mte"},
         {LOGPROBS, ENTROPIES},
@@ -98,7 +102,7 @@ def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, 
     ],
     ids=["default", "the first", "cocoa_sp", "repeated", "added", "among the default"],
 )
-def test_the_primary_is_as_asked_or_cocoa_sp_or_the_first(body, names, primary):
+def test_the_primary_is_as_asked_or_the_default_or_the_first(body, names, primary):
     planned = plan(**body)
     assert planned.estimators == tuple(names)
     assert planned.primary == primary

@@ -90,8 +90,8 @@ async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
     async with scoring() as scorer:
         result = await scorer.run(ASK)
 
-    assert (result.source, result.plan.primary) == ("computed", "cocoa_sp")
-    assert result.uncertainty == result.scores["cocoa_sp"] is not None
+    assert (result.source, result.plan.primary) == ("computed", "rb_cocoa_sp")
+    assert result.uncertainty == result.scores["rb_cocoa_sp"] is not None
     assert result.generation.identity == scorer.workers.generator.info.identity
     assert result.comparer == scorer.workers.comparers["fake"].info
     assert result.total_s >= result.score_s >= 0
@@ -275,7 +275,8 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
 
 async def test_the_mass_that_was_found_is_known_where_its_statistics_were_computed():
     async with scoring() as scorer:
-        asks = [ASK, replace(ASK, estimators=("rb_consistency",))]
+        names = ("consistency", "rb_consistency")
+        asks = [replace(ASK, estimators=(name,)) for name in names]
         unknown, known = [(await scorer.run(ask)).found_mass for ask in asks]
 
     assert unknown is None
