@@ -62,7 +62,8 @@ def sentence(groups: Sequence[Group]) -> str:
     total = sum(group.count for group in groups)
     if not others:
         return f"All {total} samples mean the same as the answer."
-    agree = "No sample means" if same.count == 0 else f"{same.count} of {total} samples mean"
+    verb = "means" if same.count == 1 else "mean"
+    agree = "No sample means" if same.count == 0 else f"{same.count} of {total} samples {verb}"
     named = [f'"{_short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED]]
     num_more = len(others) - len(named)
     more = f", and {num_more} more" if num_more else ""

@@ -24,11 +24,11 @@ def consistency(similarity: Array) -> float:
 
 
 def cocoa_sp(answer_token_logprobs: Array, similarity: Array) -> float:
-    """CoCoA over sequence probability, the default: sp * consistency, in nats.
+    """CoCoA over sequence probability: sp * consistency, in nats.
 
     Vashurin et al. 2025.
 
-    Use: the default: high only where the model is unsure and its samples disagree. Measured on
+    Use: high only where the model is unsure and its samples disagree. Measured on
     short answers; as sp it grows with length.
     """
     return sp(answer_token_logprobs) * consistency(similarity)

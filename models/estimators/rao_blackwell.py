@@ -53,7 +53,7 @@ def rb_cocoa_sp(
     similarity: Array,
     exact_match: Array,
 ) -> float:
-    """Rao-Blackwellised CoCoA over sequence probability: sp * rb_consistency, in nats.
+    """Rao-Blackwellised CoCoA over sequence probability, the default: sp * rb_consistency, in nats.
 
     Ours: Rao-Blackwell over Vashurin et al. 2025.
 

@@ -68,7 +68,7 @@ def test_the_sentence_names_three_others_and_counts_the_rest():
     texts = ["Rome", "Lyon", "Oslo", "Bonn " * 30, ""]
     found = groups_of(evidence(["Paris", *texts], [1.0] + [0.0] * 5, np.eye(6)))
     assert sentence(found) == (
-        '1 of 6 samples mean the same as the answer; the others say "Rome" (1), "Lyon" (1), '
+        '1 of 6 samples means the same as the answer; the others say "Rome" (1), "Lyon" (1), '
         '"Oslo" (1), and 2 more.'
     )
     assert sentence(groups_of(evidence(["Paris"] * 2, [1, 1], blocks(2)))) == (
