@@ -34,6 +34,7 @@ class Binding:
     Attributes:
         model_id, revision: of the language model, for messages.
         generator: identity of the language model, with tokenizer, template and precision.
+        input: "prompt" or "messages", what was asked.
         strategy: how answers were chosen.
         num_samples, stop_mass, temperature, top_k, top_p, stop: as in
             `models.records.SamplingParams`; the first five matter to scores that read samples.
@@ -48,6 +49,7 @@ class Binding:
     model_id: str
     revision: str | None
     generator: str
+    input: str
     strategy: str
     num_samples: int
     stop_mass: float | None

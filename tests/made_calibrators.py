@@ -9,6 +9,7 @@ BINDING = Binding(
     model_id="fake",
     revision="1",
     generator="fake",
+    input="prompt",
     strategy="greedy",
     num_samples=10,
     stop_mass=None,

@@ -16,7 +16,6 @@ def an_answer(answer_id="a", **fields):
     """One that was served just now, with changes."""
     values = {
         "served_at": time.time(),
-        "input": "prompt",
         "estimator": "cocoa_sp",
         "scores": {"cocoa_sp": 0.25, "mte": None},
         "binding": a_binding(),

@@ -21,7 +21,6 @@ class Answer:
     Attributes:
         id: of its response.
         served_at: Unix seconds.
-        input: what was asked; None where no model was.
         estimator: the one whose value was the uncertainty.
         scores: estimator to its value; None where it had none.
         binding: what the scores came from, `share_cut` among this answer and its samples; None
@@ -32,7 +31,6 @@ class Answer:
 
     id: str
     served_at: FiniteFloat
-    input: Literal["prompt", "messages"] | None
     estimator: str
     scores: Mapping[str, FiniteFloat | None]
     binding: Binding | None

@@ -1,10 +1,8 @@
 """From results to what a label needs of them."""
 
 import time
-from typing import Literal
 
 from app.feedback.records import Answer
-from app.scoring.ask import Ask
 from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS
@@ -22,19 +20,12 @@ def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | N
     return Answer(
         id=answer_id,
         served_at=time.time(),
-        input=_input_of(result.ask),
         estimator=result.plan.primary,
         scores=dict(result.scores),
         binding=_binding(result),
         calibrator=result.judgement.calibrator,
         text=text if keeps_text else None,
     )
-
-
-def _input_of(ask: Ask) -> Literal["prompt", "messages"] | None:
-    if not ask.has_prompt:
-        return None
-    return "messages" if ask.prompt is None else "prompt"
 
 
 def _binding(result: Result) -> Binding | None:
@@ -51,6 +42,7 @@ def _binding(result: Result) -> Binding | None:
         model_id=generation.model_id,
         revision=generation.revision,
         generator=generation.identity,
+        input="messages" if ask.prompt is None else "prompt",
         strategy=plan.strategy,
         num_samples=sampling.num_samples,
         stop_mass=sampling.stop_mass,

@@ -197,7 +197,7 @@ def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
         return "scores on given log-probs are not calibrated"
     read, sampling = needs([plan.primary]), ask.sampling
     differing: dict[str, tuple[Any, Any]] = {
-        "input": ("a prompt", "a prompt" if ask.prompt is not None else "messages"),
+        "input": (binding.input, "messages" if ask.prompt is None else "prompt"),
         "strategy": (binding.strategy, plan.strategy),
         "stop": (list(binding.stop), list(sampling.stop)),
     }

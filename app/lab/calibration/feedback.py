@@ -37,19 +37,15 @@ def read_feedback(
     if stored.num_unread:
         notes.append(f"{stored.num_unread} entries are no labels")
     groups: defaultdict[str, list[tuple[Label, Binding]]] = defaultdict(list)
-    num_brought = num_chats = 0
+    num_brought = 0
     for label in stored.labels:
         binding = label.answer.binding
         if binding is None:
             num_brought += 1
-        elif label.answer.input != "prompt":
-            num_chats += 1
         else:
             groups[repr(replace(binding, share_cut=0.0))].append((label, binding))
     if num_brought:
         notes.append(f"{num_brought} labels of samples or log-probs of clients' own are left out")
-    if num_chats:
-        notes.append(f"{num_chats} labels of chats are left out: a calibrator speaks of prompts")
     if not groups:
         raise CannotCalibrate("; ".join(["no labels", *notes]))
     most = max(groups.values(), key=len)

@@ -118,6 +118,7 @@ def _binding(results: Mapping[str, Any], variant: Variant) -> Binding:
         model_id=header["model"],
         revision=header["revision"],
         generator=origin["generator"],
+        input="prompt",
         strategy=variant.strategy,
         num_samples=draw.num_samples,
         stop_mass=draw.stop_mass,

@@ -9,7 +9,7 @@ from tests.made_labels import a_label, an_answer
 
 @pytest.mark.parametrize(
     "answer",
-    [an_answer(), an_answer(binding=None, input=None, calibrator=None), an_answer(text="a\nb")],
+    [an_answer(), an_answer(binding=None, calibrator=None), an_answer(text="a\nb")],
     ids=["bound", "unbound", "with its text"],
 )
 def test_an_answer_comes_back_as_one_line(answer):

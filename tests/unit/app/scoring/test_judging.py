@@ -25,8 +25,17 @@ def sampled(**changes):
 
 OTHER = {
     "given samples": (replace(ASK, samples=(GivenSample("Rome"),)), PLAN, "given samples"),
-    "a chat": (replace(ASK, prompt=None, messages=({},)), PLAN, "input a prompt"),
+    "a chat": (
+        replace(ASK, prompt=None, messages=({},)),
+        PLAN,
+        "input prompt, asked with messages",
+    ),
     "another strategy": (ASK, replace(PLAN, strategy="mbr"), "strategy greedy, asked with mbr"),
+    "log-probs from elsewhere": (
+        replace(ASK, answer_token_logprobs=(-0.5,)),
+        PLAN,
+        "given log-probs",
+    ),
     "fewer samples": (sampled(num_samples=5), PLAN, "num_samples 10, asked with 5"),
     "waves": (sampled(stop_mass=0.7), PLAN, "stop_mass None, asked with 0.7"),
     "temperature": (sampled(temperature=0.5), PLAN, "temperature 1.0, asked with 0.5"),
@@ -58,6 +67,12 @@ def test_without_a_limit_of_ones_own_the_default_limit_is_compared():
     same, larger = ({"max_new_tokens": limit, "share_cut": 0.2} for limit in (256, 512))
     assert judge(default, PLAN, calibrator(**same), 0.5).confidence is not None
     assert "asked with 256" in judge(default, PLAN, calibrator(**larger), 0.5).reason
+
+
+def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():
+    chat = replace(ASK, prompt=None, messages=({},))
+    assert judge(chat, PLAN, calibrator(input="messages"), 0.5).confidence is not None
+    assert judge(ASK, PLAN, calibrator(input="messages"), 0.5).confidence is None
 
 
 def test_what_no_sample_is_read_for_heeds_no_sampling():

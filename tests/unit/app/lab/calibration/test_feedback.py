@@ -63,8 +63,6 @@ def test_scores_of_other_models_or_samplings_are_left_out_and_counted(read):
 def test_what_no_calibrator_can_speak_of_is_left_out_and_counted(read):
     made = [
         a_label("brought", binding=None),
-        a_label("chat", input="messages"),
-        a_label("chat 2", input="messages"),
         a_label("kept"),
     ]
     labels, _, _, notes = read(made, tail=b"junk\n")
@@ -72,7 +70,6 @@ def test_what_no_calibrator_can_speak_of_is_left_out_and_counted(read):
     assert notes == [
         "1 entries are no labels",
         "1 labels of samples or log-probs of clients' own are left out",
-        "2 labels of chats are left out: a calibrator speaks of prompts",
     ]
 
 
@@ -85,8 +82,15 @@ def test_quality_of_degrees_needs_to_know_from_where_an_answer_is_right(read):
 
 
 def test_without_labels_the_error_says_why(read):
-    with pytest.raises(CannotCalibrate, match="no labels; 1 labels of chats"):
-        read([a_label("a", input="messages")])
+    with pytest.raises(CannotCalibrate, match="no labels; 1 labels of samples"):
+        read([a_label("a", binding=None)])
+
+
+def test_chats_calibrate_chats(read):
+    chats = [a_label(f"{i}", binding=a_binding(input="messages")) for i in range(2)]
+    _, binding, _, notes = read([*chats, a_label("a prompt")])
+    assert binding.input == "messages"
+    assert notes == ["1 labels of other scores are left out, by input"]
 
 
 def test_labels_without_a_task_are_in_the_group_of_all_alone(read):
