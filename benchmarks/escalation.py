@@ -109,7 +109,7 @@ def second_server() -> Iterator[str]:
 def _through(
     service: str, examples: list[Example]
 ) -> tuple[np.ndarray, np.ndarray, dict[float, tuple[float, float]]]:
-    """Uncertainties (n,), first answers right (n,), and by target share escalated and share right."""
+    """Uncertainties (n,), first answers right (n,), and by target shares escalated and right."""
     together: dict[float, tuple[float, float]] = {}
     uncertainty, first = np.empty(len(examples)), np.empty(len(examples))
     with connect(service) as client:

@@ -103,10 +103,9 @@ def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
     }
     if nli is not None:  # without one, nothing that reads it is scored
         found["the NLI model"] = binding.nli, nli
-    for statistic, sha256 in binding.probes.items():
-        probe = generator.probes.get(statistic)
-        served = None if probe is None else probe.sha256
-        found[f"the probe of {statistic}"] = (sha256, served)
+    for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
+        served = generator.probes[statistic].sha256
+        found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
     for what, (bound, served) in found.items():
         if bound != served:
             raise ValueError(

@@ -11,7 +11,7 @@ from models.calibration import ALL, to_json
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import SamplingParams
 from tests.made_calibrators import BINDING, calibration, calibrator
-from tests.results import a_plan, comparer_info
+from tests.results import PROBES, a_plan, comparer_info
 from workers.protocol import GeneratorInfo
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
@@ -161,6 +161,7 @@ def deployment(**generator):
             "dtype": "float64",
             "statistics": frozenset(),
             "max_context_tokens": 512,
+            "probes": PROBES,
         }
         | generator
     )
@@ -178,7 +179,7 @@ FOREIGN = {
     "the similarity function fake was x, and is fake pairs": {"comparer": "x"},
     "the similarity function other was fake pairs, and is None": {"similarity": "other"},
     "the NLI model was x, and is fake nli": {"nli": "x"},
-    "the probe of predicted_dissimilarity was x, and is None": {
+    "the probe of predicted_dissimilarity was x, and is abcdef": {
         "probes": {"predicted_dissimilarity": "x"}
     },
 }
@@ -192,10 +193,10 @@ def test_another_deployments_calibrator_is_refused_with_what_differs(message, ch
     check_deployment(calibrator(nli="fake nli"), deployment())
 
 
-def test_the_nli_model_does_not_matter_where_there_is_none():
-    without = deployment()
+def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
+    without = deployment(probes={})
     without.nli = None
-    check_deployment(calibrator(nli="x"), without)
+    check_deployment(calibrator(nli="x", probes={"predicted_dissimilarity": "x"}), without)
 
 
 def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path):
