@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.http.schemas import GenerateResponse
+from app.scoring.plan import DEFAULT_ESTIMATORS
 
 FAKE = {"COCOA_GENERATION__ENGINE": "fake", "COCOA_SIMILARITY__NAME": "fake"}
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -94,8 +95,8 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[0] == "answer The capital is Paris."
-    assert lines[1].endswith("(cocoa_sp)")
-    for name in ("cocoa_sp", "cocoa_ppl", "cocoa_mte", "sp", "ppl", "mte", "consistency"):
+    assert lines[1].endswith("(rb_cocoa_sp)")
+    for name in DEFAULT_ESTIMATORS:
         assert any(name in line.split() or f"│ {name} " in line for line in lines), name
     assert "6 distinct texts" in result.stdout
     assert "(empty)" in result.stdout
@@ -109,7 +110,7 @@ def test_ask_prints_json_that_is_the_http_response(cocoa):
     response = GenerateResponse.model_validate(json.loads(result.stdout))
     assert (response.text, response.seed, response.num_samples) == (" The capital is Paris.", 2, 4)
     assert len(response.samples) == 4
-    assert response.uncertainty == response.scores["cocoa_sp"]
+    assert response.uncertainty == response.scores["rb_cocoa_sp"]
 
 
 def test_ask_shows_text_as_it_is_and_no_markup_in_it(cocoa, monkeypatch):
