@@ -75,7 +75,7 @@ def ask(
         else:
             error = ErrorResponse.model_validate_json(response.content).error
     except (httpx.HTTPError, httpx.InvalidURL) as failure:
-        _fail(f"{url}: {failure or type(failure).__name__}")
+        _fail(f"{url}: {str(failure) or type(failure).__name__}")
     except ValidationError:
         kind = response.headers.get("content-type", "no content type")
         _fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")

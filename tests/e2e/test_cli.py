@@ -230,6 +230,10 @@ def answer_once(server, content):
     with connection:
         connection.recv(65_536)
         connection.sendall(content)
+        # A socket that is closed with bytes unread resets the connection, and its reply with it.
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65_536):
+            pass
 
 
 def test_a_url_that_is_none_is_one_line(cocoa):
