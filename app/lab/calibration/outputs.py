@@ -32,19 +32,17 @@ def checks_of(calibrator: Calibrator, labels: Labels) -> dict[str, Check]:
 
 
 def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) -> Table:
-    """Estimator, labels, calibration error, and for each target what may be accepted."""
+    """Estimator, calibration error, and for each target what may be accepted."""
     first = next(iter(by_estimator.values()))
     targets = [f"{100 * one.target_error:g} %" for one in first.thresholds]
+    columns = [Column(name, no_wrap=True) for name in ("estimator", "ECE", *targets)]
     title = "Share of answers that may be accepted, with at most so many wrong"
-    names = Column("estimator", no_wrap=True)
-    errors = Column("ECE", no_wrap=True)
-    shown = Table(names, "labels", errors, *targets, title=title, title_justify="left")
+    shown = Table(*columns, box=None, pad_edge=False, title=title, title_justify="left")
     for name, one in by_estimator.items():
         check = checks.get(name)
         error = "-" if check is None else f"{check.ece:.3f} ({check.expected:.3f})"
-        accepted = [_share(threshold) for threshold in one.thresholds]
-        shown.add_row(name, str(one.num_labels), error, *accepted)
-    shown.caption = "in brackets the ECE of exact confidences at this number of labels"
+        shown.add_row(name, error, *(_share(threshold) for threshold in one.thresholds))
+    shown.caption = f"{first.num_labels} labels; in brackets the ECE of exact confidences"
     return shown
 
 
