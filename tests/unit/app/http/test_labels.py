@@ -32,7 +32,7 @@ def test_an_answer_has_its_scores_and_what_they_came_from():
         judgement=Judgement(calibrator="abc"),
     )
     answer = made(result)
-    assert (answer.id, answer.estimator, answer.input) == ("r-1", "sp", "prompt")
+    assert (answer.id, answer.estimator) == ("r-1", "sp")
     assert answer.scores == {"sp": 1.0, "mte": None}
     assert (answer.calibrator, answer.text) == ("abc", None)
     assert abs(answer.served_at - time.time()) < 60
@@ -40,6 +40,7 @@ def test_an_answer_has_its_scores_and_what_they_came_from():
         model_id="fake",
         revision="1",
         generator="weights",
+        input="prompt",
         strategy="greedy",
         num_samples=5,
         stop_mass=0.5,
@@ -86,15 +87,9 @@ def test_scores_on_what_the_client_brought_are_bound_to_nothing(brought):
     assert made(a_result(ask=Ask(prompt="a", **brought))).binding is None
 
 
-@pytest.mark.parametrize(
-    ("ask", "kind"),
-    [
-        (Ask(messages=({"role": "user", "content": "a"},)), "messages"),
-        (Ask(samples=(GivenSample("b"),)), None),
-    ],
-)
-def test_what_was_asked_is_told(ask, kind):
-    assert made(a_result(ask=ask)).input == kind
+def test_a_chat_is_bound_to_chats():
+    chat = Ask(messages=({"role": "user", "content": "a"},))
+    assert made(a_result(ask=chat)).binding.input == "messages"
 
 
 REFUSED = Judgement(decision=Decision(False, 0.1, 0.05, "none"))
