@@ -1,5 +1,6 @@
 """A second, stronger model behind an OpenAI-compatible server, for answers that may not pass."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -64,7 +65,7 @@ class SecondModel:
         Raises:
             EscalationFailed: no answer came, in time or at all.
         """
-        timeout = self._timeout_s if timeout_s is None else min(self._timeout_s, timeout_s)
+        most_s = self._timeout_s if timeout_s is None else min(self._timeout_s, timeout_s)
         body = {
             "model": self.model,
             "messages": list(messages or [{"role": "user", "content": prompt or ""}]),
@@ -72,7 +73,9 @@ class SecondModel:
             "temperature": 0,
         }
         try:
-            reply = await self._client.post("/v1/chat/completions", json=body, timeout=timeout)
+            # Of the whole call: httpx bounds each read alone, which a slow server may all keep.
+            async with asyncio.timeout(most_s):
+                reply = await self._client.post("/v1/chat/completions", json=body, timeout=None)
             reply.raise_for_status()
             text = reply.json()["choices"][0]["message"]["content"]
         except httpx.HTTPStatusError as error:

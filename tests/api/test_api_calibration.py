@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from pydantic import SecretStr
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.scoring.shift import WINDOW
 from models.calibration import ALL, to_json
@@ -194,7 +194,24 @@ async def test_a_second_model_that_hangs_costs_no_more_than_the_deadline(calibra
                 response = await service.generate(**TARGET, on_reject="escalate", timeout_s=2)
 
     assert response.status_code == 200
-    assert response.json()["escalation"]["error"] == "ReadTimeout"
+    assert response.json()["escalation"]["error"] == "TimeoutError"
+
+
+async def test_a_second_model_that_trickles_costs_no_more_than_the_deadline(calibrated):
+    async def trickle():
+        for _ in range(100):
+            yield b" "
+            await asyncio.sleep(0.1)
+
+    async with second_server() as second:
+        second.reply = StreamingResponse(trickle(), media_type="application/json")
+        made = await bound_to_fakes(NOTHING_PASSES)
+        async with calibrated(made, escalation=EscalationConfig(second.url, "large")) as service:
+            response = await service.generate(**TARGET, on_reject="escalate", timeout_s=2)
+
+    assert response.status_code == 200
+    assert response.json()["text"] == response.json()["escalation"]["first_text"]
+    assert response.json()["escalation"]["error"] == "TimeoutError"
 
 
 async def test_what_is_served_and_has_drifted_is_warned_of_and_measured(calibrated):
