@@ -4,6 +4,7 @@ A score of another model, or of samples drawn otherwise, is not comparable with 
 calibrator was fitted on; it then says nothing, and why.
 """
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS
 from models.statistics import reads_samples, supplied_by
 from workers.protocol import Workers
+
+logger = logging.getLogger(__name__)
 
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 _MAX_SHARE_CUT = 0.01
@@ -71,15 +74,16 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
         OSError: there is no such file.
         ValueError: it is no calibrator, or another deployment's; names what differs.
     """
-    if not setting or (setting == "auto" and not CALIBRATOR_PATH.exists()):
+    if not setting:
         return None
     calibrator = Calibrator.load(CALIBRATOR_PATH if setting == "auto" else Path(setting))
     try:
         check_deployment(calibrator, workers)
-    except ValueError:
-        if setting == "auto":
-            return None
-        raise
+    except ValueError as error:
+        if setting != "auto":
+            raise
+        logger.info("the embedded calibrator is not served: %s", error)
+        return None
     return calibrator
 
 

@@ -199,8 +199,10 @@ def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
     check_deployment(calibrator(nli="x", probes={"predicted_dissimilarity": "x"}), without)
 
 
-def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path):
+def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path, caplog):
+    caplog.set_level("INFO")
     assert load_calibrator("auto", deployment()) is None
+    assert "not served: the calibrator is another deployment's" in caplog.text
     assert load_calibrator("", deployment()) is None
     path = tmp_path / "made.json"
     path.write_text(to_json(calibrator(nli="fake nli")))
