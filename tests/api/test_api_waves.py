@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from models.estimators import ESTIMATORS
-from tests.conftest import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -94,16 +93,14 @@ async def test_who_draws_more_does_not_join_who_draws_less(service):
     assert numbers == [2, 4]
 
 
-async def test_light_mode_draws_none_however_many_are_named(tmp_path):
-    async with serving() as service:
-        response = await service.generate(estimators=["sp"], num_samples="auto")
+async def test_none_are_drawn_where_no_estimator_reads_them_however_many_are_named(service):
+    response = await service.generate(estimators=["sp"], num_samples="auto")
 
     assert (response.json()["num_samples"], response.json()["stopped_by"]) == (0, None)
 
 
 async def test_an_engine_without_log_probs_cannot_know_the_mass(service):
-    info = service.generator._info
-    object.__setattr__(info, "statistics", info.statistics - {"sample_token_logprobs"})
+    service.without_statistics("sample_token_logprobs")
     response = await service.generate(estimators=["consistency"], num_samples="auto")
 
     assert response.status_code == 422
