@@ -174,6 +174,18 @@ def held_out_confidence(uncertainty: Array, correct: Array, seed: int = 0) -> tu
     return np.asarray(model.predict(u[shown]), dtype=np.float64), y[shown]
 
 
+def draw_reliability(axes: Axes, confidence: Array, correct: Array) -> None:
+    """Share of right answers against confidence, in bins of equal mass with Wilson intervals."""
+    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1.2)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_aspect("equal")
+    means, shares, counts = reliability(confidence, correct, _NUM_BINS)
+    low, high = _wilson(shares, counts.astype(np.float64))
+    axes.vlines(means, low, high, color=_COLOURS["ppl"], alpha=0.35, linewidth=2)
+    axes.plot(means, shares, "o", color=_COLOURS["ppl"], markersize=4.5)
+
+
 def save(figure: Figure, stem: Path) -> str:
     """Write PNG and SVG beside each other; the SVG's text, the same for the same figure."""
     with mpl.rc_context(STYLE):
@@ -226,14 +238,7 @@ def _curve(
 
 def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int) -> None:
     confidence, shown = held_out_confidence(uncertainty, correct, seed)
-    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1.2)
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_aspect("equal")
-    means, shares, counts = reliability(confidence, shown, _NUM_BINS)
-    low, high = wilson(shares, counts.astype(np.float64))
-    axes.vlines(means, low, high, color=_COLOURS["ppl"], alpha=0.35, linewidth=2)
-    axes.plot(means, shares, "o", color=_COLOURS["ppl"], markersize=4.5)
+    draw_reliability(axes, confidence, shown)
     error, expected = (
         ece(confidence, shown, _NUM_BINS),
         expected_ece(confidence, shown, _NUM_BINS, num_draws=200),
@@ -244,7 +249,7 @@ def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int
         )
 
 
-def wilson(shares: Array, counts: Array) -> tuple[Array, Array]:
+def _wilson(shares: Array, counts: Array) -> tuple[Array, Array]:
     """95 % interval (K,), (K,) of each share of so many. Wilson 1927."""
     z = 1.96
     scale = 1 + z**2 / counts

@@ -11,12 +11,10 @@ from rich.table import Column, Table
 
 from app.lab.calibration.checking import Check, cross_check, risk_coverage
 from app.lab.calibration.labels import Labels
-from app.lab.plots import FAINT, INK, MUTED, STYLE, save, wilson
+from app.lab.plots import FAINT, INK, MUTED, STYLE, draw_reliability, save
 from models.calibration import ALL, Calibration, Calibrator, Threshold
-from models.metrics import reliability
 
 _COLOUR = "#0f6f8f"
-_NUM_BINS = 10
 _SHOWN = ("rb_cocoa_sp", "cocoa_sp", "consistency", "sp")
 
 
@@ -90,12 +88,7 @@ def reliability_figure(checks: Mapping[str, Check]) -> Figure:
         figure = Figure(figsize=(3.2 * len(checks), 3.6), layout="constrained")
         panels = figure.subplots(1, len(checks), squeeze=False, sharey=True)[0]
         for axes, (name, check) in zip(panels, checks.items(), strict=True):
-            means, shares, counts = reliability(check.confidence, check.correct, _NUM_BINS)
-            low, high = wilson(shares, counts.astype(np.float64))
-            axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1.2)
-            axes.vlines(means, low, high, color=_COLOUR, alpha=0.35, linewidth=2)
-            axes.plot(means, shares, "o", color=_COLOUR, markersize=4.5)
-            axes.set_aspect("equal")
+            draw_reliability(axes, check.confidence, check.correct)
             axes.set_xlabel("confidence")
             axes.set_title(f"{name}: ECE {check.ece:.3f}", fontsize=9)
         panels[0].set_ylabel("share right")
