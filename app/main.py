@@ -17,6 +17,7 @@ from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
 from app.http import examples
 from app.http.errors import add_error_handlers
+from app.http.hooks import hooks_of
 from app.http.middleware import RequestMiddleware
 from app.http.routes import feedback, generate, ops, score
 from app.http.service import Service
@@ -26,7 +27,7 @@ from app.scoring.scorer import Scorer
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.admission import Admission
-from workers.build import load_workers
+from workers.build import build_workers
 from workers.escalation import SecondModel
 from workers.supervision import Supervisor
 
@@ -97,12 +98,7 @@ async def _start(
     try:
         if service.feedback is not None:
             await service.feedback.store.start()
-        workers = await asyncio.to_thread(
-            load_workers,
-            settings.workers,
-            on_step=telemetry.observe_step,
-            on_batch=telemetry.observe_batch,
-        )
+        workers = await build_workers(settings.workers, hooks_of(telemetry))
         admission = Admission(
             settings.generation.admission_limit, settings.limits.max_concurrent_items
         )

@@ -17,10 +17,9 @@ from pydantic_settings import (
 from app.cache.protocol import CacheConfig
 from app.feedback.protocol import FeedbackConfig
 from app.scoring.limits import AskLimits
-from models.engines.protocol import EngineConfig
 from models.probes.protocol import ProbeConfig
-from models.similarity.protocol import NliConfig, SimilarityConfig
-from workers.build import WorkerConfig
+from models.similarity.protocol import NliConfig
+from workers.config import ComparerConfig, GeneratorConfig, ServerConfig, WorkerConfig
 from workers.escalation import EscalationConfig
 
 _PREFIX = "COCOA_"
@@ -81,8 +80,8 @@ class Settings(BaseSettings):
     # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
     # by now.
     stall_s: Annotated[float, Field(ge=0)] = 600.0
-    generation: EngineConfig = EngineConfig()
-    similarity: SimilarityConfig = SimilarityConfig()
+    generation: GeneratorConfig = GeneratorConfig()
+    similarity: ComparerConfig = ComparerConfig()
     nli: NliConfig = NliConfig()
     probes: ProbeConfig = ProbeConfig()
     # "auto" is the one that ships with the embedded models, beside them only; "" is none.
@@ -91,6 +90,7 @@ class Settings(BaseSettings):
     cache: CacheConfig = CacheConfig()
     feedback: FeedbackConfig = FeedbackConfig()
     limits: Limits = Limits()
+    worker: ServerConfig = ServerConfig()
 
     @classmethod
     def settings_customise_sources(

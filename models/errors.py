@@ -10,7 +10,7 @@ Drawn by arrow: who asked whom when it went wrong.
     client ──→ gateway      UnknownAnswer            nothing of this id can be labelled
     gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded, FeedbackDisabled
     gateway ──→ labels      FeedbackUnavailable      the file or the Redis that keeps them
-    gateway ──→ generator   EngineError, InvalidLogits
+    gateway ──→ generator   EngineError, InvalidLogits, GenerationUnavailable
     gateway ──→ comparer    SimilarityUnavailable
     worker ──→ device       ModelLost                never answered: it ends the worker's loop
 
@@ -120,6 +120,12 @@ class EngineError(CocoaError):
     code = "engine_error"
 
 
+class GenerationUnavailable(CocoaError):
+    """No worker or server that generates could be reached; the request may be repeated."""
+
+    code = "generation_unavailable"
+
+
 class InvalidLogits(CocoaError):
     """The language model returned NaN or infinite logits for this request."""
 
@@ -127,7 +133,7 @@ class InvalidLogits(CocoaError):
 
 
 class SimilarityUnavailable(CocoaError):
-    """The similarity model failed on this request's pairs; the request may be repeated."""
+    """No similarity model could be reached, or it failed on these pairs; may be repeated."""
 
     code = "similarity_unavailable"
 

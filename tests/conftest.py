@@ -13,9 +13,9 @@ from fastapi import FastAPI
 
 from app.main import create_app
 from app.settings import Settings
-from models.engines.protocol import EngineConfig
 from models.errors import ModelLost
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
+from workers.config import ComparerConfig, GeneratorConfig
 
 GENERATE = "/generate-with-uncertainty"
 
@@ -128,8 +128,8 @@ async def serving(
     """A `Service` under its lifespan; with `ready=False` as it is before its models are loaded."""
     deaths = []
     settings = Settings(
-        generation=replace(EngineConfig(engine="fake"), **generation),
-        similarity=SimilarityConfig(name="fake"),
+        generation=replace(GeneratorConfig(engine="fake"), **generation),
+        similarity=ComparerConfig(name="fake"),
         nli=NliConfig(name="fake_nli", model="fake"),
         **({"limits": limits} if limits else {}),
         **({"probes": probes} if probes else {}),

@@ -6,12 +6,12 @@ from app.lab.examples import Example
 from app.lab.probes.collecting import CollectionSpec, collect
 from app.lab.probes.collection import read
 from app.settings import Settings
-from models.engines.protocol import EngineConfig
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
+from workers.config import ComparerConfig, GeneratorConfig
 
 SETTINGS = Settings(
-    generation=EngineConfig(engine="fake"),
-    similarity=SimilarityConfig(name="fake"),
+    generation=GeneratorConfig(engine="fake"),
+    similarity=ComparerConfig(name="fake"),
     nli=NliConfig(name="fake_nli", model="fake"),
 )
 

@@ -6,13 +6,13 @@ runs step after step; a second one does what would hold a step up: tokenising, d
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
-from models.errors import CocoaError, DeadlineExceeded, EngineError, ModelLost, NotReady
+from models.errors import CocoaError, EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
 from models.records import (
     DEFAULT_NEW_TOKENS,
@@ -22,6 +22,7 @@ from models.records import (
     SamplingParams,
 )
 from models.threads import ModelThread
+from workers.deadlines import within
 from workers.probing import read, with_inputs_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
@@ -130,13 +131,13 @@ class GenerationWorker:
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
         """See `Generator.generate`."""
-        return await _within(request.timeout_s, self._generate(request, on_token))
+        return await within(request.timeout_s, self._generate(request, on_token))
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
         """See `Generator.first_token_logprobs`."""
-        return await _within(request.timeout_s, self._first_token_logprobs(request, groups))
+        return await within(request.timeout_s, self._first_token_logprobs(request, groups))
 
     async def close(self) -> None:
         """See `Worker.close`; the step in flight ends first."""
@@ -256,21 +257,6 @@ class GenerationWorker:
         else:
             job.cancelled = True
             waiter.future.set_exception(error)
-
-
-async def _within(timeout_s: float | None, work: Awaitable[Result]) -> Result:
-    """What `work` returns.
-
-    Raises:
-        DeadlineExceeded: the time has passed.
-    """
-    try:
-        async with asyncio.timeout(timeout_s) as deadline:
-            return await work
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        raise DeadlineExceeded(f"no answer within {timeout_s:g} s") from None
 
 
 def _was_clamped(asked: GenerationRequest, prepared: GenerationRequest) -> bool:

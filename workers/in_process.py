@@ -1,7 +1,6 @@
-"""Workers for a command: loaded, warm, watched, and ended with it."""
+"""Workers for a command: loaded or connected, warm, watched, and ended with it."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
 from workers.protocol import Workers
@@ -9,9 +8,9 @@ from workers.supervision import Supervisor
 
 
 @asynccontextmanager
-async def running_workers(load: Callable[[], Workers]) -> AsyncIterator[Workers]:
-    """What `load` returns, ready; where a loop dies its waiters fail, and the command with them."""
-    workers = await asyncio.to_thread(load)
+async def running_workers(building: Awaitable[Workers]) -> AsyncIterator[Workers]:
+    """What is built, ready; where a loop dies its waiters fail, and the command with them."""
+    workers = await building
     supervisor = Supervisor(on_death=lambda: None)
     try:
         await supervisor.start(workers.by_name())

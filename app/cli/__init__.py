@@ -11,6 +11,7 @@ from app.cli.estimators import estimators
 from app.cli.evaluate import evaluate
 from app.cli.probe import probe
 from app.cli.serve import serve
+from app.cli.worker import worker
 
 app = typer.Typer(
     name="cocoa",
@@ -33,6 +34,7 @@ def _options(
 
 
 app.command()(serve)
+app.command()(worker)
 app.command()(ask)
 app.command()(estimators)
 app.command()(evaluate)

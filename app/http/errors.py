@@ -30,6 +30,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.InvalidLogits: 500,
     errors.NotReady: 503,
     errors.EngineError: 503,
+    errors.GenerationUnavailable: 503,
     errors.SimilarityUnavailable: 503,
     errors.FeedbackUnavailable: 503,
     errors.DeadlineExceeded: 504,

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -11,6 +11,8 @@ from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.scoring.result import STAGES, Result
 from app.scoring.scorer import Observer
+from workers.config import Role
+from workers.hooks import Outcome
 
 logger = logging.getLogger(__name__)
 Params = ParamSpec("Params")
@@ -96,6 +98,18 @@ class Telemetry:
         self.breaker_openings = self._counter(
             "cache_breaker_openings", "Times that the cache was given up for a while."
         )
+        self.worker_calls = self._counter(
+            "worker_calls",
+            "Calls of workers in other processes; a typed error is an answer, too.",
+            ["worker", "outcome"],
+        )
+        self.worker_call_seconds = self._histogram(
+            "worker_call_seconds", "Calls of workers in other processes.", ["worker"], _LATENCY_S
+        )
+        for worker in get_args(Role):
+            self.worker_call_seconds.labels(worker)
+            for outcome in get_args(Outcome):
+                self.worker_calls.labels(worker, outcome)
         self.probe_readings = self._counter(
             "probe_readings", "Answers read by a probe.", ["domain"], ("in", "out")
         )
@@ -246,6 +260,12 @@ class Telemetry:
         """One call of a pair model."""
         self.batch_pairs.observe(num_pairs)
         self.pairs.labels("computed").inc(num_pairs)
+
+    @_harmless
+    def observe_call(self, worker: Role, outcome: Outcome, seconds: float) -> None:
+        """One call of a worker in another process."""
+        self.worker_calls.labels(worker, outcome).inc()
+        self.worker_call_seconds.labels(worker).observe(seconds)
 
     @_harmless
     def set_breaker(self, open: bool) -> None:

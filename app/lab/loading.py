@@ -13,8 +13,10 @@ from app.settings import Settings
 from models.probes.protocol import ProbeConfig
 from models.records import Pair
 from workers.admission import Admission
-from workers.build import WorkerConfig, load_workers, nli_checkpoint
+from workers.build import build_workers
+from workers.config import Beside, GeneratorConfig, WorkerConfig
 from workers.in_process import running_workers
+from workers.loading import nli_checkpoint
 from workers.protocol import Workers
 
 # What samples show is stored; probes are compared with it by `cocoa probe evaluate`.
@@ -30,7 +32,7 @@ async def lab_scorer(settings: Settings, *, generates: bool = True) -> AsyncIter
         generates: whether a language model is needed; without, the fake one stands in.
     """
     config = _config(settings, generates)
-    async with running_workers(lambda: load_workers(config)) as workers:
+    async with running_workers(build_workers(config)) as workers:
         yield Scorer(workers, Admission(IN_FLIGHT), MemoryCache(CacheConfig()))
 
 
@@ -48,12 +50,14 @@ def support_of(workers: Workers) -> Support | None:
 
 
 def _config(settings: Settings, generates: bool) -> WorkerConfig:
-    config = replace(settings.workers, probes=_NO_PROBES)
+    config, generation = settings.workers, settings.generation
+    if not generation.urls:  # a worker elsewhere has its probes, asked for or not
+        config = replace(config, probes=_NO_PROBES)
     if generates:
         return config
-    checkpoint = nli_checkpoint(config.nli, config.generation)
     return replace(
         config,
-        generation=replace(config.generation, engine="fake"),
-        nli=replace(config.nli, model=checkpoint),
+        generation=GeneratorConfig(engine="fake", model=generation.model),
+        probes=_NO_PROBES,
+        nli=replace(config.nli, model=nli_checkpoint(config.nli, Beside.of(generation))),
     )

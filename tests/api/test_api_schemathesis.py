@@ -15,12 +15,12 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from app.main import create_app
 from app.settings import Settings
-from models.engines.protocol import EngineConfig
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
+from workers.config import ComparerConfig, GeneratorConfig
 
 SETTINGS = Settings(
-    generation=EngineConfig(engine="fake"),
-    similarity=SimilarityConfig(name="fake"),
+    generation=GeneratorConfig(engine="fake"),
+    similarity=ComparerConfig(name="fake"),
     nli=NliConfig(name="fake_nli", model="fake"),
 )
 # A request that the document allows may still not fit the model, which is a documented 422; 504 is

@@ -11,10 +11,9 @@ from app.scoring import scorer
 from app.settings import Settings
 from models.engines import ENGINES
 from models.engines.fake import FakeEngine
-from models.engines.protocol import EngineConfig
 from models.errors import EngineError, ModelLost
-from models.similarity.protocol import SimilarityConfig
 from tests.conftest import Service, serving, until
+from workers.config import ComparerConfig, GeneratorConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +74,7 @@ async def test_an_engine_that_dies_while_pairs_are_scored_leaves_a_result_or_a_t
 async def test_a_pair_model_that_hangs_leaves_each_its_deadline_and_then_turns_health_red():
     go_on, deaths = threading.Event(), []
     settings = Settings(
-        generation=EngineConfig(engine="fake"), similarity=SimilarityConfig(name="fake"), stall_s=2
+        generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake"), stall_s=2
     )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with (
@@ -100,7 +99,7 @@ async def test_a_slow_estimator_that_hangs_leaves_each_its_deadline_and_then_tur
 ):
     go_on, deaths = threading.Event(), []
     settings = Settings(
-        generation=EngineConfig(engine="fake"), similarity=SimilarityConfig(name="fake"), stall_s=1
+        generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake"), stall_s=1
     )
     monkeypatch.setattr(scorer, "score", lambda *_: go_on.wait(60))
     app = create_app(settings, on_death=lambda: deaths.append("died"))
@@ -173,7 +172,7 @@ async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engi
     monkeypatch.setitem(ENGINES, "bad", f"{__name__}:{engine.__name__}")
     deaths = asyncio.Queue()
     app = create_app(
-        Settings(generation=EngineConfig(engine="bad"), similarity=SimilarityConfig(name="fake")),
+        Settings(generation=GeneratorConfig(engine="bad"), similarity=ComparerConfig(name="fake")),
         on_death=lambda: deaths.put_nowait("died"),
     )
     async with app.router.lifespan_context(app), asyncio.timeout(30):
@@ -186,7 +185,7 @@ async def test_a_start_that_fails_is_told_once_and_never_ready(monkeypatch, engi
 async def test_an_unknown_engine_is_a_start_that_fails():
     died = asyncio.Event()
     settings = Settings(
-        generation=EngineConfig(engine="nosuch"), similarity=SimilarityConfig(name="fake")
+        generation=GeneratorConfig(engine="nosuch"), similarity=ComparerConfig(name="fake")
     )
     app = create_app(settings, on_death=died.set)
     async with app.router.lifespan_context(app):

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from models.engines.protocol import EngineConfig
 from models.errors import NotReady
 from models.similarity import ALWAYS_LOADED, OVER_NLI, PAIR_MODELS
-from models.similarity.protocol import NliConfig, SimilarityConfig
-from workers.build import WorkerConfig, load_workers
+from models.similarity.protocol import NliConfig
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.in_process import running_workers
 
 pytestmark = pytest.mark.anyio
@@ -25,11 +25,11 @@ async def comparing(name):
     """The comparer of this name in running workers, with the embedded models."""
     default = name if name in PAIR_MODELS else "fake"
     config = WorkerConfig(
-        generation=EngineConfig(engine="fake"),
-        similarity=SimilarityConfig(name=default),
+        generation=GeneratorConfig(engine="fake"),
+        similarity=ComparerConfig(name=default),
         nli=NliConfig(model="embedded"),
     )
-    async with running_workers(lambda: load_workers(config)) as workers:
+    async with running_workers(build_workers(config)) as workers:
         assert set(workers.comparers) <= set(NAMES), "a comparer that skips the suite"
         yield workers.nli if name == "the NLI model" else workers.comparers[name]
 

@@ -27,8 +27,8 @@ from models.statistics import supplied_by
 from models.waves import num_taken
 from tests.contract.thirty import ThirtyLines
 from tests.tiny_models import byte_tokenizer, random_model
-from workers.build import resolve
 from workers.generation import GenerationWorker
+from workers.loading import resolve
 
 pytestmark = pytest.mark.anyio
 

@@ -23,15 +23,14 @@ from app.lab.probes.collection import features_of, read
 from app.main import create_app
 from app.settings import Settings
 from models.embedded import PROBES_DIR
-from models.engines.protocol import EngineConfig
 from models.probes.card import read_card
 from models.probes.probe import TrainedProbe
 from models.records import GenerationRequest, SamplingParams
-from models.similarity.protocol import SimilarityConfig
 from tests.conftest import GENERATE
+from workers.config import ComparerConfig, GeneratorConfig
 
 COCOA = str(Path(sys.executable).with_name("cocoa"))
-SETTINGS = Settings(generation=EngineConfig(threads=1), similarity=SimilarityConfig(threads=1))
+SETTINGS = Settings(generation=GeneratorConfig(threads=1), similarity=ComparerConfig(threads=1))
 pytestmark = pytest.mark.anyio
 
 

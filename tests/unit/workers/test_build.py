@@ -8,28 +8,30 @@ import pytest
 import torch
 
 from models.engines.fake import FakeEngine
-from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
 from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
 from tests.tiny_probes import saved
-from workers.build import WorkerConfig, load_workers, nli_checkpoint
+from workers.build import load_workers
+from workers.config import Beside, ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.hooks import Hooks
+from workers.loading import nli_checkpoint
 from workers.supervision import Supervisor
 
-FAKE = EngineConfig(engine="fake"), SimilarityConfig(name="fake")
+FAKE = GeneratorConfig(engine="fake"), ComparerConfig(name="fake")
 FAKE_NLI = NliConfig(name="fake_nli", model="fake")
 
 
 def load(generation, similarity, nli=None, **told):
     config = WorkerConfig(generation, similarity, nli or NliConfig(model=""), ProbeConfig("", ""))
-    return load_workers(config, **told)
+    return load_workers(config, Hooks(**told))
 
 
 def test_names_become_models_and_rules():
-    workers = load(FAKE[0], SimilarityConfig(name="fake", strip=False, exact_match=False))
+    workers = load(FAKE[0], ComparerConfig(name="fake", strip=False, exact_match=False))
     assert isinstance(workers.generator._engine, FakeEngine)
     comparer = workers.comparers[workers.default_similarity]
     assert isinstance(comparer._model, FakePairModel)
@@ -50,7 +52,7 @@ def test_functions_without_weights_are_always_there_and_those_over_nli_share_its
 
 
 def test_the_default_similarity_may_be_one_over_nli():
-    workers = load(FAKE[0], SimilarityConfig(name="align"), FAKE_NLI)
+    workers = load(FAKE[0], ComparerConfig(name="align"), FAKE_NLI)
     assert workers.comparers[workers.default_similarity].info.labels == ("similarity",)
 
 
@@ -71,12 +73,12 @@ def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
 @pytest.mark.parametrize(
     ("nli", "generation", "checkpoint"),
     [
-        (NliConfig(), EngineConfig(), "embedded"),
-        (NliConfig(), EngineConfig(model="embedded-second"), "embedded"),
-        (NliConfig(), EngineConfig(model="org/model"), ""),
-        (NliConfig(), EngineConfig(engine="fake"), ""),
-        (NliConfig(model=""), EngineConfig(), ""),
-        (NliConfig(model="org/nli"), EngineConfig(model="org/model"), "org/nli"),
+        (NliConfig(), GeneratorConfig(), "embedded"),
+        (NliConfig(), GeneratorConfig(model="embedded-second"), "embedded"),
+        (NliConfig(), GeneratorConfig(model="org/model"), ""),
+        (NliConfig(), GeneratorConfig(engine="fake"), ""),
+        (NliConfig(model=""), GeneratorConfig(), ""),
+        (NliConfig(model="org/nli"), GeneratorConfig(model="org/model"), "org/nli"),
     ],
     ids=[
         "beside the first",
@@ -90,21 +92,21 @@ def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
 def test_the_embedded_nli_model_serves_beside_the_embedded_language_models_only(
     nli, generation, checkpoint
 ):
-    assert nli_checkpoint(nli, generation) == checkpoint
+    assert nli_checkpoint(nli, Beside.of(generation)) == checkpoint
 
 
 @pytest.mark.parametrize(
     ("generation", "similarity", "nli", "message"),
     [
         (
-            EngineConfig(engine="bert"),
+            GeneratorConfig(engine="bert"),
             FAKE[1],
             None,
             "COCOA_GENERATION__ENGINE is 'bert', .* transformers",
         ),
         (
             FAKE[0],
-            SimilarityConfig(name="bert"),
+            ComparerConfig(name="bert"),
             None,
             "COCOA_SIMILARITY__NAME is 'bert', .* rouge_l",
         ),
@@ -119,7 +121,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(generation, similarity, 
 
 def test_the_second_embedded_language_model_is_loaded_by_its_name_and_has_no_probe_of_the_first():
     config = WorkerConfig(
-        EngineConfig(model="embedded-second"), FAKE[1], NliConfig(model=""), ProbeConfig()
+        GeneratorConfig(model="embedded-second"), FAKE[1], NliConfig(model=""), ProbeConfig()
     )
     info = load_workers(config).generator.info
     assert info.model_id == "embedded-second"
@@ -129,23 +131,23 @@ def test_the_second_embedded_language_model_is_loaded_by_its_name_and_has_no_pro
 @pytest.mark.parametrize(
     ("generation", "is_foreign"),
     [
-        (EngineConfig(), False),
-        (EngineConfig(model="embedded-second"), False),
-        (EngineConfig(engine="fake", model="org/model"), True),
+        (GeneratorConfig(), False),
+        (GeneratorConfig(model="embedded-second"), False),
+        (GeneratorConfig(engine="fake", model="org/model"), True),
     ],
     ids=["first", "second", "another"],
 )
 def test_the_embedded_cross_encoder_warns_of_answers_that_it_does_not_know(
     generation, is_foreign, caplog
 ):
-    load(generation, SimilarityConfig())
+    load(generation, ComparerConfig())
     assert ("COCOA_SIMILARITY__MODEL: the embedded pair model" in caplog.text) is is_foreign
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])
 def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(name):
     with pytest.raises(ValueError, match=f"COCOA_SIMILARITY__NAME is '{name}', and must be one of"):
-        load(FAKE[0], SimilarityConfig(name=name))
+        load(FAKE[0], ComparerConfig(name=name))
 
 
 @pytest.mark.parametrize(("num_cores", "threads", "expected"), [(8, 0, 4), (1, 0, 1), (8, 3, 3)])
@@ -159,8 +161,8 @@ def test_the_cores_are_divided_among_the_two_models_unless_threads_are_set(
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(num_cores)))
     monkeypatch.setattr(torch, "set_num_threads", limit)
-    generation = EngineConfig(engine="fake", threads=threads)
-    workers = load(generation, SimilarityConfig(name="fake", threads=threads))
+    generation = GeneratorConfig(engine="fake", threads=threads)
+    workers = load(generation, ComparerConfig(name="fake", threads=threads))
     generator, comparer = workers.generator, workers.comparers["fake"]
     for thread in (generator._model_thread, generator._text_thread, comparer._thread):
         thread.submit(int).result(30)
@@ -192,9 +194,12 @@ async def test_the_sizes_of_steps_and_batches_are_told():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"generation": EngineConfig(model="/no/where")}, "COCOA_GENERATION__MODEL=where: no such"),
         (
-            {"similarity": SimilarityConfig(model="/no/where")},
+            {"generation": GeneratorConfig(model="/no/where")},
+            "COCOA_GENERATION__MODEL=where: no such",
+        ),
+        (
+            {"similarity": ComparerConfig(model="/no/where")},
             "COCOA_SIMILARITY__MODEL=where: no such",
         ),
         ({"nli": NliConfig(model="/no/where")}, "COCOA_NLI__MODEL=where: no such"),
@@ -240,9 +245,9 @@ def test_an_embedded_pair_model_beside_a_foreign_language_model_says_so_and_what
 ):
     # Weightless stand-ins under the names of models that have weights.
     monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
-    monkeypatch.setattr("workers.build._HEADS", {})
-    similarity = SimilarityConfig(name="cross_encoder", model=model)
-    foreign = EngineConfig(engine="fake", model="org/model")
+    monkeypatch.setattr("workers.loading._HEADS", {})
+    similarity = ComparerConfig(name="cross_encoder", model=model)
+    foreign = GeneratorConfig(engine="fake", model="org/model")
     workers = load(foreign, similarity, NliConfig(name="fake_nli", model=model))
 
     asked = [workers.comparers[name] for name in ("cross_encoder", "nli", "align")]

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from models.engines.fake import FakeEngine
-from models.engines.protocol import EngineConfig
 from models.errors import (
     DeadlineExceeded,
     EngineError,
@@ -26,11 +25,12 @@ from models.errors import (
 from models.probes.features import TOKEN_FEATURES, joined
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
 from models.statistics import ANSWER_STATISTICS
 from tests.conftest import until
 from tests.tiny_probes import random_probe, saved
-from workers.build import WorkerConfig, load_workers
+from workers.build import load_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.generation import GenerationWorker
 
 pytestmark = pytest.mark.anyio
@@ -524,8 +524,8 @@ async def test_an_answer_far_from_the_training_set_is_flagged(shift, is_flagged)
 
 def load(probes):
     config = WorkerConfig(
-        generation=EngineConfig(engine="fake"),
-        similarity=SimilarityConfig(name="fake"),
+        generation=GeneratorConfig(engine="fake"),
+        similarity=ComparerConfig(name="fake"),
         nli=NliConfig(model=""),
         probes=probes,
     )

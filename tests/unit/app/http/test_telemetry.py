@@ -26,6 +26,8 @@ NAMES = {
     "cocoa_cache_breaker_openings": ("counter", []),
     "cocoa_cache_breaker_open": ("gauge", []),
     "cocoa_probe_readings": ("counter", ["domain"]),
+    "cocoa_worker_calls": ("counter", ["worker", "outcome"]),
+    "cocoa_worker_call_seconds": ("histogram", ["worker"]),
     "cocoa_missing_scores": ("counter", ["estimator"]),
     "cocoa_metric_failures": ("counter", []),
     "cocoa_closed_connections": ("counter", ["reason"]),

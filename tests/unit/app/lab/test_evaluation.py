@@ -16,21 +16,21 @@ from app.lab.quality import QUALITY, quality_names
 from app.lab.run import Draw
 from app.settings import Settings
 from models.engines.fake import FakeEngine
-from models.engines.protocol import EngineConfig
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
 from models.similarity.fake import FakeNliModel, FakePairModel
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
 from models.statistics import PROBE_STATISTICS
 from tests.aligned import align_scores
 from tests.conftest import serving
+from workers.config import ComparerConfig, GeneratorConfig
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
 WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 SETTINGS = Settings(
-    generation=EngineConfig(engine="fake"),
-    similarity=SimilarityConfig(name="fake"),
+    generation=GeneratorConfig(engine="fake"),
+    similarity=ComparerConfig(name="fake"),
     nli=NliConfig(name="fake_nli", model="fake"),
 )
 

@@ -14,23 +14,23 @@ from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.recorded import Recorded
 from app.scoring.scorer import Scorer
-from models.engines.protocol import EngineConfig
 from models.errors import DeadlineExceeded, InvalidRequest, Overloaded, StatisticUnavailable
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
-from models.similarity.protocol import NliConfig, SimilarityConfig
+from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
 from tests.conftest import until
 from tests.results import generation, sequence
 from workers.admission import Admission
-from workers.build import WorkerConfig, load_workers
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.in_process import running_workers
 
 pytestmark = pytest.mark.anyio
 
 CONFIG = WorkerConfig(
-    generation=EngineConfig(engine="fake"),
-    similarity=SimilarityConfig(name="fake"),
+    generation=GeneratorConfig(engine="fake"),
+    similarity=ComparerConfig(name="fake"),
     nli=NliConfig(name="fake_nli", model="fake"),
 )
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
@@ -65,7 +65,7 @@ class Observer:
 @asynccontextmanager
 async def scoring(*, cached=True, limit=8):
     cache = MemoryCache(CacheConfig()) if cached else None
-    async with running_workers(lambda: load_workers(CONFIG)) as workers:
+    async with running_workers(build_workers(CONFIG)) as workers:
         scorer = Scorer(workers, Admission(limit), cache, Observer())
         yield scorer
 

@@ -1,0 +1,105 @@
+"""An application under uvicorn, from its address to the exit code of its process."""
+
+import logging
+import math
+import os
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import typer
+import uvicorn
+from starlette.applications import Starlette
+
+from app.http.connections import BACKLOG, Connections
+from app.http.logs import set_up_logging
+from app.http.telemetry import Telemetry
+from app.settings import Settings
+from models.errors import ModelNotLoaded
+
+logger = logging.getLogger(__name__)
+
+# Given what to call on death.
+MakeApp = Callable[[Callable[[], None]], Starlette]
+
+
+def run(
+    make_app: MakeApp,
+    settings: Settings,
+    host: str | None,
+    port: int | None,
+    **uvicorn_options: Any,
+) -> NoReturn:
+    """Serve until a signal or a death, then end the process: 0, 1, or 2 for wrong settings.
+
+    Args:
+        make_app: the application, whose state has a `service` with `supervisor` and `telemetry`.
+        settings: of the process.
+        host: in place of the settings' one.
+        port: in place of the settings' one.
+        **uvicorn_options: see `uvicorn.Config`.
+    """
+    log = set_up_logging(settings.log_level, settings.log_format)
+    host = host or settings.host
+    port = settings.port if port is None else port
+    _check_free(host, port)
+    code = 0
+
+    def on_death() -> None:
+        nonlocal code
+        # As with invalid settings: to start it again would not help.
+        refused = isinstance(app.state.service.supervisor.failure, ModelNotLoaded)
+        code = 2 if refused else 1
+        server.should_exit = True
+
+    try:
+        app = make_app(on_death)
+    except ModelNotLoaded as error:
+        logger.critical("start-up failed: %s", error)
+        _leave(2)
+    telemetry: Telemetry = app.state.service.telemetry
+    log.on_lost = telemetry.observe_lost_line
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=Connections(settings.limits, telemetry).protocol,  # type: ignore[arg-type]
+            ws="none",
+            backlog=BACKLOG,
+            host=host,
+            port=port,
+            log_level=settings.log_level,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=math.ceil(settings.drain_s),
+            **uvicorn_options,
+        )
+    )
+    # After a graceful end uvicorn raises the signal once more, which by default would kill the
+    # process: no exit code 0.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _leave(code))
+    server.run()
+    _leave(code)
+
+
+def _check_free(host: str, port: int) -> None:
+    """End with 1 where the address is taken.
+
+    The server would find that out, too, but the process could end only when its models are loaded.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        logger.error("cannot listen on %s:%d: %s", host, port, error.strerror)
+        raise typer.Exit(1) from None
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process whatever its threads do.
+
+    A thread that loads a model, or hangs, would hold `sys.exit` back.
+    """
+    logging.shutdown()
+    os._exit(code)

@@ -1,0 +1,150 @@
+"""A worker process: `create_worker_app(role, settings)` serves one kind of model over the wire."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.http.hooks import hooks_of
+from app.http.middleware import RequestMiddleware
+from app.http.telemetry import Telemetry
+from app.settings import Settings
+from models.errors import ModelNotLoaded, NotReady
+from workers import wire
+from workers.build import load_served
+from workers.config import Role, api_key
+from workers.protocol import Worker
+from workers.server import Served, routes
+from workers.supervision import Supervisor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class WorkerService:
+    """What stands behind the routes.
+
+    Attributes:
+        supervisor: of the workers.
+        telemetry: metrics.
+        served: None until it is loaded.
+    """
+
+    supervisor: Supervisor
+    telemetry: Telemetry
+    served: Served | None = None
+
+    def ready(self) -> Served | None:
+        """What is served now; None while it is loaded, and after a loop has died."""
+        return self.served if self.supervisor.state == "ready" else None
+
+
+def create_worker_app(
+    role: Role, settings: Settings, on_death: Callable[[], None] | None = None
+) -> Starlette:
+    """One worker. Its model loads in the background while `/readyz` answers 503.
+
+    Args:
+        role: what it does.
+        settings: of its model.
+        on_death: called when the model cannot be loaded, or its loop dies or hangs; by default the
+            process asks itself to end.
+
+    Raises:
+        ModelNotLoaded: its secret cannot be read.
+    """
+    telemetry = Telemetry()
+    service = WorkerService(Supervisor(on_death or _end_process, settings.stall_s), telemetry)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(_start(service, role, settings))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await service.supervisor.stop()
+
+    operation = [
+        Route("/livez", _livez, methods=["GET"]),
+        Route("/readyz", _readyz, methods=["GET"]),
+        Route("/metrics", _metrics, methods=["GET"]),
+    ]
+    secret = api_key(settings.worker, "worker")
+    app = Starlette(routes=[*routes(service.ready, secret), *operation], lifespan=lifespan)
+    app.state.settings, app.state.service = settings, service
+    limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
+    app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=limits)
+    telemetry.read_gauges(
+        ready=lambda: service.supervisor.state == "ready",
+        admitted=lambda: 0,
+        waiting=lambda: _num_waiting(service.served),
+    )
+    return app
+
+
+async def _start(service: WorkerService, role: Role, settings: Settings) -> None:
+    try:
+        hooks = hooks_of(service.telemetry)
+        service.served = await asyncio.to_thread(load_served, role, settings.workers, hooks)
+        await service.supervisor.start(_by_name(service.served))
+        logger.info("ready: %s worker, %s", role, ", ".join(sorted(_by_name(service.served))))
+    except ModelNotLoaded as error:
+        logger.critical("start-up failed: %s", error)
+        service.supervisor.end(error)
+    except Exception as error:
+        # There is no prompt yet that the text could quote.
+        logger.critical("start-up failed: %s", error, exc_info=error)
+        service.supervisor.end(error)
+
+
+def _by_name(served: Served) -> dict[str, Worker]:
+    named: dict[str, Worker] = {}
+    if served.generator is not None:
+        named["generation"] = served.generator
+    for name, comparer in (served.comparers or {}).items():
+        named[f"similarity-{name}"] = comparer
+    return named if served.nli is None else named | {"nli": served.nli}
+
+
+def _num_waiting(served: Served | None) -> int:
+    if served is None or served.generator is None:
+        return 0
+    return served.generator.num_waiting
+
+
+async def _livez(request: Request) -> Response:
+    service: WorkerService = request.app.state.service
+    if service.supervisor.state == "dead":
+        return _not_ready("a model loop has died")
+    return JSONResponse({"status": "alive"})
+
+
+async def _readyz(request: Request) -> Response:
+    service: WorkerService = request.app.state.service
+    if service.ready() is None:
+        return _not_ready("the model is not ready")
+    return JSONResponse({"status": "ready"})
+
+
+async def _metrics(request: Request) -> Response:
+    service: WorkerService = request.app.state.service
+    return Response(service.telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _not_ready(message: str) -> Response:
+    return JSONResponse(wire.error_to_json(NotReady(message)), 503)
+
+
+def _end_process() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)

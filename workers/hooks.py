@@ -1,0 +1,37 @@
+"""Who is told what workers do, and what workers may ask in turn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from models.engines.protocol import OnStep
+from workers.config import Role
+
+# What became of one call of another process: a typed error is an answer, too.
+Outcome = Literal["answered", "repeated", "failed"]
+OnCall = Callable[[Role, Outcome, float], None]
+
+
+def _ignore(size: int) -> None:
+    """For whoever does not watch the sizes of batches."""
+
+
+def _ignore_call(role: Role, outcome: Outcome, seconds: float) -> None:
+    """For whoever does not watch calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a process ties its workers to.
+
+    Attributes:
+        on_step: told after each decoding step how many rows it had.
+        on_batch: told the number of pairs of each call of a pair model.
+        on_call: told whom a call asked, what became of it, and how many seconds it took.
+        request_id: of the request that a call belongs to, for the other process's log.
+    """
+
+    on_step: OnStep = _ignore
+    on_batch: Callable[[int], None] = _ignore
+    on_call: OnCall = _ignore_call
+    request_id: Callable[[], str | None] = lambda: None

@@ -1,0 +1,263 @@
+"""Loading the models of this process; the only reader of ENGINES and of the tables of pair models.
+
+All of it blocks; `workers.build` says which models are of this process.
+"""
+
+import logging
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from models.embedded import LANGUAGE_MODELS, PROBES_DIR
+from models.engines import ENGINES
+from models.engines.protocol import EngineConfig, EngineInfo
+from models.errors import ModelNotLoaded
+from models.locations import public_name
+from models.probes.card import ProbeMismatch
+from models.probes.features import STATISTICS_READ
+from models.probes.protocol import Probe, ProbeConfig
+from models.similarity import ALWAYS_LOADED, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
+from models.similarity.pairs import PairRules
+from models.similarity.protocol import NliConfig, PairModel
+from models.threads import ModelThread
+from workers.align import AlignWorker
+from workers.config import Beside, Role, WorkerConfig, variable
+from workers.generation import GenerationWorker
+from workers.hooks import Hooks
+from workers.protocol import Comparer, Generator
+from workers.similarity import SimilarityWorker
+
+logger = logging.getLogger(__name__)
+
+_CHECK = "models.loadable:check_checkpoint"
+# What those of the tables that load a checkpoint need of it.
+_HEADS = {
+    ("generation.model", "transformers"): "causal",
+    ("similarity.model", "cross_encoder"): "classifier",
+    ("nli.model", "nli"): "classifier",
+}
+_PROBE = "models.probes.probe:TrainedProbe"
+
+
+def load_generator(config: WorkerConfig, hooks: Hooks, *, threads: int) -> Generator:
+    """The language model of this process and its probes; blocks.
+
+    Args:
+        config: which model.
+        hooks: told of its steps.
+        threads: intra-op threads, where the settings leave them open.
+
+    Raises:
+        ModelNotLoaded: see `check_names` and `check_checkpoints`, or it cannot be loaded.
+    """
+    generation = config.generation
+    with _loading("generation.model", generation.model):
+        engine = resolve(ENGINES[generation.engine]).load(generation)
+    return GenerationWorker(
+        engine,
+        _load_probes(config.probes, generation, engine.info),
+        model_thread=_thread("generation", generation.threads or threads),
+        text_thread=_thread("texts", 1),
+        on_step=hooks.on_step,
+    )
+
+
+def load_comparers(
+    config: WorkerConfig,
+    hooks: Hooks,
+    *,
+    threads: int,
+    beside: Beside,
+    given: Mapping[str, Comparer] | None = None,
+) -> tuple[dict[str, Comparer], Comparer | None]:
+    """The similarity functions of this process by name, and its NLI model; blocks.
+
+    Args:
+        config: which ones.
+        hooks: told of their batches.
+        threads: intra-op threads, where the settings leave them open.
+        beside: which language model's answers they compare.
+        given: those that another process holds, and that are not loaded again.
+
+    Raises:
+        ModelNotLoaded: see `check_names` and `check_checkpoints`, or one cannot be loaded.
+    """
+    similarity = config.similarity
+    comparers: dict[str, Comparer] = dict(given or {})
+    nli_model = _load_nli(config.nli, beside)
+    as_worker = partial(
+        SimilarityWorker,
+        rules=PairRules(similarity.strip, similarity.exact_match),
+        thread=_thread("similarity", similarity.threads or threads),
+        max_batch_pairs=similarity.max_batch_pairs,
+        on_batch=hooks.on_batch,
+    )
+    nli: Comparer | None = None
+    if nli_model is not None:
+        is_foreign = _is_out_of_domain("nli.model", config.nli.model, beside)
+        nli = as_worker(nli_model, is_out_of_domain=is_foreign)
+        entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
+        comparers["nli"] = as_worker(entailment, is_out_of_domain=is_foreign)
+        comparers["align"] = AlignWorker(nli)
+    for name in (*ALWAYS_LOADED, similarity.name):
+        if name not in comparers:
+            with _loading("similarity.model", similarity.model):
+                pair_model = resolve(PAIR_MODELS[name]).load(similarity)
+            is_foreign = name == "cross_encoder" and _is_out_of_domain(
+                "similarity.model", similarity.model, beside
+            )
+            comparers[name] = as_worker(pair_model, is_out_of_domain=is_foreign)
+    return comparers, nli
+
+
+def nli_checkpoint(config: NliConfig, beside: Beside) -> str:
+    """Which NLI model to load, "" for none.
+
+    "auto" is the embedded one, beside the embedded language models only.
+    """
+    if config.model != "auto":
+        return config.model
+    return "embedded" if beside.is_embedded else ""
+
+
+def resolve(path: str) -> Any:
+    """What "module:name" names; importing it may take seconds."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def check_names(config: WorkerConfig, beside: Beside, roles: Container[Role]) -> None:
+    """Refuse names that no table has, before anything is loaded.
+
+    Raises:
+        ModelNotLoaded: an unknown engine, NLI model or similarity function, or one of the latter
+            whose NLI model is not loaded.
+    """
+    functions = [*PAIR_MODELS]
+    if nli_checkpoint(config.nli, beside):
+        functions += OVER_NLI
+    named: dict[str, tuple[str, Iterable[str]]] = {}
+    if "generation" in roles:
+        named["generation.engine"] = (config.generation.engine, ENGINES)
+    if "similarity" in roles:
+        named["similarity.name"] = (config.similarity.name, functions)
+        named["nli.name"] = (config.nli.name, NLI_MODELS)
+    for setting, (name, known) in named.items():
+        if name not in known:
+            valid = ", ".join(known)
+            raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")
+
+
+def check_checkpoints(config: WorkerConfig, beside: Beside, roles: Container[Role]) -> None:
+    """Refuse checkpoints that cannot be loaded, before any of them is, which may take minutes.
+
+    Raises:
+        ModelNotLoaded: one cannot; names variable, reason and remedy.
+    """
+    generation, similarity, nli = config.generation, config.similarity, config.nli
+    nli_model = nli_checkpoint(nli, beside)
+    asked = []
+    if "generation" in roles:
+        asked.append(("generation.model", generation.engine, generation.model, generation.revision))
+    if "similarity" in roles:
+        asked.append(("similarity.model", similarity.name, similarity.model, similarity.revision))
+        asked.append(("nli.model", nli.name, nli_model, nli.revision))
+    for setting, name, model, revision in asked:
+        head = _HEADS.get((setting, name))
+        shipped = LANGUAGE_MODELS if setting == "generation.model" else ("embedded",)
+        if head is not None and model and model not in shipped:
+            with _loading(setting, model):
+                resolve(_CHECK)(model, revision, head)
+
+
+def _load_nli(config: NliConfig, beside: Beside) -> PairModel | None:
+    checkpoint = nli_checkpoint(config, beside)
+    if not checkpoint:
+        return None
+    with _loading("nli.model", checkpoint):
+        model: PairModel = resolve(NLI_MODELS[config.name]).load(replace(config, model=checkpoint))
+    return model
+
+
+@contextmanager
+def _loading(setting: str, model: str) -> Iterator[None]:
+    """Whatever goes wrong within is one line with the variable, the model and the reason.
+
+    Raises:
+        ModelNotLoaded: anything was raised.
+    """
+    name = public_name(model)
+    try:
+        yield
+    except ModelNotLoaded as error:
+        raise ModelNotLoaded(f"{variable(setting)}={name}: {error}") from None
+    except ModuleNotFoundError as error:
+        raise ModelNotLoaded(f"{error}: pip install 'cocoa-serve[models]'") from None
+    except Exception as error:
+        [line, *_] = [*str(error).splitlines(), ""]
+        reason = f"{type(error).__name__}: {line.replace(model, name)}"
+        raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
+
+
+def _is_out_of_domain(setting: str, model: str, beside: Beside) -> bool:
+    """Whether an embedded pair model is to compare another language model's answers.
+
+    The log says how to change that.
+    """
+    if not beside.is_lost_on(model):
+        return False
+    logger.warning(
+        "%s: the embedded pair model knows the answers of the embedded language models only, and "
+        "compares those of another one here: set it to a model that knows them",
+        variable(setting),
+    )
+    return True
+
+
+def _load_probes(
+    config: ProbeConfig, generation: EngineConfig, engine: EngineInfo
+) -> Mapping[str, Probe]:
+    """By the statistic that each predicts.
+
+    "auto" is the embedded probe, beside the embedded language model that it was trained for only.
+    """
+    is_theirs = Beside.of(generation).is_embedded and generation.model == "embedded"
+    folders = {
+        "consistency": ("probes.consistency", config.consistency),
+        "semantic_entropy": ("probes.high_semantic_entropy", config.high_semantic_entropy),
+    }
+    probes: dict[str, Probe] = {}
+    for target, (setting, folder) in folders.items():
+        if folder == "auto":
+            folder = str(PROBES_DIR / target) if is_theirs else ""
+        if folder:
+            with _loading(setting, folder):
+                probe: Probe = resolve(_PROBE).load(
+                    Path(folder),
+                    target=target,
+                    model_id=engine.model_id,
+                    revision=engine.revision,
+                    dimension=engine.hidden_size,
+                    num_layers=engine.num_layers,
+                )
+                if probe.token_features and not engine.statistics >= STATISTICS_READ:
+                    raise ProbeMismatch(
+                        f"the probe reads {', '.join(probe.token_features)} of an answer, "
+                        f"for which {generation.engine} lacks statistics"
+                    )
+            probes[probe.statistic] = probe
+    return probes
+
+
+def _thread(name: str, threads: int) -> ModelThread:
+    return ModelThread(name, _limit_threads, (threads,))
+
+
+def _limit_threads(threads: int) -> None:
+    if torch := sys.modules.get("torch"):  # where no loaded model needs it, neither does its thread
+        torch.set_num_threads(threads)
