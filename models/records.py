@@ -12,7 +12,6 @@ FinishReason = Literal["stop", "length", "given"]
 # How a given answer was tokenised: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
-OnToken = Callable[[str], None]
 
 DEFAULT_NEW_TOKENS = 256
 
@@ -67,6 +66,8 @@ class GenerationRequest:
         answer: scored in place of a greedy one, which is not decoded then.
         hidden_layers: blocks whose hidden states are averaged over the greedy answer:
             `hidden_states[k]` of Hugging Face, 0 < k < L.
+        streamed: whose tokens are told to whoever listens: 0 for the answer's, i for those of the
+            i-th sample.
         timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
     """
 
@@ -77,6 +78,7 @@ class GenerationRequest:
     statistics: frozenset[str] = frozenset()
     answer: GivenAnswer | None = None
     hidden_layers: tuple[int, ...] = ()
+    streamed: int = 0
     timeout_s: float | None = None
 
     @property
@@ -87,6 +89,25 @@ class GenerationRequest:
         """
         wanted = any(name.startswith("sample_") for name in self.statistics)
         return self.sampling.num_samples if wanted else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a sequence, as it is streamed.
+
+    Attributes:
+        text: that became certain with it; empty while a part of a code point, or what may begin a
+            stop string, is held back. The texts of a sequence's tokens join to its `text`.
+        logprob: nats, from the raw distribution; None where not wanted.
+        entropy: nats, over the full vocabulary; None where not wanted.
+    """
+
+    text: str
+    logprob: float | None = None
+    entropy: float | None = None
+
+
+OnToken = Callable[[Token], None]
 
 
 @dataclass(frozen=True, slots=True)

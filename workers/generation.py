@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
+from models.engines.texts import remaining_tokens
 from models.errors import CocoaError, EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
 from models.records import (
@@ -20,6 +21,7 @@ from models.records import (
     GenerationRequest,
     OnToken,
     SamplingParams,
+    Token,
 )
 from models.threads import ModelThread
 from workers.deadlines import within
@@ -41,7 +43,8 @@ class _Waiter:
 
     future: "asyncio.Future[None]"
     on_token: OnToken | None
-    num_streamed: int = 0
+    num_told: int = 0  # tokens
+    num_characters: int = 0  # that came with them
 
 
 class GenerationWorker:
@@ -154,8 +157,10 @@ class GenerationWorker:
         job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
         waiter = await self._finished(job, on_token)
         generation = await self._beside("detokenising", lambda: self._engine.generation(job))
-        if on_token is not None and (rest := generation.answer.text[waiter.num_streamed :]):
-            on_token(rest)
+        if on_token is not None:
+            sequence = (generation.answer, *generation.samples)[request.streamed]
+            for token in remaining_tokens(sequence, waiter.num_told, waiter.num_characters):
+                on_token(token)
         if probes:
             readings = await self._beside(
                 "reading a probe", lambda: read(probes, asked.hidden_layers, generation)
@@ -223,8 +228,8 @@ class GenerationWorker:
             raise NotReady(_STOPPED)
 
     def _deliver(self, report: StepReport) -> None:
-        for job, piece in report.pieces:
-            self._stream(job, piece)
+        for job, token in report.tokens:
+            self._stream(job, token)
         for job in report.finished:
             self._settle(job, None)
         for job, error in report.failed:
@@ -232,13 +237,14 @@ class GenerationWorker:
         if report.num_rows:
             self._on_step(report.num_rows)
 
-    def _stream(self, job: Job, piece: str) -> None:
+    def _stream(self, job: Job, token: Token) -> None:
         waiter = self._waiters.get(job)
         if waiter is None or waiter.on_token is None or waiter.future.done():
             return
-        waiter.num_streamed += len(piece)
+        waiter.num_told += 1
+        waiter.num_characters += len(token.text)
         try:
-            waiter.on_token(piece)
+            waiter.on_token(token)
         except Exception as error:  # the caller's code: its request fails, the loop lives
             self._settle(job, error)
 

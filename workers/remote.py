@@ -20,7 +20,7 @@ from models.errors import (
     NotReady,
     SimilarityUnavailable,
 )
-from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.records import Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.config import Beside, Role, UpstreamConfig
@@ -87,11 +87,11 @@ class _Line:
         began_at = time.monotonic()
         num_streamed = 0
 
-        def stream(piece: str) -> None:
+        def stream(token: Token) -> None:
             nonlocal num_streamed
             num_streamed += 1
             if on_token is not None:
-                on_token(piece)
+                on_token(token)
 
         async def send(server: Server) -> tuple[Decoded, Server]:
             headers = {wire.WIRE_HEADER: str(wire.VERSION)}
@@ -362,7 +362,7 @@ def _key_of(request: GenerationRequest) -> str:
 
 
 async def _result(response: httpx.Response, on_token: OnToken) -> Any:
-    """The result at the end of the lines; pieces of text are told as they come.
+    """The result at the end of the lines; tokens are told as they come.
 
     Raises:
         Unreachable: the lines end without one, or the worker has stopped.
@@ -377,8 +377,8 @@ async def _result(response: httpx.Response, on_token: OnToken) -> Any:
         if not isinstance(value, dict) or len(value) != 1:
             raise wire.Garbled("no line of ours")
         [(kind, content)] = value.items()
-        if kind == "token" and isinstance(content, str):
-            on_token(content)
+        if kind == "token":
+            on_token(wire.decode_token(content))
         elif kind == "result":
             return content
         elif kind == "error":

@@ -185,7 +185,7 @@ class _Doors:
 async def _lines(work: Work) -> AsyncIterator[bytes]:
     """What a call says as it goes on; whoever stops reading ends the work."""
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
-    task = asyncio.ensure_future(work(lambda piece: said.put_nowait(wire.encode_token(piece))))
+    task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.encode_token(token))))
     task.add_done_callback(lambda _: said.put_nowait(None))
     try:
         while True:

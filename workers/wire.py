@@ -1,7 +1,7 @@
 """What gateways and workers say to each other over HTTP; pure.
 
-A call is a POST whose answer is a stream of lines, each of one JSON object: `{"token": …}` as the
-answer's text grows, and at the end `{"result": …}` or `{"error": …}`. A blank line says that the
+A call is a POST whose answer is a stream of lines, each of one JSON object: `{"token": …}` as a
+sequence grows, and at the end `{"result": …}` or `{"error": …}`. A blank line says that the
 work goes on. Everything that is read is checked, so that half an answer is none.
 
     GET  /v1/info                  the wire's version, what the worker is
@@ -27,8 +27,8 @@ from models.codec import (
     request_from_json,
     request_to_json,
 )
-from models.ranges import LOGPROBS, PROBABILITIES, number
-from models.records import Generation, GenerationRequest, Pair
+from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES, number
+from models.records import Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
 from models.statistics import PROBE_STATISTICS
 from models.waves import num_taken
@@ -251,9 +251,24 @@ def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
         return contexts
 
 
-def encode_token(text: str) -> bytes:
-    """One further piece of the answer's text."""
-    return _dumps({"token": text})
+def encode_token(token: Token) -> bytes:
+    """One further token of what is streamed."""
+    return _dumps({"token": [token.text, token.logprob, token.entropy]})
+
+
+def decode_token(value: Any) -> Token:
+    """What `encode_token` was given.
+
+    Raises:
+        Garbled: it is no token.
+    """
+    with _garbled("no token"):
+        text, logprob, entropy = value
+        return Token(
+            _text(text),
+            None if logprob is None else number(logprob, LOGPROBS),
+            None if entropy is None else number(entropy, ENTROPIES),
+        )
 
 
 def encode_error(error: errors.CocoaError) -> bytes:

@@ -42,7 +42,7 @@ class Detokenizer:
             row.finish_reason, row.text = "length", self.text(row.token_ids)
 
     def new_piece(self, row: Row) -> str:
-        """Text of a streamed answer that has become certain since the last call."""
+        """Text of a streamed row that has become certain since the last call."""
         text = row.text if row.finish_reason else self.text(row.token_ids)
         end = len(text) if row.finish_reason else num_stable(text, row.job.request.sampling.stop)
         piece = text[row.job.num_streamed : end]

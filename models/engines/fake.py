@@ -8,7 +8,7 @@ import math
 import re
 import time
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.texts import ended, without_reasoning
+from models.engines.texts import ended, remaining_tokens, without_reasoning
 from models.errors import ChatTemplateError
 from models.records import (
     Array,
@@ -30,6 +30,7 @@ from models.records import (
     Generation,
     GenerationRequest,
     Sequence,
+    Token,
 )
 from models.statistics import supplied_by
 from models.waves import draw_samples
@@ -105,8 +106,8 @@ class FakeEngine:
             self.num_calls += 1
             if job.groups is None:
                 report.num_rows += 1 + len(self._written(job).samples)
-            if job.streams:
-                report.pieces += [(job, piece) for piece in _pieces(self._written(job))]
+            if job.streams and job.request.answer is None:
+                report.tokens += [(job, token) for token in _told(self._written(job), job.request)]
             report.finished.append(job)
         self.num_sequences += report.num_rows
         return report
@@ -164,8 +165,13 @@ def _prompt_length(prompt: str) -> int:
     return len(prompt.split()) + 1
 
 
-def _pieces(generation: Generation) -> list[str]:
-    return re.findall(r"\s*\S+|\s+", generation.answer.text)
+def _told(generation: Generation, request: GenerationRequest) -> list[Token]:
+    """The streamed sequence's tokens, each with the word or the part of one that it shows."""
+    sequence = (generation.answer, *generation.samples)[request.streamed]
+    tokens = remaining_tokens(sequence, 0, 0)
+    shown = re.findall(r"\s*\S+|\s+", sequence.text)
+    words = shown + [""] * (len(tokens) - len(shown))
+    return [replace(token, text=word) for token, word in zip(tokens, words, strict=True)]
 
 
 def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:

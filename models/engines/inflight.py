@@ -22,7 +22,7 @@ from models.engines.jobs import Row, RowJob, num_rows_that_fit, prefill_groups
 from models.engines.protocol import StepReport
 from models.engines.rows import Prefix, RowCache
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
-from models.records import AnswerForm
+from models.records import AnswerForm, Token
 from models.waves import num_further
 
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
@@ -226,14 +226,22 @@ class InflightBatch:
             row.logprobs.append(logprob)
             row.entropies.append(entropy)
             self._detokenizer.finish(row)
-            if row.job.streams and row.index == 0 and (piece := self._detokenizer.new_piece(row)):
-                report.pieces.append((row.job, piece))
+            if row.job.streams and row.index == row.job.request.streamed:
+                report.tokens.append((row.job, self._new_token(row)))
             if row.finish_reason is not None:
                 self._finish(row, report)
         alive = [i for i, row in enumerate(self._rows) if row.is_alive]
         if len(alive) < len(self._rows):
             self._rows, self._plan = [self._rows[i] for i in alive], None
         self._branch([(self._slots[i], choice.token_ids[i]) for i in alive])
+
+    def _new_token(self, row: Row) -> Token:
+        """The row's latest token, with the text that became certain."""
+        return Token(
+            self._detokenizer.new_piece(row),
+            row.logprobs[-1] if row.reads("logprobs") else None,
+            row.entropies[-1] if row.reads("entropies") else None,
+        )
 
     def _branch(self, nexts: list[tuple[int, int]]) -> None:
         """Feed each row's token to the cache.

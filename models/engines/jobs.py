@@ -56,7 +56,7 @@ class RowJob(Job):
         prefix: the prefilled prompt, until all rows have joined.
         hidden: of the answer, where the request names layers.
         num_joined: rows that have joined the batch.
-        num_streamed: characters of the answer that were reported.
+        num_streamed: characters of the streamed sequence that were reported.
         finished: rows that have ended.
     """
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Protocol, TypeVar
 from annotated_types import Ge
 
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
-from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Token
 
 # Told after each step how many rows it decoded; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
@@ -79,7 +79,7 @@ class Job:
 
     Attributes:
         request: as `fitted` gives it back.
-        streams: whether pieces of the answer's text are reported as they become certain.
+        streams: whether the tokens of `request.streamed` are reported as they come.
         cancelled: set by the worker; its rows leave before the next step.
         started_at: monotonic seconds at which its first computation began; None while it waits.
     """
@@ -98,13 +98,14 @@ class StepReport:
     """What one step brought.
 
     Attributes:
-        pieces: new text of answers that are streamed.
+        tokens: new ones of the sequences that are streamed, each once and in order. What an engine
+            leaves out, the worker tells when the job is finished.
         finished: jobs whose result can be had now.
         failed: jobs that ended in an error of their own.
         num_rows: rows that were decoded.
     """
 
-    pieces: list[tuple[Job, str]] = field(default_factory=list)
+    tokens: list[tuple[Job, Token]] = field(default_factory=list)
     finished: list[Job] = field(default_factory=list)
     failed: list[tuple[Job, CocoaError]] = field(default_factory=list)
     num_rows: int = 0

@@ -2,7 +2,7 @@
 
 import re
 
-from models.records import FinishReason, SamplingParams
+from models.records import FinishReason, SamplingParams, Sequence, Token
 
 _REASONING = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 _REASONING_OPENED = re.compile(r".*?</think>\s*", re.DOTALL)
@@ -67,3 +67,26 @@ def num_stable(text: str, stop: tuple[str, ...]) -> int:
             if text[:stable].endswith(string[:size]):
                 held = size
     return stable - held
+
+
+def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> list[Token]:
+    """The tokens of a finished sequence that were not streamed; the first has the rest of its text.
+
+    A text whose tokens nobody knows counts as one token.
+
+    Args:
+        sequence: finished.
+        num_told: tokens of it that were streamed.
+        num_characters: of its text, that came with them.
+
+    >>> remaining_tokens(Sequence(" Paris", "Paris", 2, "stop"), 0, 0)
+    [Token(text=' Paris', logprob=None, entropy=None), Token(text='', logprob=None, entropy=None)]
+    """
+    rest = sequence.text[num_characters:]
+    tokens: list[Token] = []
+    for i in range(num_told, sequence.num_tokens):
+        logprobs, entropies = sequence.token_logprobs, sequence.token_entropies
+        logprob = None if logprobs is None else float(logprobs[i])
+        entropy = None if entropies is None else float(entropies[i])
+        tokens.append(Token("" if tokens else rest, logprob, entropy))
+    return tokens or ([Token(rest)] if rest else [])

@@ -259,13 +259,49 @@ async def test_a_stop_string_ends_the_text_and_its_tokens_count(generator):
     assert all(stop not in sample.text for sample in generation.samples)
 
 
-@pytest.mark.parametrize("stop", [(), ("is", "\n")], ids=["to the end", "with stop strings"])
-async def test_streamed_pieces_join_to_the_text(generator, stop):
-    pieces = []
-    request = asked(generator, sampling={"stop": stop})
-    generation = await generator.generate(request, pieces.append)
+def values_of(values, num_tokens):
+    """One value a token; None for what was not wanted."""
+    return [None] * num_tokens if values is None else values.tolist()
 
-    assert "".join(pieces) == generation.answer.text
+
+@pytest.mark.parametrize("stop", [(), ("is", "\n")], ids=["to the end", "with stop strings"])
+@pytest.mark.parametrize("streamed", [0, 1], ids=["answer", "first sample"])
+@pytest.mark.parametrize(
+    "statistics",
+    [REQUEST.statistics, frozenset({"sample_texts"})],
+    ids=["with statistics", "without"],
+)
+async def test_every_token_of_the_streamed_sequence_is_told_once_with_its_statistics(
+    generator, stop, streamed, statistics
+):
+    tokens = []
+    request = asked(generator, sampling={"stop": stop}, statistics=statistics, streamed=streamed)
+    generation = await generator.generate(request, tokens.append)
+    told = (generation.answer, *generation.samples)[streamed]
+
+    assert "".join(token.text for token in tokens) == told.text
+    assert len(tokens) == told.num_tokens
+    logprobs = [token.logprob for token in tokens]
+    entropies = [token.entropy for token in tokens]
+    assert logprobs == values_of(told.token_logprobs, told.num_tokens)
+    assert entropies == values_of(told.token_entropies, told.num_tokens)
+
+
+async def test_a_given_answer_is_told_too(generator):
+    tokens = []
+    request = asked(generator, answer=GivenAnswer(" It is Rome."))
+    generation = await generator.generate(request, tokens.append)
+
+    assert "".join(token.text for token in tokens) == " It is Rome."
+    assert len(tokens) == generation.answer.num_tokens
+
+
+async def test_whoever_listens_changes_nothing(generator):
+    listened = await generator.generate(asked(generator), [].append)
+    alone = await generator.generate(asked(generator))
+
+    assert listened.answer.text == alone.answer.text
+    assert samples_of(listened) == samples_of(alone)
 
 
 async def test_token_texts_join_to_the_answer(generator):

@@ -56,6 +56,7 @@ REQUEST = GenerationRequest(
     statistics=frozenset({"sample_texts", "answer_token_logprobs"}),
     answer=GivenAnswer(" Paris", append_eos=False),
     hidden_layers=(2, 1),
+    streamed=1,
     timeout_s=0.1 + 0.2,
 )
 

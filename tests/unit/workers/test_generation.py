@@ -381,23 +381,23 @@ async def test_each_step_says_how_many_rows_it_decoded_and_an_empty_batch_none()
     assert steps == [0, 11, 0]
 
 
-async def test_pieces_and_the_rest_that_no_step_reported_join_to_the_text():
+async def test_tokens_that_no_step_reported_are_told_when_the_job_is_finished():
     class Holding(FakeEngine):
-        """Reports but the first piece."""
+        """Reports but the first token."""
 
         def step(self, incoming):
             report = super().step(incoming)
-            report.pieces = report.pieces[:1]
+            report.tokens = report.tokens[:1]
             return report
 
-    num_pieces = set()
+    wanted = frozenset({"answer_token_logprobs"})
     async with running(Holding()) as worker:
         for i in range(20):
-            pieces = []
-            generation = await worker.generate(replace(REQUEST, prompt=str(i)), pieces.append)
-            assert "".join(pieces) == generation.answer.text
-            num_pieces.add(len(pieces))
-    assert num_pieces == {1, 2}, "one where the first piece is the whole"
+            tokens = []
+            request = replace(REQUEST, prompt=str(i), statistics=wanted)
+            answer = (await worker.generate(request, tokens.append)).answer
+            assert "".join(token.text for token in tokens) == answer.text
+            assert [token.logprob for token in tokens] == answer.token_logprobs.tolist()
 
 
 def test_workers_over_the_same_model_have_the_same_identity():
