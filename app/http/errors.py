@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app.http.logs import places_of
-from app.http.requests import nearest_field
+from app.http.requests.scoring import nearest_field
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
 from models import errors

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from app.http import json_body
-from app.http.requests import GenerateRequest
+from app.http.requests.generate import GenerateRequest
 from app.http.routes.score import ScoreBody
 from tests.api.large_bodies import GENERATE, LARGE, SCORE, content_of
 from tests.api.test_api_errors import JSON, assert_error

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.http import examples
 from app.http.json_body import JsonBodyRoute
-from app.http.requests import FeedbackRequest
+from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import FeedbackKept
 from app.http.service import Service
 from models.errors import FeedbackDisabled

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from app.http import examples
 from app.http.disconnect import ClientGone, unless_gone
 from app.http.json_body import JsonBodyRoute
-from app.http.requests import GenerateRequest
+from app.http.requests.generate import GenerateRequest
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service

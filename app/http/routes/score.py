@@ -13,7 +13,7 @@ from app.http.disconnect import ClientGone, unless_gone
 from app.http.errors import defect_body, error_body, invalid_body
 from app.http.json_body import JsonBodyRoute
 from app.http.logs import current_request_id
-from app.http.requests import ScoreBatch, ScoreRequest
+from app.http.requests.score import ScoreBatch, ScoreRequest
 from app.http.responses import to_response
 from app.http.schemas import (
     ErrorBody,

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from app.http.requests import GenerateRequest, ScoreRequest
+from app.http.requests.generate import GenerateRequest
+from app.http.requests.score import ScoreRequest
 from app.scoring.ask import Ask, GivenSample
 from models.records import GivenAnswer, SamplingParams
 

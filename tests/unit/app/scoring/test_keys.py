@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.http.requests import GenerateRequest, ScoreRequest
+from app.http.requests.generate import GenerateRequest
+from app.http.requests.score import ScoreRequest
 from app.scoring.keys import pair_key, statistics_key, text_digest
 from app.scoring.plan import available_statistics, make_plan
 from models.similarity.pairs import PairRules

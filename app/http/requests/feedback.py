@@ -1,0 +1,76 @@
+"""Body of `POST /feedback`."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+
+from app.http.requests.fields import NULL, Body, encodable
+from models.calibration import ALL
+
+
+def _not_all(task: str | None) -> str | None:
+    if task == ALL:
+        raise PydanticCustomError("reserved", f'"{ALL}" is the name of all tasks together')
+    return task
+
+
+# What `_one_label` holds a request to.
+_OF_CORRECT: JsonDict = {
+    "required": ["correct"],
+    "properties": {"correct": {"type": "boolean"}, "quality": NULL},
+}
+_OF_QUALITY: JsonDict = {
+    "required": ["quality"],
+    "properties": {"quality": {"type": "number"}, "correct": NULL},
+}
+
+
+class FeedbackRequest(Body):
+    """A label of one answer: exactly one of `correct` and `quality`."""
+
+    id: Annotated[
+        str,
+        Field(min_length=1, max_length=256, description="`id` of the response."),
+        AfterValidator(encodable),
+    ]
+    correct: Annotated[bool | None, Field(description="Whether the answer is right.")] = None
+    quality: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="How good the answer is: 1 is right, 0 is wrong."),
+    ] = None
+    task: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=64,
+            description="What kind of question it was, for a calibration by task.",
+            json_schema_extra={"not": {"const": ALL}},
+        ),
+        AfterValidator(encodable),
+        AfterValidator(_not_all),
+    ] = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [_OF_CORRECT, _OF_QUALITY],
+            "examples": [
+                {"id": "1b4e28ba2fa111d2883f0016d3cca427", "correct": True},
+                {"id": "1b4e28ba2fa111d2883f0016d3cca427", "quality": 0.8, "task": "billing"},
+            ],
+        }
+    )
+
+    @model_validator(mode="after")
+    def _one_label(self) -> Self:
+        if (self.correct is None) == (self.quality is None):
+            raise PydanticCustomError(
+                "one_of", "exactly one of correct and quality must be given", {"field": "correct"}
+            )
+        return self
+
+    @property
+    def as_quality(self) -> float:
+        """The label as a number, 1 for right."""
+        return float(self.correct or 0) if self.quality is None else self.quality
