@@ -14,8 +14,8 @@ work goes on. Everything that is read is checked, so that half an answer is none
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import orjson
 from pydantic import TypeAdapter
@@ -60,6 +60,11 @@ class GenerationInfo:
 
     generator: GeneratorInfo
     wire: int = VERSION
+
+    @classmethod
+    def of(cls, info: GeneratorInfo) -> Self:
+        """Of a generator, its probes as a dictionary, the only mapping that pydantic writes."""
+        return cls(replace(info, probes=dict(info.probes)))
 
 
 @dataclass(frozen=True, slots=True)

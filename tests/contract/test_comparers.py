@@ -9,6 +9,7 @@ import pytest
 from models.errors import NotReady
 from models.similarity import ALWAYS_LOADED, OVER_NLI, PAIR_MODELS
 from models.similarity.protocol import NliConfig
+from tests.worker_servers import remote_comparers
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.in_process import running_workers
@@ -23,6 +24,8 @@ NAMES = [*dict.fromkeys([*PAIR_MODELS, *ALWAYS_LOADED]), *OVER_NLI, "the NLI mod
 @asynccontextmanager
 async def comparing(name):
     """The comparer of this name in running workers, with the embedded models."""
+    is_remote = name.endswith(" over HTTP")
+    name = name.removesuffix(" over HTTP")
     default = name if name in PAIR_MODELS else "fake"
     config = WorkerConfig(
         generation=GeneratorConfig(engine="fake"),
@@ -31,10 +34,14 @@ async def comparing(name):
     )
     async with running_workers(build_workers(config)) as workers:
         assert set(workers.comparers) <= set(NAMES), "a comparer that skips the suite"
-        yield workers.nli if name == "the NLI model" else workers.comparers[name]
+        if not is_remote:
+            yield workers.nli if name == "the NLI model" else workers.comparers[name]
+            return
+        async with remote_comparers(workers.comparers, workers.nli) as (comparers, nli):
+            yield nli if name == "the NLI model" else comparers[name]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[*NAMES, *(f"{name} over HTTP" for name in NAMES)])
 def name(request):
     return request.param
 

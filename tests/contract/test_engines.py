@@ -27,6 +27,7 @@ from models.statistics import supplied_by
 from models.waves import num_taken
 from tests.contract.thirty import ThirtyLines
 from tests.tiny_models import byte_tokenizer, random_model
+from tests.worker_servers import remote_generator
 from workers.generation import GenerationWorker
 from workers.loading import resolve
 
@@ -94,10 +95,19 @@ def samples_of(generation):
     return [(sample.text, sample.num_tokens, sample.token_ids) for sample in generation.samples]
 
 
-@pytest.fixture(params=BUILDERS.values(), ids=BUILDERS)
+# Those that are tried behind HTTP, too: one that streams while it computes, and one that does not.
+REMOTE = {f"{name} over HTTP": BUILDERS[name] for name in ("fake", "tiny llama")}
+
+
+@pytest.fixture(params=[*BUILDERS, *REMOTE])
 async def generator(request, anyio_backend):
-    async with running(request.param) as worker:
-        yield worker
+    if request.param in BUILDERS:
+        async with running(BUILDERS[request.param]) as worker:
+            yield worker
+        return
+    async with running(REMOTE[request.param]) as worker, remote_generator(worker) as remote:
+        remote._engine = worker._engine
+        yield remote
 
 
 async def test_an_answer_and_m_samples_carry_one_value_a_token(generator):
