@@ -69,6 +69,13 @@ def error_body(error: errors.CocoaError, request_id: str) -> ErrorBody:
     return ErrorBody(code=error.code, message=error.message, field=field, request_id=request_id)
 
 
+def failure(error: Exception, request_id: str) -> tuple[int, ErrorBody]:
+    """Status and body of whatever ended a request."""
+    if isinstance(error, errors.CocoaError):
+        return STATUS[type(error)], error_body(error, request_id)
+    return 500, defect_body(error, request_id)
+
+
 def invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorBody:
     """The body for pydantic's errors: the first one, and the first few as its details."""
     if found[0]["type"] == "json_invalid":

@@ -276,7 +276,25 @@ _WORK_ERRORS: Responses = {
 }
 _NOT_READY: Responses = {503: _documented(503, "not_ready")}
 
-GENERATE: Responses = {200: _answered(answer=GENERATED), **_WORK_ERRORS}
+_EVENTS = """event: token
+data: {"text":" Paris","logprob":-0.3155,"entropy":0.9072}
+
+event: token
+data: {"text":"","logprob":-0.0008,"entropy":0.0095}
+
+event: result
+data: {"id":"024eca7a12c344209145fa5bdab19d41","text":" Paris","uncertainty":0.000188}
+
+"""
+_STREAMED = {"text/event-stream": {"schema": {"type": "string"}, "example": _EVENTS}}
+
+GENERATE: Responses = {
+    200: {
+        "description": "The answer, or with `stream` its tokens and then the answer",
+        "content": _answered(answer=GENERATED)["content"] | _STREAMED,
+    },
+    **_WORK_ERRORS,
+}
 SCORE: Responses = {
     200: _answered(
         one=_SCORED,

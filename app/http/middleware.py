@@ -44,7 +44,8 @@ class RequestMiddleware:
             return
         started_at = time.perf_counter()
         request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"], state["started_at"] = request_id, started_at
         in_logs = current_request_id.set(request_id)
         status = _NO_RESPONSE
 
@@ -85,6 +86,7 @@ class RequestMiddleware:
         finally:
             route = getattr(scope.get("route"), "path", "none")  # the template, never the raw path
             seconds = time.perf_counter() - started_at
+            status = state.get("status", status)  # a stream that has begun can still fail
             self._telemetry.observe_request(route, status, seconds)
             _log(route, status, seconds, scope["state"].get("error_code"))
             current_request_id.reset(in_logs)

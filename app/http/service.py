@@ -7,6 +7,7 @@ from app.scoring.ask import Ask
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from models.errors import NotReady
+from models.records import OnToken
 from workers.supervision import Supervisor
 
 
@@ -38,9 +39,9 @@ class Service:
             raise NotReady(f"the service is {self.supervisor.state}")
         return self.scorer
 
-    async def run(self, ask: Ask, answer_id: str) -> Result:
+    async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
         """See `Scorer.run`; raises `NotReady`, too. The answer can be labelled under this id."""
-        result = await self.ready_scorer().run(ask)
+        result = await self.ready_scorer().run(ask, on_token=on_token)
         if (feedback := self.feedback) is not None:
             feedback.remember(lambda: to_answer(result, answer_id, keeps_text=feedback.keeps_texts))
         return result

@@ -131,6 +131,12 @@ class Telemetry:
         self.request_seconds = self._histogram(
             "request_seconds", "HTTP latency.", ["route"], _LATENCY_S
         )
+        self.first_token_seconds = self._histogram(
+            "first_token_seconds",
+            "From a request to the first token of its stream.",
+            ["route"],
+            _LATENCY_S,
+        )
         self.stage_seconds = self._histogram(
             "stage_seconds", "Latency by stage.", ["stage"], _LATENCY_S, STAGES
         )
@@ -183,6 +189,11 @@ class Telemetry:
         """One response over HTTP."""
         self.requests.labels(route, str(status)).inc()
         self.request_seconds.labels(route).observe(seconds)
+
+    @_harmless
+    def observe_first_token(self, route: str, seconds: float) -> None:
+        """The first token of one stream."""
+        self.first_token_seconds.labels(route).observe(seconds)
 
     @_harmless
     def observe_error(self, code: str) -> None:

@@ -124,6 +124,8 @@ def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None) -> Su
     """
     if strategy in ("greedy", "given"):
         return subject
+    if strategy == "sample":
+        return Subject(subject.samples[0], 0, subject.samples)
     if strategy == "mbr" and matrix is not None:
         index = mbr(similarity_matrix(subject.texts, matrix))
     else:

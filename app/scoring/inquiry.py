@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.cache.checked import CheckedCache
 from app.scoring.ask import Ask
@@ -27,7 +28,7 @@ from app.scoring.pairs import OnPairs, PairMemory
 from app.scoring.plan import Plan, generation_request
 from app.scoring.recorded import Recorded
 from models.errors import PromptTooLong
-from models.records import Generation, Pair
+from models.records import Generation, OnToken, Pair
 from models.similarity.pairs import PairTable, matrix_pairs
 from workers.protocol import Workers
 
@@ -97,8 +98,14 @@ class Inquiry:
         if self._nli is not None:
             self._check_pairs(self._nli, nli_pairs(self.plan, subject, self._nli.info.rules))
 
-    async def generate(self, timeout_s: float | None) -> Generation | None:
+    async def generate(
+        self, timeout_s: float | None, on_token: OnToken | None = None
+    ) -> Generation | None:
         """Answer and samples; None where no model is asked.
+
+        Args:
+            timeout_s: that the generator may take.
+            on_token: told of each token of y*, where `Plan.streamed` knows it.
 
         Raises:
             CocoaError: see `Generator.generate`.
@@ -108,7 +115,8 @@ class Inquiry:
         if not self.ask.has_prompt:
             return None
         request = generation_request(self.ask, self.plan.generated, timeout_s)
-        generation = await self._generator.generate(request)
+        request = replace(request, streamed=self.plan.streamed)
+        generation = await self._generator.generate(request, on_token)
         self._check_identity(generation.identity)
         return generation
 

@@ -48,6 +48,7 @@ MIN_SAMPLING_TOP_P = 0.05
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "greedy": frozenset(),
+    "sample": frozenset({"sample_texts"}),
     "most_probable": frozenset({"sample_token_logprobs"}),
     "most_probable_normalized": frozenset({"sample_token_logprobs"}),
     "mbr": frozenset({"similarity_matrix"}),
@@ -100,6 +101,11 @@ class Plan:
             sources = frozenset(name.replace("answer_", "sample_") for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
+
+    @property
+    def streamed(self) -> int:
+        """Which sequence of a generation is y*, where that is known before there is any."""
+        return 1 if self.strategy == "sample" else 0
 
     def reads(self, *sources: Source) -> bool:
         """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
@@ -168,6 +174,25 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
         statistics=(wanted | shown) & available,
         returned=(shown - wanted) & available,
     )
+
+
+def check_streamed(ask: Ask, plan: Plan) -> None:
+    """Refuse an ask whose answer is not certain while it is written.
+
+    Raises:
+        InvalidRequest: y* is chosen among finished samples, or may be held back or replaced.
+    """
+    if plan.is_sampled and plan.strategy != "sample":
+        message = "must be greedy or sample where tokens are streamed: others choose among samples"
+        raise InvalidRequest(message, field="strategy")
+    if ask.on_reject != "answer":
+        message = "must be answer where tokens are streamed: they are read before the decision"
+        raise InvalidRequest(message, field="on_reject")
+
+
+def is_repeatable(ask: Ask, plan: Plan) -> bool:
+    """Whether identical asks may share an answer: one drawn without a seed is another each time."""
+    return plan.strategy != "sample" or ask.sampling.seed is not None
 
 
 def generation_request(

@@ -15,14 +15,20 @@ from app.scoring.evidence import Evidence
 from app.scoring.inquiry import Inquiry
 from app.scoring.judging import Judgement, check_asked, judge
 from app.scoring.limits import AskLimits, check_texts
-from app.scoring.plan import Plan, available_statistics, make_plan
+from app.scoring.plan import (
+    Plan,
+    available_statistics,
+    check_streamed,
+    is_repeatable,
+    make_plan,
+)
 from app.scoring.recorded import Recorded
 from app.scoring.result import Computed, Escalation, Result, Source
 from app.scoring.shift import ShiftMonitor
 from models.calibration import ALL, Calibrator
 from models.errors import InvalidRequest
 from models.estimators import score
-from models.records import DEFAULT_NEW_TOKENS
+from models.records import DEFAULT_NEW_TOKENS, OnToken, Token
 from models.threads import ModelThread
 from workers.admission import Admission
 from workers.escalation import EscalationFailed, SecondModel
@@ -159,17 +165,29 @@ class Scorer:
             raise InvalidRequest(message, field="on_reject")
         return plan
 
-    async def run(self, ask: Ask, recorded: Recorded | None = None) -> Result:
+    async def run(
+        self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
+    ) -> Result:
         """Answer, or score a given answer, or what was recorded earlier.
+
+        Args:
+            ask: what is wanted.
+            recorded: what the generator said earlier.
+            on_token: called on the event loop with each token of the answer as it is written; their
+                texts join to the answer's. One that was not written for this ask alone comes whole.
 
         Raises:
             CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         started_at = time.monotonic()
         plan = self.plan(ask, None if recorded is None else recorded.statistics)
+        if on_token is not None:
+            check_streamed(ask, plan)
         workers = self.workers
         async with deadline(ask.timeout_s):
-            computed, source = await self._obtain(plan, ask, recorded)
+            computed, source = await self._obtain(plan, ask, recorded, on_token)
+            if on_token is not None and source != "computed":
+                on_token(Token(computed.evidence.subject.answer.text))
             scored_at = time.monotonic()
             scores, reasons = await self._score(plan.estimators, computed.evidence)
             uncertainty = scores[plan.primary]
@@ -231,7 +249,7 @@ class Scorer:
         return monitor.has_shifted
 
     async def _obtain(
-        self, plan: Plan, ask: Ask, recorded: Recorded | None
+        self, plan: Plan, ask: Ask, recorded: Recorded | None, on_token: OnToken | None
     ) -> tuple[Computed, Source]:
         """What the cache holds for an ask, or what is computed, and which of the two it was.
 
@@ -248,8 +266,9 @@ class Scorer:
             limits=self._limits,
         )
         inquiry.check_given()
-        if cache is None or recorded is not None or ask.hidden_layers:
-            return await self._compute(inquiry, ask.timeout_s), "computed"
+        is_own = recorded is not None or ask.hidden_layers or not is_repeatable(ask, plan)
+        if cache is None or is_own:
+            return await self._compute(inquiry, ask.timeout_s, on_token), "computed"
         key = inquiry.key
         [remembered] = await cache.look_up([key], lambda entry: decode(entry, plan, ask))
         self._observer.observe_lookup(remembered is not None)
@@ -258,7 +277,7 @@ class Scorer:
 
         async def compute() -> Computed:
             # Each who waits for shared work has a deadline; it ends when the last has left.
-            computed = await self._compute(inquiry, timeout_s=None)
+            computed = await self._compute(inquiry, None, on_token)
             if inquiry.is_current:
                 cache.put({key: encode(computed)})
             return computed
@@ -270,9 +289,11 @@ class Scorer:
             self._observer.observe_joined()
         return await self._flights.run(flight, compute), source
 
-    async def _compute(self, inquiry: Inquiry, timeout_s: float | None) -> Computed:
+    async def _compute(
+        self, inquiry: Inquiry, timeout_s: float | None, on_token: OnToken | None
+    ) -> Computed:
         with self.admission.admit():
-            generation = await inquiry.generate(timeout_s)
+            generation = await inquiry.generate(timeout_s, on_token)
             generated_at = time.monotonic()
             evidence = await inquiry.evidence(generation)
             return Computed(generation, evidence, time.monotonic() - generated_at)

@@ -58,6 +58,18 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
     assert version["calibrator"]["estimators"] == ["rb_cocoa_sp"]
 
 
+async def test_an_answer_that_may_be_held_back_or_replaced_is_not_streamed(calibrated):
+    escalation = EscalationConfig(url="http://127.0.0.1:1", model="second")
+    async with calibrated(await bound_to_fakes(), escalation=escalation) as service:
+        for on_reject, status in (("answer", 200), ("abstain", 422), ("escalate", 422)):
+            response = await service.generate(**TARGET, on_reject=on_reject, stream=True)
+            assert response.status_code == status
+            if status == 422:
+                error = response.json()["error"]
+                assert error["field"] == "on_reject"
+                assert "streamed" in error["message"]
+
+
 async def test_without_a_calibrator_it_says_why_there_is_no_confidence(service):
     body = (await service.generate(seed=1)).json()
     assert (body["confidence"], body["percentile"], body["calibrator"]) == (None, None, None)

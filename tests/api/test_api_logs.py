@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from models.errors import EngineError
-from tests.chaos.test_chaos_disconnect import listening
+from tests.chaos.listening import listening
 from tests.conftest import GENERATE, until
 from tests.log_lines import logged
 

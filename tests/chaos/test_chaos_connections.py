@@ -13,7 +13,8 @@ from app.http import connections
 from app.settings import Limits
 from tests.chaos.cocoa_process import cocoa_serve
 from tests.chaos.cocoa_process import until as until_true
-from tests.chaos.test_chaos_disconnect import BODY, REQUEST, listening
+from tests.chaos.listening import listening
+from tests.chaos.test_chaos_disconnect import BODY, REQUEST
 from tests.conftest import GENERATE, until
 
 pytestmark = pytest.mark.anyio

@@ -2,17 +2,12 @@
 
 import asyncio
 import json
-import socket
 import threading
-from contextlib import asynccontextmanager
 
-import httpx
 import pytest
-import uvicorn
 
-from app.http.connections import Connections
-from app.settings import Limits
-from tests.conftest import GENERATE, Service, serving, until
+from tests.chaos.listening import listening
+from tests.conftest import GENERATE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -21,48 +16,6 @@ BODY = json.dumps(
 ).encode()
 HEAD = f"POST {GENERATE} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n".encode()
 REQUEST = HEAD + f"Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
-
-
-class Gate:
-    """Stands before every generation: counts who waits and who was cancelled."""
-
-    def __init__(self, service):
-        self.num_started = self.num_cancelled = 0
-        self.opened = asyncio.Event()
-        service.before_generating(self._pass)
-
-    async def _pass(self, request):
-        self.num_started += 1
-        try:
-            await self.opened.wait()
-        except asyncio.CancelledError:
-            self.num_cancelled += 1
-            raise
-
-
-@asynccontextmanager
-async def listening(limits=None, **generation):
-    """The service behind uvicorn on a free port: (service, port, gate before its generations)."""
-    limits = limits or Limits()
-    async with serving(limits=limits, **generation) as service:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = uvicorn.Server(
-                uvicorn.Config(
-                    service.app,
-                    http=Connections(limits, service.telemetry).protocol,
-                    lifespan="off",
-                    ws="none",
-                    log_config=None,
-                    access_log=False,
-                )
-            )
-            running = asyncio.create_task(server.serve(sockets=[listener]))
-            port = listener.getsockname()[1]
-            await until(lambda: server.started)
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-                yield Service(service.app, client), port, Gate(service)
-            server.should_exit = True
-            await running
 
 
 async def send(port, data):

@@ -18,7 +18,7 @@ from app.http.telemetry import CONSISTENCY_NAMES, SCORE_NAMES
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from tests.binaries import binary
 from tests.chaos.cocoa_process import cocoa_serve
-from tests.chaos.test_chaos_disconnect import listening
+from tests.chaos.listening import listening
 from tests.conftest import GENERATE
 
 OBSERVABILITY = Path(__file__).parents[2] / "docker" / "observability"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from app.http.requests.scoring import OF_MESSAGES, OF_PROMPT, ScoringRequest
+from app.http.requests.scoring import OF_MESSAGES, OF_PROMPT, AnswerStrategy, ScoringRequest
 from app.scoring.ask import Ask
 
 
@@ -20,9 +20,16 @@ class GenerateRequest(ScoringRequest):
         ),
     ] = "full"
     strategy: Annotated[
-        Literal["greedy", "most_probable", "most_probable_normalized", "mbr"],
+        AnswerStrategy,
         Field(description="Which answer is scored: the greedy one, or one of the samples."),
     ] = "greedy"
+    stream: Annotated[
+        bool,
+        Field(
+            description="Server-sent events: `token` as they are written, then `result` or "
+            "`error`. With `strategy` greedy or sample, and `on_reject` answer."
+        ),
+    ] = False
 
     model_config = ConfigDict(
         json_schema_extra={

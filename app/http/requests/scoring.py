@@ -33,6 +33,8 @@ from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
+AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
+
 # What fields of the same meaning are called elsewhere.
 _ELSEWHERE = {
     "max_tokens": "max_new_tokens",

@@ -9,6 +9,7 @@ from app.http.requests.generate import GenerateRequest
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
+from app.http.streams import NamedEvents, stream
 
 router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 
@@ -18,6 +19,8 @@ router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 )
 async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""
+    if body.stream:
+        return stream(request, body.to_ask(), NamedEvents(request.state.request_id))
     service: Service = request.app.state.service
     request_id = request.state.request_id
     try:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Discriminator, JsonValue, Tag, ValidationError
 
 from app.http import examples
 from app.http.disconnect import ClientGone, unless_gone
-from app.http.errors import defect_body, error_body, invalid_body
+from app.http.errors import failure, invalid_body
 from app.http.json_body import JsonBodyRoute
 from app.http.logs import current_request_id
 from app.http.requests.score import ScoreBatch, ScoreRequest
@@ -23,7 +23,6 @@ from app.http.schemas import (
 )
 from app.http.service import Service
 from app.scoring.deadline import deadline
-from models.errors import CocoaError
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
@@ -94,10 +93,8 @@ async def _outcome(
         return ScoreOutcome(result=await scoring, error=None)
     except ValidationError as error:
         body = invalid_body(error.errors(include_url=False), item_id)
-    except CocoaError as error:
-        body = error_body(error, item_id)
     except Exception as error:
-        body = defect_body(error, item_id)
+        _, body = failure(error, item_id)
     return _failed(service, body)
 
 

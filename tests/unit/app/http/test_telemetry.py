@@ -39,6 +39,7 @@ NAMES = {
     "cocoa_score_nats": ("histogram", ["estimator"]),
     "cocoa_consistency": ("histogram", ["estimator"]),
     "cocoa_request_seconds": ("histogram", ["route"]),
+    "cocoa_first_token_seconds": ("histogram", ["route"]),
     "cocoa_stage_seconds": ("histogram", ["stage"]),
     "cocoa_decode_batch_rows": ("histogram", []),
     "cocoa_similarity_batch_pairs": ("histogram", []),

@@ -78,6 +78,9 @@ class TestChoosing:
     def test_the_answer_itself_stays(self, strategy):
         assert self.chosen(strategy, self.ODD) == (None, " Paris")
 
+    def test_a_drawn_answer_is_the_first_sample_whatever_it_is(self):
+        assert self.chosen("sample", self.ODD, self.LIKELY) == (0, "odd")
+
     def test_the_most_probable_sample_is_that_of_the_largest_sum(self):
         assert self.chosen("most_probable", self.ODD, self.LONG, self.LIKELY) == (2, "likely")
 

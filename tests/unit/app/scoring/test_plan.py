@@ -6,7 +6,9 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.plan import (
     DEFAULT_ESTIMATORS,
     available_statistics,
+    check_streamed,
     generation_request,
+    is_repeatable,
     make_plan,
     missing_statistics,
 )
@@ -229,3 +231,53 @@ def test_a_sampled_answer_takes_its_statistics_from_the_samples():
 )
 def test_missing_statistics_are_named_in_order(name, available, missing):
     assert missing_statistics(name, available) == missing
+
+
+def test_a_drawn_answer_takes_its_statistics_from_the_samples_and_is_the_first_of_them():
+    drawn = plan(strategy="sample", estimators=("cocoa_mte",))
+    assert drawn.generated == {"sample_token_entropies", "sample_texts"}
+    assert (drawn.is_sampled, drawn.streamed) == (True, 1)
+    assert plan(strategy="greedy").streamed == 0
+
+
+def test_a_drawn_answer_draws_samples_where_no_estimator_reads_any():
+    drawn = plan(strategy="sample", estimators=("ppl",))
+    ask = Ask(prompt="a", strategy="sample")
+    assert generation_request(ask, drawn.generated).num_samples == 10
+    with pytest.raises(InvalidRequest) as refused:
+        plan(strategy="sample", estimators=("ppl",), sampling=SamplingParams(temperature=0.01))
+    assert refused.value.field == "temperature"
+
+
+@pytest.mark.parametrize(
+    ("ask", "field"),
+    [
+        ({}, None),
+        ({"strategy": "sample"}, None),
+        ({"strategy": "mbr"}, "strategy"),
+        ({"strategy": "most_probable"}, "strategy"),
+        ({"strategy": "most_probable_normalized"}, "strategy"),
+        ({"on_reject": "abstain"}, "on_reject"),
+        ({"on_reject": "escalate"}, "on_reject"),
+    ],
+    ids=["greedy", "sample", "mbr", "most probable", "normalized", "abstain", "escalate"],
+)
+def test_only_an_answer_that_is_certain_while_it_is_written_is_streamed(ask, field):
+    made = plan(ALL | {"similarity_matrix"}, **ask)
+    if field is None:
+        check_streamed(Ask(**ask), made)
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        check_streamed(Ask(**ask), made)
+    assert refused.value.field == field
+
+
+def test_only_a_draw_without_a_seed_cannot_be_repeated():
+    def repeatable(strategy, seed):
+        ask = Ask(prompt="a", strategy=strategy, sampling=SamplingParams(seed=seed))
+        return is_repeatable(ask, plan(strategy=strategy))
+
+    assert repeatable("greedy", None)
+    assert repeatable("most_probable", None)
+    assert repeatable("sample", 0)
+    assert not repeatable("sample", None)

@@ -1,0 +1,186 @@
+"""Server-sent events: tokens as they are written, then a result or an error."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import orjson
+from fastapi import Request, Response
+from starlette.types import Receive, Scope, Send
+
+from app.http.disconnect import ClientGone, unless_gone
+from app.http.errors import failure
+from app.http.responses import to_response
+from app.http.schemas import ErrorBody, ErrorResponse
+from app.http.service import Service
+from app.scoring.ask import Ask
+from app.scoring.result import Result
+from models.errors import NotReady
+from models.records import OnToken, Token
+
+# Proxies close connections that are silent for a minute or so.
+HEARTBEAT_S = 15.0
+_HEARTBEAT = b":\n\n"
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would collect events
+]
+# A server that stops does not wait for a client that reads nothing.
+_FAREWELL_S = 1.0
+_GONE = 499
+
+Work = Callable[[OnToken], Coroutine[Any, Any, Result]]
+
+
+class EventFormat(Protocol):
+    """How a door writes the events of one stream."""
+
+    def tokens(self, tokens: Sequence[Token]) -> bytes:
+        """Those that came since the last call; the first call has the first token."""
+
+    def result(self, result: Result) -> bytes:
+        """The last event of a stream that succeeds."""
+
+    def error(self, error: ErrorBody) -> bytes:
+        """The last event of a stream that fails after its first byte."""
+
+
+class NamedEvents:
+    """Events `token`, and at the end `result` or `error`: the bodies of a whole response."""
+
+    def __init__(self, request_id: str) -> None:
+        self._request_id = request_id
+
+    def tokens(self, tokens: Sequence[Token]) -> bytes:
+        """See `EventFormat`."""
+        return b"".join(_event(b"token", orjson.dumps(token)) for token in tokens)
+
+    def result(self, result: Result) -> bytes:
+        """See `EventFormat`."""
+        response = to_response(result, self._request_id)
+        return _event(b"result", response.model_dump_json().encode())
+
+    def error(self, error: ErrorBody) -> bytes:
+        """See `EventFormat`."""
+        return _event(b"error", ErrorResponse(error=error).model_dump_json().encode())
+
+
+def stream(request: Request, ask: Ask, event_format: EventFormat) -> Response:
+    """The answer of an ask, as it is written."""
+    service: Service = request.app.state.service
+    request_id: str = request.state.request_id
+    return EventStream(
+        lambda on_token: service.run(ask, request_id, on_token), event_format, service
+    )
+
+
+class EventStream(Response):
+    """What `work` tells, in a task of its own, so that a slow reader holds nothing up.
+
+    What waits to be read is at most the answer. Until the first byte an error of `work` is raised
+    as if nothing were streamed; the first byte is a token's, or after a while a heartbeat's.
+    """
+
+    def __init__(self, work: Work, event_format: EventFormat, service: Service) -> None:
+        super().__init__()
+        self._work = work
+        self._format = event_format
+        self._service = service
+        self._pending: list[Token] = []
+        self._news = asyncio.Event()
+        self._has_begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send everything; a client that goes ends the work."""
+        try:
+            await unless_gone(Request(scope, receive), self._send_events(scope, send))
+        except ClientGone:
+            scope["state"]["status"] = _GONE
+            if not self._has_begun:
+                await self._begin(send, _GONE)  # nobody reads it
+        except asyncio.CancelledError:
+            await self._say_farewell(scope, send)
+            raise
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_events(self, scope: Scope, send: Send) -> None:
+        work = asyncio.create_task(self._work(self._tell))
+        work.add_done_callback(lambda _: self._news.set())
+        try:
+            while not work.done():
+                await self._send_news(scope, send, work)
+            await self._send_end(scope, send, work)
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    def _tell(self, token: Token) -> None:
+        self._pending.append(token)
+        self._news.set()
+
+    async def _send_news(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
+        """The tokens that came, or a heartbeat where none has for long."""
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._news.wait()
+        except TimeoutError:
+            await self._send(send, _HEARTBEAT)
+            return
+        self._news.clear()
+        if not work.done():  # else an error may yet be the whole response
+            await self._send_tokens(scope, send)
+
+    async def _send_tokens(self, scope: Scope, send: Send) -> None:
+        tokens, self._pending = self._pending, []
+        if not tokens:
+            return
+        if "first_token" not in scope["state"]:
+            scope["state"]["first_token"] = True
+            seconds = time.perf_counter() - scope["state"]["started_at"]
+            self._service.telemetry.observe_first_token(scope["route"].path, seconds)
+        await self._send(send, self._format.tokens(tokens))
+
+    async def _send_end(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
+        """What is left of the answer, and what became of it."""
+        try:
+            result = await work
+            await self._send_tokens(scope, send)
+            end = self._format.result(result)
+        except Exception as error:
+            if not self._has_begun:
+                raise
+            await self._send_tokens(scope, send)
+            end = self._failed(scope, error)
+        await self._send(send, end)
+
+    def _failed(self, scope: Scope, error: Exception) -> bytes:
+        """The event of an error, counted and kept for the log as that of a whole response is."""
+        state = scope["state"]
+        status, body = failure(error, state["request_id"])
+        state["status"], state["error_code"] = status, body.code
+        self._service.telemetry.observe_error(body.code)
+        return self._format.error(body)
+
+    async def _say_farewell(self, scope: Scope, send: Send) -> None:
+        """The event of a server that gives up waiting for its responses."""
+        if not self._has_begun:
+            return  # the middleware has a whole response for it
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._send(send, self._failed(scope, NotReady("the service has stopped")))
+
+    async def _send(self, send: Send, body: bytes) -> None:
+        if not self._has_begun:
+            await self._begin(send, 200)
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _begin(self, send: Send, status: int) -> None:
+        self._has_begun = True
+        await send({"type": "http.response.start", "status": status, "headers": list(_HEADERS)})
+
+
+def _event(name: bytes, data: bytes) -> bytes:
+    return b"event: " + name + b"\ndata: " + data + b"\n\n"
