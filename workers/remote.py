@@ -17,6 +17,7 @@ from models.errors import (
     CocoaError,
     EngineError,
     GenerationUnavailable,
+    InvalidRequest,
     NotReady,
     SimilarityUnavailable,
 )
@@ -125,7 +126,7 @@ class _Line:
         if response.status_code == 401:
             raise Refused("it wants another key")
         if response.status_code != 200:
-            raise Unreachable(f"it answers with status {response.status_code}")
+            raise await _refusal(response)
         try:
             info = wire.decode_info(self._arrow, response.content)
         except wire.Garbled as error:
@@ -234,7 +235,7 @@ class RemoteComparer:
     """A `Comparer` of a similarity worker, or of several that hold the same models.
 
     Args:
-        line: to them.
+        line: to them; at least one has this comparer.
         name: of the similarity function; None for the NLI model.
         is_out_of_domain: whether the embedded model would compare another language model's answers.
     """
@@ -243,16 +244,18 @@ class RemoteComparer:
         self._line = line
         self._name = name
         self._is_out_of_domain = is_out_of_domain
+        self._told: wire.SimilarityInfo | None = None
+        self._info: ComparerInfo
 
     @property
     def info(self) -> ComparerInfo:
         """See `Comparer.info`; of the worker as it last said."""
-        told: wire.SimilarityInfo = self._line.info
-        info = told.nli if self._name is None else told.comparers.get(self._name)
-        if info is None:
-            name = self._name or "NLI model"
-            raise SimilarityUnavailable(f"the similarity worker has no {name} any more")
-        return replace(info, is_out_of_domain=self._is_out_of_domain)
+        if self._line.info is not self._told:
+            self._told = self._line.info
+            found = _info_in(self._told, self._name)
+            if found is not None:  # else its calls say that the worker no longer has it
+                self._info = replace(found, is_out_of_domain=self._is_out_of_domain)
+        return self._info
 
     @property
     def busy_since(self) -> float | None:
@@ -318,6 +321,8 @@ class RemoteComparer:
             raise SimilarityUnavailable(
                 f"no similarity worker has answered: {error}", retry_after_s=_RETRY_AFTER_S
             ) from error
+        except InvalidRequest as error:  # a worker of other models; no client is at fault
+            raise SimilarityUnavailable(error.message, retry_after_s=_RETRY_AFTER_S) from error
 
     def _check_open(self) -> None:
         if self._line.upstream.is_closed:
@@ -347,6 +352,10 @@ async def connect_comparers(
         return comparers, None
     is_lost = beside.is_lost_on(told.nli.model_id)
     return comparers, RemoteComparer(line, None, is_out_of_domain=is_lost)
+
+
+def _info_in(told: wire.SimilarityInfo, name: str | None) -> ComparerInfo | None:
+    return told.nli if name is None else told.comparers.get(name)
 
 
 def _contexts_of(texts: Sequence[ContextAndText]) -> Callable[[Any], list[str]]:

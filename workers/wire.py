@@ -14,7 +14,7 @@ work goes on. Everything that is read is checked, so that half an answer is none
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import orjson
@@ -71,7 +71,7 @@ class GenerationInfo:
 class SimilarityInfo:
     """What `/v1/info` of a similarity worker says: its models, the NLI model apart."""
 
-    comparers: Mapping[str, ComparerInfo] = field(default_factory=dict)
+    comparers: Mapping[str, ComparerInfo]
     nli: ComparerInfo | None = None
     wire: int = VERSION
 

@@ -232,6 +232,10 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
         {
             "not_ready": ("the service is starting", None),
             "engine_error": ("a decoding step failed: RuntimeError", None),
+            "generation_unavailable": (
+                "no generation worker has answered: its model is not ready",
+                None,
+            ),
             "similarity_unavailable": ("the similarity model failed: RuntimeError", None),
             "feedback_unavailable": ("Redis: unreachable", None),
         },
@@ -268,7 +272,9 @@ def _answered(**examples: Any) -> dict[str, Any]:
 
 
 _BODY_ERRORS: Responses = {status: _documented(status) for status in (400, 408, 413, 415)}
-_FAILED = _documented(503, "not_ready", "engine_error", "similarity_unavailable")
+_FAILED = _documented(
+    503, "not_ready", "engine_error", "generation_unavailable", "similarity_unavailable"
+)
 _WORK_ERRORS: Responses = {
     **_BODY_ERRORS,
     **{status: _documented(status) for status in (422, 429, 500, 504)},

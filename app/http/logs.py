@@ -81,9 +81,8 @@ def set_up_logging(level: str, log_format: str) -> LogWriter:
     logging.basicConfig(level=level.upper(), handlers=[writer], force=True)
     logging.setLoggerClass(_RootedLogger)
     logging.captureWarnings(True)
-    logging.getLogger("sentence_transformers").setLevel(
-        logging.WARNING
-    )  # its remarks on loading are no events here
+    for name in ("sentence_transformers", "httpx"):  # what they remark on is no event here
+        logging.getLogger(name).setLevel(logging.WARNING)
     sys.excepthook = lambda _, error, __: _log_uncaught(error)
     threading.excepthook = lambda args: _log_uncaught(args.exc_value)
     sys.unraisablehook = lambda args: _log_uncaught(args.exc_value)

@@ -87,6 +87,16 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
     return calibrator
 
 
+def is_of_deployment(calibrator: Calibrator, workers: Workers) -> bool:
+    """Whether a calibrator is of these models; where it is not, the log says what differs."""
+    try:
+        check_deployment(calibrator, workers)
+    except ValueError as error:
+        logger.error("the calibrator is no longer served: %s", error)
+        return False
+    return True
+
+
 def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
     """Refuse a calibrator of other models than these.
 

@@ -13,7 +13,7 @@ from app.scoring.deadline import deadline
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence
 from app.scoring.inquiry import Inquiry
-from app.scoring.judging import Judgement, check_asked, judge
+from app.scoring.judging import Judgement, check_asked, is_of_deployment, judge
 from app.scoring.limits import AskLimits, check_texts
 from app.scoring.plan import (
     Plan,
@@ -96,7 +96,6 @@ class Scorer:
     Attributes:
         workers: that are asked.
         admission: how many asks may be under way.
-        calibrator: that is served; None where there is none.
         thread: where slow estimators run.
 
     Args:
@@ -128,7 +127,20 @@ class Scorer:
         self._flights: SingleFlight[Computed] = SingleFlight()
         self._second_model = second_model
         self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
-        self.calibrator = calibrator
+        self._calibrator = calibrator
+        # Of the models for which the calibrator was last checked.
+        self._identities = None if calibrator is None else _identities_of(workers, calibrator)
+        self._is_theirs = True
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """The calibrator that is served, as long as the workers hold the models that it is of."""
+        if self._calibrator is None:
+            return None
+        if (now := _identities_of(self.workers, self._calibrator)) != self._identities:
+            self._identities = now
+            self._is_theirs = is_of_deployment(self._calibrator, self.workers)
+        return self._calibrator if self._is_theirs else None
 
     def available_statistics(
         self, ask: Ask, supplied: frozenset[str] | None = None
@@ -306,3 +318,13 @@ class Scorer:
             return score(*given)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.thread, score, *given)
+
+
+def _identities_of(workers: Workers, calibrator: Calibrator) -> tuple[str | None, ...]:
+    """Of the models that it is bound to; they change where a worker comes back with others."""
+    comparer, nli = workers.comparers.get(calibrator.binding.similarity), workers.nli
+    return (
+        workers.generator.info.identity,
+        None if comparer is None else comparer.info.identity,
+        None if nli is None else nli.info.identity,
+    )

@@ -137,6 +137,13 @@ SCENARIOS = {
         "similarity_unavailable",
         None,
     ),
+    "generation workers that are gone": (
+        generation_raises(errors.GenerationUnavailable("none has answered", retry_after_s=1)),
+        {},
+        503,
+        "generation_unavailable",
+        None,
+    ),
     "a failing pair model": (pair_model_raises, {}, 503, "similarity_unavailable", None),
     "a pair model that returns NaN": (
         pair_model_returns_nan,

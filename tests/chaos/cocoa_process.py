@@ -106,10 +106,14 @@ def environment_of(**given):
     return kept | {"COCOA_SIMILARITY__NAME": "fake", "HF_HUB_OFFLINE": "1"} | given
 
 
-@contextmanager
 def cocoa_serve(**environment):
+    return cocoa("serve", **environment)
+
+
+@contextmanager
+def cocoa(*command, port=0, **environment):
     with subprocess.Popen(
-        [sys.executable, str(PROGRAM), "serve", "--port", "0"],
+        [sys.executable, str(PROGRAM), *command, "--port", str(port)],
         env=environment_of(**environment),
         stderr=subprocess.PIPE,
         text=True,

@@ -55,11 +55,14 @@ async def get_version(request: Request) -> Version:
     limits: dict[str, int | float | None] = {
         **asdict(settings.limits),
         "admission_limit": settings.generation.admission_limit,
-        "max_rows": settings.generation.max_rows,
-        "max_cache_tokens": settings.generation.max_cache_tokens,
+        "max_rows": None,
+        "max_cache_tokens": None,
         "max_context_tokens": None,
         "max_pair_tokens": None,
     }
+    if not settings.generation.urls:  # elsewhere the worker has bounds of its own
+        limits["max_rows"] = settings.generation.max_rows
+        limits["max_cache_tokens"] = settings.generation.max_cache_tokens
     if service.scorer is None:
         return Version(version=version("cocoa-serve"), limits=limits)
     workers = service.scorer.workers

@@ -20,6 +20,7 @@ from models.records import GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
 from tests.conftest import until
+from tests.made_calibrators import calibrator
 from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
@@ -371,3 +372,24 @@ async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_othe
     assert result.scores[name] is None
     assert result.scores["ppl"] is not None
     assert [failed for failed, _ in scorer._observer.failures] == [name]
+
+
+def _bound_to(workers):
+    return calibrator(
+        generator=workers.generator.info.identity,
+        comparer=workers.comparers["fake"].info.identity,
+        nli=workers.nli.info.identity,
+    )
+
+
+async def test_a_calibrator_is_not_served_to_other_models_than_its_own(caplog):
+    async with running_workers(build_workers(CONFIG)) as workers:
+        scorer = Scorer(workers, Admission(4), calibrator=_bound_to(workers))
+        generator = workers.generator
+        assert scorer.calibrator is not None
+        own = generator.info
+        generator._info = replace(own, identity="other weights")
+        assert scorer.calibrator is None
+        assert "the calibrator is no longer served" in caplog.text
+        generator._info = own
+        assert scorer.calibrator is not None

@@ -1,0 +1,262 @@
+"""A gateway whose workers are other processes, which die, come back, hang, or talk nonsense."""
+
+import asyncio
+import json
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from models.engines.fake import FakeEngine
+from models.errors import GenerationUnavailable
+from models.records import GenerationRequest, SamplingParams
+from models.statistics import supplied_by
+from tests.chaos.cocoa_process import cocoa, cocoa_serve, outcome, until
+from tests.chaos.proxy import proxy_to
+from tests.worker_servers import listening, remote_generator, running
+from workers import wire
+from workers.config import GeneratorConfig
+from workers.generation import GenerationWorker
+from workers.hooks import Hooks
+from workers.remote import connect_generator
+from workers.server import Served, make_app
+
+SECRET = "a secret of the test"
+REQUEST = GenerationRequest(
+    prompt="What is the capital of France?",
+    sampling=SamplingParams(num_samples=3, max_new_tokens=8, seed=1),
+    statistics=supplied_by("answer", "samples"),
+    timeout_s=20.0,
+)
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """The file that lets prompts which say "wait" through."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def worker(gate):
+    """Starts workers; they end with the test."""
+    with ExitStack() as stack:
+
+        def start(role, port=0, **environment):
+            settings = {
+                "COCOA_GENERATION__ENGINE": "gated",
+                "COCOA_NLI__MODEL": "",
+                "COCOA_TEST_GATE": str(gate),
+                "COCOA_WORKER__API_KEY": SECRET,
+                "COCOA_STALL_S": "0",
+            }
+            process = cocoa("worker", role, port=port, **settings | environment)
+            return stack.enter_context(process)
+
+        yield start
+
+
+@contextmanager
+def gateway(generation, similarity, **environment):
+    """A gateway of these workers, ready."""
+    with cocoa_serve(
+        COCOA_GENERATION__URL=",".join(one.url for one in generation),
+        COCOA_GENERATION__API_KEY=SECRET,
+        COCOA_SIMILARITY__URL=",".join(one.url for one in similarity),
+        COCOA_SIMILARITY__API_KEY=SECRET,
+        COCOA_CACHE__ENABLED="false",
+        **environment,
+    ) as process:
+        process.wait_ready()
+        yield process
+
+
+def ready(*workers):
+    for one in workers:
+        one.wait_ready()
+    return workers
+
+
+def test_a_gateway_waits_for_its_workers_and_answers_through_them(worker):
+    generation, similarity = ready(worker("generation"), worker("similarity"))
+    with gateway([generation], [similarity]) as serving:
+        full = serving.generate("Hello", estimators=["cocoa_sp"])
+        version = serving.get("/version").json()
+
+        assert outcome(full) == (200, None)
+        assert full.json()["scores"]["cocoa_sp"] is not None
+        assert version["model"]["id"] == "fake"
+        assert "fake" in version["similarity_models"]
+    assert not any(SECRET in line for one in (generation, similarity) for line in one.log)
+
+
+def test_a_worker_lets_nobody_in_without_its_secret(worker):
+    (generation,) = ready(worker("generation"))
+    for headers in ({}, {"Authorization": "Bearer another"}):
+        refused = httpx.get(f"{generation.url}/v1/info", headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthorized")
+        called = httpx.post(f"{generation.url}/v1/generate", headers=headers, content=b"{}")
+        assert called.status_code == 401
+
+
+def test_a_generation_worker_that_is_killed_in_a_request_is_an_error_and_heals(worker, gate):
+    generation, similarity = ready(worker("generation"), worker("similarity"))
+    with gateway([generation], [similarity]) as serving, ThreadPoolExecutor(1) as threads:
+        held = threads.submit(serving.generate, "wait for it")
+        serving.wait_admitted()
+        until(lambda: "cocoa_waiting" in serving.get("/metrics").text)
+        port = generation.port
+        generation.popen.kill()
+        generation.popen.wait()
+
+        assert outcome(held.result()) == (503, "generation_unavailable")
+        assert held.result().headers["Retry-After"] == "1"
+        assert outcome(serving.generate("Hello")) == (503, "generation_unavailable")
+        assert serving.get("/readyz").status_code == 200  # its own process is well
+
+        ready(worker("generation", port))
+        until(lambda: outcome(serving.generate("Hello")) == (200, None))
+
+
+def test_a_similarity_worker_that_is_killed_in_a_batch_is_an_error_and_heals(worker):
+    generation, similarity = ready(
+        worker("generation"), worker("similarity", COCOA_SIMILARITY__NAME="slow")
+    )
+    with (
+        gateway([generation], [similarity], COCOA_SIMILARITY__NAME="slow") as serving,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        held = threads.submit(serving.generate, "Hello", seed=1)
+        until(lambda: "decode_batch_rows_count 1.0" in generation.get("/metrics").text)
+        port = similarity.port
+        similarity.popen.kill()
+        similarity.popen.wait()
+
+        assert outcome(held.result()) == (503, "similarity_unavailable")
+        ready(worker("similarity", port, COCOA_SIMILARITY__NAME="slow"))
+        until(lambda: outcome(serving.generate("Hello", seed=1)) == (200, None))
+
+
+def test_one_of_two_workers_that_goes_is_made_up_for_by_the_other(worker):
+    one, two, similarity = ready(worker("generation"), worker("generation"), worker("similarity"))
+    with gateway([one, two], [similarity]) as serving:
+        prompts = [f"Prompt {i}" for i in range(8)]
+        assert {outcome(serving.generate(prompt)) for prompt in prompts} == {(200, None)}
+        assert all("decode_batch_rows_count 0.0" not in w.get("/metrics").text for w in (one, two))
+        one.popen.kill()
+        one.popen.wait()
+        assert {outcome(serving.generate(prompt)) for prompt in prompts} == {(200, None)}
+        assert any("is left out" in line for line in serving.log)
+
+
+def test_a_worker_that_hangs_ends_in_the_deadline_and_is_back_when_it_goes_on(worker):
+    generation, similarity = ready(worker("generation"), worker("similarity"))
+    with gateway([generation], [similarity]) as serving:
+        generation.popen.send_signal(signal.SIGSTOP)
+        assert outcome(serving.generate("Hello", timeout_s=2)) == (504, "deadline_exceeded")
+        generation.popen.send_signal(signal.SIGCONT)
+        until(lambda: outcome(serving.generate("Hello")) == (200, None))
+
+
+def test_a_client_that_goes_frees_its_rows_in_the_worker(worker, gate):
+    generation, similarity = ready(worker("generation"), worker("similarity"))
+    with gateway([generation], [similarity]) as serving:
+        body = {"prompt": "wait for ever", "max_new_tokens": 8}
+        with httpx.Client() as client, pytest.raises(httpx.ReadTimeout):
+            client.post(f"{serving.url}/generate-with-uncertainty", json=body, timeout=1.0)
+        # The call ends in the worker, as its own metrics tell.
+        until(lambda: 'route="/v1/generate",status="200"' in generation.get("/metrics").text)
+        assert serving.get("/metrics").text.count('status="499"') >= 1
+
+
+pytest_anyio = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def fake_worker():
+    async with running(GenerationWorker(FakeEngine())) as local:
+        yield local
+
+
+@pytest_anyio
+async def test_a_connection_that_is_cut_between_two_calls_is_made_anew():
+    async with (
+        fake_worker() as local,
+        listening(make_app(lambda: Served(generator=local))) as port,
+        proxy_to(port) as proxy,
+    ):
+        config = GeneratorConfig(url=f"http://127.0.0.1:{proxy.port}")
+        async with running(await connect_generator(config, Hooks())) as remote:
+            first = await remote.generate(REQUEST)
+            proxy.cut()
+            assert (await remote.generate(REQUEST)).answer.text == first.answer.text
+            proxy.delay_s = 0.3
+            assert (await remote.generate(REQUEST)).answer.text == first.answer.text
+
+
+def answering(reply):
+    """An application that says what a worker is, and answers every call with these bytes."""
+    info = wire.encode_info(
+        "generation", wire.GenerationInfo.of(GenerationWorker(FakeEngine()).info)
+    )
+
+    async def tell(request: Request) -> Response:
+        return Response(info)
+
+    async def answer(request: Request) -> Response:
+        async def pieces():
+            yield reply
+
+        return StreamingResponse(pieces())
+
+    return Starlette(
+        routes=[Route("/v1/info", tell), Route("/v1/generate", answer, methods=["POST"])]
+    )
+
+
+async def whole_answer():
+    async with fake_worker() as local:
+        return wire.encode_generation(await local.generate(REQUEST))
+
+
+@pytest_anyio
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda line: b"",
+        lambda line: line[: len(line) // 2],
+        lambda line: b"<html>not here</html>\n",
+        lambda line: b'{"result": null}\n',
+        lambda line: b'{"error": {"code": "of another world"}}\n',
+        lambda line: line.replace(b'"num_tokens":', b'"num_tokens":1e3,"was":'),
+        lambda line: (
+            json.dumps({"result": json.loads(line)["result"] | {"samples": []}}).encode() + b"\n"
+        ),
+    ],
+    ids=["nothing", "half", "html", "null", "unknown error", "wrong shapes", "no samples"],
+)
+async def test_a_worker_that_answers_garbage_is_an_error_that_quotes_nothing(spoil):
+    reply = spoil(await whole_answer())
+    async with listening(answering(reply)) as port:
+        config = GeneratorConfig(url=f"http://127.0.0.1:{port}")
+        async with running(await connect_generator(config, Hooks())) as remote:
+            with pytest.raises(GenerationUnavailable) as error:
+                await asyncio.wait_for(remote.generate(REQUEST), 20)
+    assert "html" not in error.value.message
+    assert error.value.retry_after_s == 1
+
+
+@pytest_anyio
+async def test_a_worker_that_comes_back_with_other_weights_is_known_as_another():
+    async with fake_worker() as local, remote_generator(local) as remote:
+        before = remote.info.identity
+        local._info = replace(local.info, identity="2")
+        generation = await remote.generate(REQUEST)
+        assert generation.identity == "2" != before
+        assert remote.info.identity == "2"

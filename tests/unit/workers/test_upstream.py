@@ -1,0 +1,171 @@
+"""Which server a call goes to, and what happens when it fails."""
+
+import asyncio
+import logging
+from collections import Counter
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from models.errors import InvalidRequest, ModelNotLoaded
+from workers.config import ServerConfig, UpstreamConfig, api_key
+from workers.upstream import Unreachable, Upstream, place_of
+
+pytestmark = pytest.mark.anyio
+URLS = "http://a:1, http://b:1/,http://c:1,http://a:1"
+DOWN = httpx.ConnectError("refused")
+CUT = httpx.ReadError("cut")
+
+
+class Servers:
+    """An `Upstream` whose servers behave as a test says, by the letter in their URL."""
+
+    def __init__(self, url=URLS, **faults):
+        self.faults, self.asked, self.told = faults, [], []
+        self.upstream = Upstream(
+            "generation", UpstreamConfig(url=url), self.check, on_call=self._on_call
+        )
+
+    def _on_call(self, role, outcome, seconds):
+        self.told.append(outcome)
+
+    async def check(self, server):
+        await self.send(server)
+
+    async def send(self, server):
+        name = server.url[7]
+        self.asked.append(name)
+        await asyncio.sleep(0)
+        if (fault := self.faults.get(name)) is not None:
+            raise fault
+        return name
+
+
+async def test_equal_keys_go_to_the_same_server_and_different_ones_to_all():
+    servers = Servers()
+    keys = [f"prompt {i}" for i in range(60)]
+    first = [await servers.upstream.call(servers.send, key=key) for key in keys]
+    again = [await servers.upstream.call(servers.send, key=key) for key in keys]
+    assert first == again == ["abc"[place_of(key, 3)] for key in keys]
+    assert min(Counter(first).values()) > 10
+    assert place_of("prompt 0", 3) == 1  # in every process, whatever its hash seed
+
+
+async def test_without_a_key_calls_go_where_the_fewest_are_under_way():
+    servers = Servers()
+    gate = asyncio.Event()
+
+    async def held(server):
+        await gate.wait()
+        return server.url[7]
+
+    calls = [asyncio.create_task(servers.upstream.call(held)) for _ in range(6)]
+    await asyncio.sleep(0.01)
+    assert [server.num_calls for server in servers.upstream.servers] == [2, 2, 2]
+    gate.set()
+    assert sorted(await asyncio.gather(*calls)) == list("aabbcc")
+    assert [server.num_calls for server in servers.upstream.servers] == [0, 0, 0]
+
+
+async def test_servers_that_cannot_be_reached_are_passed_over_until_they_answer(caplog):
+    servers = Servers(a=DOWN, b=DOWN)
+    assert await servers.upstream.call(servers.send) == "c"
+    assert servers.told == ["repeated", "repeated", "answered"]
+    servers.asked.clear()
+    assert await servers.upstream.call(servers.send) == "c"
+    assert servers.asked == ["c"]
+    assert "generation at http://a:1 is left out: ConnectError" in caplog.text
+
+    del servers.faults["a"]
+    caplog.set_level(logging.INFO)
+    for server in servers.upstream.servers:
+        await servers.upstream._look_at(server)
+    assert [server.is_up for server in servers.upstream.servers] == [True, False, True]
+    assert "http://a:1 is back" in caplog.text
+
+
+async def test_a_call_that_fails_on_its_way_is_repeated_once():
+    servers = Servers(a=CUT)
+    assert await servers.upstream.call(servers.send) == "b"
+    servers = Servers(a=CUT, b=CUT)
+    with pytest.raises(Unreachable, match="ReadError"):
+        await servers.upstream.call(servers.send)
+    assert servers.asked == ["a", "b"]
+    assert servers.told == ["repeated", "failed"]
+
+
+async def test_a_single_server_that_closed_an_old_connection_is_asked_again():
+    servers = Servers("http://a:1", a=CUT)
+
+    async def well_the_second_time(server):
+        if servers.asked:
+            del servers.faults["a"]
+        return await servers.send(server)
+
+    assert await servers.upstream.call(well_the_second_time) == "a"
+
+
+async def test_what_was_passed_on_in_part_is_not_repeated():
+    servers = Servers(a=CUT)
+    with pytest.raises(Unreachable):
+        await servers.upstream.call(servers.send, may_repeat=lambda: False)
+    assert servers.asked == ["a"]
+
+
+async def test_an_error_of_a_worker_is_an_answer():
+    servers = Servers(a=InvalidRequest("no"))
+    with pytest.raises(InvalidRequest):
+        await servers.upstream.call(servers.send)
+    assert (servers.asked, servers.told) == (["a"], ["answered"])
+    assert servers.upstream.servers[0].is_up
+
+
+async def test_nobody_answers():
+    servers = Servers(a=DOWN, b=DOWN, c=DOWN)
+    with pytest.raises(Unreachable, match="ConnectError"):
+        await servers.upstream.call(servers.send)
+    assert servers.told[-1] == "failed"
+
+
+async def test_connecting_waits_for_the_first_that_answers(monkeypatch):
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    servers = Servers(a=DOWN, b=DOWN, c=DOWN)
+    connecting = asyncio.create_task(servers.upstream.connect())
+    await asyncio.sleep(0.05)
+    assert not connecting.done()
+    del servers.faults["b"]
+    await asyncio.wait_for(connecting, 5)
+    assert [server.is_up for server in servers.upstream.servers] == [False, True, False]
+
+
+async def test_a_watch_heals_until_it_is_closed(monkeypatch):
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    servers = Servers(a=DOWN)
+    servers.upstream.servers[1].is_up = False
+    watches = [asyncio.create_task(servers.upstream.run()) for _ in range(2)]
+    await asyncio.sleep(0.1)
+    assert [server.is_up for server in servers.upstream.servers] == [False, True, True]
+    await servers.upstream.close()
+    await asyncio.wait_for(asyncio.gather(*watches), 5)
+
+
+def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
+    file = tmp_path / "key"
+    file.write_text("from a file\n")
+    assert api_key(UpstreamConfig(), "generation") == ""
+    assert api_key(UpstreamConfig(api_key=SecretStr("direct")), "generation") == "direct"
+    assert api_key(ServerConfig(api_key_file=str(file)), "worker") == "from a file"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"api_key_file": "/no/where"}, "COCOA_WORKER__API_KEY_FILE cannot be read: FileNot"),
+        ({"api_key": SecretStr("geheim"), "api_key_file": "/x"}, "exclude each other"),
+    ],
+)
+def test_a_key_that_cannot_be_had_is_told_without_it(changes, message):
+    with pytest.raises(ModelNotLoaded, match=message) as error:
+        api_key(ServerConfig(**changes), "worker")
+    assert "geheim" not in str(error.value)

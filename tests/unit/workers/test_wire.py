@@ -1,0 +1,173 @@
+"""What gateways and workers say to each other."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models import errors
+from models.engines.fake import FakeEngine
+from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
+from models.similarity.pairs import PairRules
+from models.statistics import supplied_by
+from tests.same import assert_same
+from workers import wire
+from workers.generation import GenerationWorker
+from workers.protocol import ComparerInfo, FirstTokenReply, PairReply, ProbeInfo
+
+REQUEST = GenerationRequest(
+    messages=({"role": "user", "content": "Capital of France?\u2028\x85"},),
+    chat_template_kwargs={"large": 2**70},
+    sampling=SamplingParams(num_samples=3, max_new_tokens=8, seed=2**62, stop=("\n", "é")),
+    statistics=supplied_by("answer", "samples"),
+    answer=GivenAnswer(" Paris", append_eos=False),
+    timeout_s=3.0,
+)
+PAIRS = [("a", "b"), ("b", "a"), ("a", "é\u2028")]
+COMPARER = ComparerInfo("id", "model", None, ("similarity",), None, PairRules())
+
+
+def result_of(line):
+    assert line.endswith(b"\n")
+    return json.loads(line)["result"]
+
+
+def generated(request):
+    engine = FakeEngine()
+    job = engine.prepare(request)
+    engine.step([job])
+    return engine.generation(job)
+
+
+def test_a_request_comes_back_with_the_seconds_that_are_left():
+    body = wire.encode_generate(REQUEST, streams=True)
+    assert wire.decode_generate(body, 1.5) == (replace(REQUEST, timeout_s=1.5), True)
+    body = wire.encode_first_token(REQUEST, [["True", " True"], []])
+    assert wire.decode_first_token(body, None) == (
+        replace(REQUEST, timeout_s=None),
+        [["True", " True"], []],
+    )
+
+
+def test_a_generation_comes_back_to_the_last_bit():
+    request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
+    generation = generated(request)
+    assert generation.samples
+    value = result_of(wire.encode_generation(generation))
+    assert_same(wire.decode_generation(value, request), generation)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"sampling": SamplingParams(num_samples=4, max_new_tokens=8)},
+        {"statistics": supplied_by("answer")},
+        {"statistics": supplied_by("samples") | {"answer_texts"}},
+        {"hidden_layers": (1,)},
+    ],
+    ids=["other samples", "samples unasked", "answer's numbers unasked", "no hidden states"],
+)
+def test_a_generation_that_answers_another_request_is_none(asked):
+    request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
+    value = result_of(wire.encode_generation(generated(request)))
+    with pytest.raises(wire.Garbled):
+        wire.decode_generation(value, replace(request, **asked))
+
+
+def test_pairs_come_back_in_order_and_each_text_travels_once():
+    body = wire.encode_compare("nli", PAIRS)
+    assert wire.decode_compare(body) == ("nli", PAIRS)
+    assert json.loads(body)["texts"] == ["a", "b", "é\u2028"]
+
+    reply = PairReply({pair: ((i / 4,), i == 1) for i, pair in enumerate(PAIRS)}, "weights")
+    value = result_of(wire.encode_pair_reply(PAIRS, reply))
+    assert wire.decode_pair_reply(value, PAIRS, 1) == reply
+    for pairs, num_labels in ((PAIRS[:2], 1), (PAIRS, 3)):
+        with pytest.raises(wire.Garbled):
+            wire.decode_pair_reply(value, pairs, num_labels)
+
+
+@pytest.mark.parametrize("score", [[[1.5], False], [["1"], False], [[0.5], 0], [[None], False], 3])
+def test_a_score_that_is_no_probability_is_no_reply(score):
+    with pytest.raises(wire.Garbled):
+        wire.decode_pair_reply({"scores": [score], "identity": "x"}, PAIRS[:1], 1)
+
+
+def test_contexts_are_right_parts_of_what_was_asked():
+    texts = [("one two", "three"), ("four", "five")]
+    assert wire.decode_fit(wire.encode_fit(None, texts)) == (None, texts)
+    value = result_of(wire.encode_contexts(["two", ""]))
+    assert wire.decode_contexts(value, texts) == ["two", ""]
+    for wrong in (["two"], ["one", ""], [3, ""]):
+        with pytest.raises(wire.Garbled):
+            wire.decode_contexts(wrong, texts)
+
+
+def test_tokens_and_first_tokens_come_back():
+    for token in (Token("é", -0.5, 1.25), Token("")):
+        line = wire.encode_token(token)
+        assert wire.decode_token(json.loads(line)["token"]) == token
+    token = Token("a", np.float32(-0.5))  # as an engine has them
+    assert wire.decode_token(json.loads(wire.encode_token(token))["token"]).logprob == -0.5
+    reply = FirstTokenReply((-0.25, None), "weights")
+    value = result_of(wire.encode_first_token_reply(reply))
+    assert wire.decode_first_token_reply(value, 2) == reply
+    with pytest.raises(wire.Garbled):
+        wire.decode_first_token_reply(value, 3)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.PromptTooLong("too long", field="prompt"),
+        errors.DeadlineExceeded("late"),
+        errors.ProbeMissing("none"),
+        errors.Overloaded("full", retry_after_s=3),
+    ],
+    ids=lambda error: error.code,
+)
+def test_an_error_comes_back_as_the_one_that_was_raised(error):
+    found = wire.decode_error(json.loads(wire.encode_error(error))["error"])
+    assert type(found) is type(error)
+    assert (found.message, found.field, found.retry_after_s) == (
+        error.message,
+        error.field,
+        error.retry_after_s,
+    )
+
+
+def test_what_a_worker_is_comes_back():
+    probe = ProbeInfo("id", "set", 3, "sha", split=0.5)
+    info = replace(GenerationWorker(FakeEngine()).info, probes={"predicted_dissimilarity": probe})
+    body = wire.encode_info("generation", wire.GenerationInfo.of(info))
+    assert wire.decode_info("generation", body).generator == info
+
+    told = wire.SimilarityInfo({"fake": COMPARER}, nli=replace(COMPARER, labels=("a", "b", "c")))
+    assert wire.decode_info("similarity", wire.encode_info("similarity", told)) == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "reason"),
+    [
+        ("generation", b"<html>", "no generation worker"),
+        ("generation", b'{"wire": 2}', "version 2 of the wire, not 1"),
+        ("generation", b'{"wire": 1, "comparers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 1, "generator": 3}', "no similarity worker"),
+        ("similarity", b"3", "no similarity worker"),
+    ],
+)
+def test_another_kind_or_version_is_told_apart(kind, body, reason):
+    with pytest.raises(wire.Garbled, match=reason):
+        wire.decode_info(kind, body)
+
+
+def test_large_calls_are_split_in_order():
+    long = "x" * (wire.MAX_CHARACTERS // 3 - 2)
+    pairs = [(long, str(i)) for i in range(7)] + [("a", "b")]
+    parts = list(wire.parts(pairs))
+    assert [pair for part in parts for pair in part] == pairs
+    assert len(parts) == 3
+    assert list(wire.parts([])) == []
+    too_long = [("x" * (wire.MAX_CHARACTERS + 1), "")]
+    assert list(wire.parts(too_long)) == [too_long]
