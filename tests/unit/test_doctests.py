@@ -22,6 +22,7 @@ MODULES = [
     "models.similarity.nli",
     "models.similarity.pairs",
     "models.estimators.overlap",
+    "cocoa_vllm.identity",
 ]
 
 

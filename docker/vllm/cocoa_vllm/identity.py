@@ -1,0 +1,63 @@
+"""What the worker has loaded, in numbers that columns can carry. No torch here."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+FORMAT = 1
+# Hexadecimal digits a column: integers below 65,536 are exact in every precision of a log-prob.
+_DIGITS = 4
+REVISION_DIGITS, PROBE_DIGITS = 12, 16
+
+# Why there is no Light.
+READY, NO_PROBE, NO_SUPPORT, SPECULATIVE, PARALLEL, OTHER_LOGPROBS = range(6)
+
+
+def revision_of(model: str, commit: str | None) -> str:
+    """What names the model's weights, as far as the worker can tell; "" where it cannot.
+
+    Args:
+        model: path or hub id that vLLM loads.
+        commit: the hub's, as the configuration tells it.
+    """
+    if found := re.search(r"/snapshots/([0-9a-f]{40})", model):  # the hub's cache
+        return found[1]
+    if not Path(model).is_dir():
+        return commit or ""
+    digest = hashlib.sha256()
+    files = sorted(Path(model).glob("*.safetensors"))
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:REVISION_DIGITS] if files else ""
+
+
+def mark_of(*parts: object) -> int:
+    """An integer below 2**24 (exact in float32) that changes with any of the parts."""
+    return int(hashlib.sha256(repr((FORMAT, *parts)).encode()).hexdigest()[:6], 16)
+
+
+def identity_columns(
+    mark: int, light: int, revision: str, probes: Sequence[str]
+) -> tuple[float, ...]:
+    """The columns of an `identity` reply.
+
+    Args:
+        mark: of `mark_of`.
+        light: READY, or why not.
+        revision: hexadecimal, or "".
+        probes: SHA-256 of each, hexadecimal.
+    """
+    spelt = [number for sha256 in probes for number in spell(sha256, PROBE_DIGITS)]
+    return (mark, FORMAT, light, len(probes), *spell(revision, REVISION_DIGITS), *spelt)
+
+
+def spell(digits: str, count: int) -> list[float]:
+    """The first `count` hexadecimal digits, filled up with zeros, four a number.
+
+    >>> spell("57da5ac5a9c1e642", 8)
+    [22490.0, 23237.0]
+    """
+    first = digits[:count].ljust(count, "0")
+    return [float(int(first[i : i + _DIGITS], 16)) for i in range(0, count, _DIGITS)]

@@ -1,0 +1,121 @@
+"""Hooks of vLLM's second model runner, `vllm.v1.worker.gpu`.
+
+Written against the source of vLLM 0.32 and never run, as it needs Triton and a GPU.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cocoa_vllm.hooks import make_reader, wrap
+from cocoa_vllm.modes import mode_of
+from cocoa_vllm.reader import Row, Step
+from cocoa_vllm.sums import sent
+
+
+def install() -> None:
+    """Hook the runner's and the sampler's class."""
+    from vllm.v1.worker.gpu.model_runner import GPUModelRunner
+    from vllm.v1.worker.gpu.sample.sampler import Sampler
+
+    wrap(GPUModelRunner, "load_model", _loaded)
+    wrap(GPUModelRunner, "finish_requests", _finished)
+    wrap(GPUModelRunner, "add_requests", _added)
+    wrap(GPUModelRunner, "sample_tokens", _computed)
+    wrap(Sampler, "__call__", _sampled)
+
+
+def _loaded(load: Callable[..., None]) -> Callable[..., None]:
+    """The model is loaded; it is compiled and captured with the first passes through it."""
+
+    def load_model(self: Any, *args: Any, **kwargs: Any) -> None:
+        load(self, *args, **kwargs)
+        self.cocoa_modes = {}
+        self.cocoa = make_reader(self)
+
+    return load_model
+
+
+def _finished(finish: Callable[..., None]) -> Callable[..., None]:
+    def finish_requests(self: Any, scheduler_output: Any) -> None:
+        finished = scheduler_output.finished_req_ids  # those preempted come again
+        self.cocoa.forget(finished)
+        for request in finished:
+            self.cocoa_modes.pop(request, None)
+        finish(self, scheduler_output)
+
+    return finish_requests
+
+
+def _added(add: Callable[..., None]) -> Callable[..., None]:
+    """This runner does not keep what requests say."""
+
+    def add_requests(self: Any, scheduler_output: Any) -> None:
+        for new in scheduler_output.scheduled_new_reqs:
+            params = new.sampling_params
+            if (mode := mode_of(params.extra_args) if params is not None else None) is not None:
+                self.cocoa_modes[new.req_id] = mode
+        add(self, scheduler_output)
+
+    return add_requests
+
+
+def _computed(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward pass is launched; its logits are computed within."""
+
+    def sample_tokens(self: Any, grammar_output: Any) -> Any:
+        if self.sampler is None:
+            return sample(self, grammar_output)
+        state = self.execute_model_state
+        sharded = self.batch_sharder is not None or self.pcp_manager is not None
+        step = None if state is None or sharded else _step(self, state)
+        self.sampler.cocoa = None if step is None else (self.cocoa, step)
+        try:
+            return sample(self, grammar_output)
+        finally:
+            self.sampler.cocoa = None
+
+    return sample_tokens
+
+
+def _sampled(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The logits are final; this sampler copies them before it scales them."""
+
+    def __call__(self: Any, logits: Tensor, input_batch: Any) -> Any:
+        told = getattr(self, "cocoa", None)
+        if told is None or len(logits) != input_batch.num_reqs:
+            return sample(self, logits, input_batch)
+        reader, step = told
+        entropy = reader.entropies(step, logits)
+        output = sample(self, logits, input_batch)
+        if output.logprobs_tensors is not None:
+            reader.write(step, entropy, output.logprobs_tensors)
+        return output
+
+    return __call__
+
+
+def _step(runner: Any, state: Any) -> Step | None:
+    """The step's rows that opted in; None without any."""
+    batch = state.input_batch
+    read = batch.num_computed_tokens_np + batch.num_scheduled_tokens
+    num_prompt = runner.req_states.prompt_len.np[batch.idx_mapping_np]
+    rows = []
+    for index, request in enumerate(batch.req_ids):
+        mode = runner.cocoa_modes.get(request)
+        if mode is None or read[index] < batch.prefill_len_np[index]:  # a prefill's earlier chunk
+            continue
+        if runner.speculative_config is not None and mode != "identity":
+            continue
+        rows.append(Row(index, request, mode, int(read[index] - num_prompt[index])))
+    if not rows:
+        return None
+    step = Step(rows)
+    light = [row.index for row in step.of("light")]
+    if not light or not runner.cocoa.layers:
+        return step
+    ends = batch.logits_indices.index_select(0, sent(light, runner.device))
+    shown = [layer.index_select(0, ends) for layer in state.aux_hidden_states]
+    return Step(rows, torch.stack(shown, dim=1).float())

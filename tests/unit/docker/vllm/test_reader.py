@@ -1,0 +1,122 @@
+"""The columns of a step: each row's own, by its mode."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from cocoa_vllm.columns import FIRST_ID, MISSING
+from cocoa_vllm.identity import NO_PROBE, NO_SUPPORT, spell
+from cocoa_vllm.reader import Row, Step
+
+from models.engines.sampling import entropies
+from models.probes.features import joined
+from models.probes.probe import TrainedProbe
+from tests.tiny_probes import saved
+from tests.unit.docker.vllm.fakes import D, V, reader, sampled
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return [saved(tmp_path, "consistency"), saved(tmp_path, "semantic_entropy", layer=1, seed=3)]
+
+
+def columns(tensors, row):
+    """Column by number, of one row."""
+    ids, values = tensors.logprob_token_ids[row].tolist(), tensors.logprobs[row].tolist()
+    pairs = zip(ids, values, strict=True)
+    return {token - FIRST_ID: value for token, value in pairs if token >= FIRST_ID}
+
+
+def written(of, step, logits, num_logprobs=6):
+    tensors = sampled(logits, num_logprobs)
+    of.write(step, of.entropies(step, logits), tensors)
+    return tensors
+
+
+def test_each_row_has_the_columns_of_its_mode_and_others_none(folders):
+    of, logits = reader(*folders), torch.randn(5, V)
+    rows = [Row(4, "d", "light", 0), Row(0, "a", "entropy", 3), Row(2, "c", "identity", 0)]
+    tensors = written(of, Step(rows, torch.randn(1, 2, D)), logits, num_logprobs=20)
+    exact = entropies(logits).tolist()
+    assert columns(tensors, 0).keys() == {0, 1}
+    assert columns(tensors, 0)[1] == pytest.approx(exact[0], abs=1e-5)
+    assert columns(tensors, 1) == columns(tensors, 3) == {}
+    assert columns(tensors, 2).keys() == set(range(7 + 4 * 2))
+    assert columns(tensors, 4).keys() == set(range(6))
+    assert columns(tensors, 4)[1] == pytest.approx(exact[4], abs=1e-5)
+    assert len({columns(tensors, row)[0] for row in (0, 2, 4)}) == 1
+
+
+def test_readings_of_a_whole_answer_are_those_in_process(folders):
+    of, num_tokens = reader(*folders), 5
+    logits, states = torch.randn(num_tokens, 1, V), torch.randn(num_tokens, 1, 2, D)
+    for step in range(num_tokens):
+        row = Row(0, "a", "light", step)
+        tensors = written(of, Step([row], states[step]), logits[step])
+    sp = -sum(logits[step, 0].log_softmax(-1).max().item() for step in range(num_tokens))
+    mte = entropies(logits[:, 0]).mean().item()
+    for i, (folder, layer) in enumerate(zip(folders, (1, 0), strict=True)):  # layers 2 and 1
+        probe = TrainedProbe.open(Path(folder))
+        mean = states[1:, 0, layer].mean(0).numpy()
+        features = joined(mean, probe.token_features, sp=sp, mte=mte, num_tokens=num_tokens)
+        (reading,) = probe.read(features[None])
+        found = columns(tensors, 0)
+        assert found[2 + 2 * i] == pytest.approx(reading.value, abs=1e-5)
+        assert found[3 + 2 * i] == pytest.approx(reading.distance_percentile, abs=1e-3)
+
+
+def test_identity_spells_what_was_loaded(folders):
+    of, logits = reader(*folders), torch.randn(1, V)
+    tensors = written(of, Step([Row(0, "a", "identity", 0)]), logits, num_logprobs=20)
+    found = columns(tensors, 0)
+    sha256s = [TrainedProbe.open(Path(folder)).sha256 for folder in folders]
+    spelt = [number for sha256 in sha256s for number in spell(sha256, 16)]
+    assert [found[i] for i in range(1, 4)] == [1, 0, 2]
+    assert [found[i] for i in range(7, 15)] == spelt
+
+
+def test_the_mark_changes_with_weights_precision_and_probes(folders):
+    readers = [
+        reader(*folders),
+        reader(*reversed(folders)),
+        reader(folders[0]),
+        reader(),
+        reader(*folders, precision="bfloat16"),
+        reader(revision="2"),
+    ]
+    marks = []
+    for of in readers:
+        tensors = written(of, Step([Row(0, "a", "entropy", 0)]), torch.randn(1, V))
+        marks.append(columns(tensors, 0)[0])
+    assert len(set(marks)) == len(readers)
+
+
+@pytest.mark.parametrize("obstacle", [NO_SUPPORT, NO_PROBE])
+def test_where_there_is_no_light_its_requests_have_the_entropy_and_no_more(
+    folders, obstacle, caplog
+):
+    of = reader(*(folders if obstacle == NO_SUPPORT else ()), obstacle=obstacle)
+    logits = torch.randn(2, V)
+    rows = [Row(0, "a", "light", 0), Row(1, "b", "identity", 0)]
+    tensors = written(of, Step(rows), logits, num_logprobs=8)
+    assert columns(tensors, 0).keys() == {0, 1}
+    assert [columns(tensors, 1)[i] for i in (2, 3)] == [obstacle, 0]
+    assert ("no Light here, reason 2" in caplog.text) == (obstacle == NO_SUPPORT)
+
+
+def test_what_is_no_number_travels_as_what_json_can_carry(folders):
+    of, logits = reader(*folders), torch.randn(1, V)
+    states = torch.full((1, 2, D), torch.inf)
+    tensors = written(of, Step([Row(0, "a", "light", 0)], states), logits)
+    assert columns(tensors, 0)[2] == columns(tensors, 0)[3] == MISSING
+    logits[0, 0] = torch.nan
+    tensors = written(of, Step([Row(0, "b", "entropy", 0)]), logits)
+    assert columns(tensors, 0)[1] == MISSING
+
+
+def test_ended_requests_are_forgotten(folders):
+    of = reader(*folders)
+    written(of, Step([Row(0, "a", "light", 0)], torch.randn(1, 2, D)), torch.randn(1, V))
+    assert len(of._sums) == 1
+    of.forget({"a", "b"})
+    assert len(of._sums) == 0

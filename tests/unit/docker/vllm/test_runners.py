@@ -1,0 +1,262 @@
+"""The hooks of both model runners, against as much of vLLM as they touch."""
+
+import subprocess
+import sys
+from types import ModuleType, SimpleNamespace
+
+import cocoa_vllm.runner_v1 as v1
+import cocoa_vllm.runner_v2 as v2
+import numpy as np
+import pytest
+import torch
+from cocoa_vllm.columns import FIRST_ID
+from cocoa_vllm.hooks import make_reader, wrap
+from cocoa_vllm.identity import (
+    NO_PROBE,
+    NO_SUPPORT,
+    OTHER_LOGPROBS,
+    PARALLEL,
+    READY,
+    SPECULATIVE,
+)
+from cocoa_vllm.probe import ProbeRefused
+
+from tests.tiny_probes import saved
+from tests.unit.docker.vllm.fakes import CPU, Buffer, D, V, asking, loaded, reader, sampled
+
+MODES = {"light": "light", "entropy": "entropy", "plain": None, "chunk": "light", "late": "light"}
+REQUESTS = list(MODES)
+SCHEDULED = dict(zip(REQUESTS, [1, 4, 1, 3, 2], strict=True))
+COMPUTED, PROMPTS = [6, 0, 9, 0, 5], [5, 4, 2, 8, 5]
+# "late" was preempted with two tokens and reads them anew; "chunk" has prompt left to read.
+ENDS = np.cumsum(list(SCHEDULED.values())) - 1
+
+
+def first_runner(of, *, speculative_config=None):
+    """The first runner after a forward pass."""
+    num_tokens = sum(SCHEDULED.values())
+    states = [torch.arange(num_tokens * D).reshape(num_tokens, D).float()]
+    return SimpleNamespace(
+        cocoa=of,
+        cocoa_step=None,
+        device=CPU,
+        speculative_config=speculative_config,
+        input_batch=SimpleNamespace(
+            req_ids=REQUESTS,
+            num_computed_tokens_cpu=np.array(COMPUTED),
+            num_prompt_tokens=np.array(PROMPTS),
+        ),
+        requests={name: SimpleNamespace(sampling_params=asking(m)) for name, m in MODES.items()},
+        discard_request_mask=Buffer([0, 0, 0, 1, 0, 7, 7], bool),
+        query_start_loc=Buffer([0, *(ENDS + 1), 99], np.int32),
+        execute_model_state=SimpleNamespace(
+            scheduler_output=SimpleNamespace(num_scheduled_tokens=SCHEDULED),
+            aux_hidden_states=states,
+        ),
+    )
+
+
+def second_runner(of, *, speculative_config=None):
+    """The second runner after a forward pass."""
+    runner = first_runner(of, speculative_config=speculative_config)
+    batch = SimpleNamespace(
+        req_ids=REQUESTS,
+        num_reqs=len(REQUESTS),
+        num_computed_tokens_np=np.array(COMPUTED),
+        num_scheduled_tokens=np.array(list(SCHEDULED.values())),
+        prefill_len_np=np.array([5, 4, 2, 8, 7]),
+        idx_mapping_np=np.array([4, 3, 2, 1, 0]),
+        logits_indices=torch.from_numpy(ENDS),
+    )
+    state = SimpleNamespace(
+        input_batch=batch, aux_hidden_states=runner.execute_model_state.aux_hidden_states
+    )
+    return SimpleNamespace(
+        cocoa=of,
+        cocoa_modes={name: mode for name, mode in MODES.items() if mode},
+        device=CPU,
+        speculative_config=speculative_config,
+        execute_model_state=state,
+        req_states=SimpleNamespace(prompt_len=Buffer(PROMPTS[::-1], np.int32)),
+        sampler=SimpleNamespace(),
+        batch_sharder=None,
+        pcp_manager=None,
+    )
+
+
+RUNNERS = pytest.mark.parametrize(("hooks", "made"), [(v1, first_runner), (v2, second_runner)])
+
+
+@RUNNERS
+def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(hooks, made, tmp_path):
+    runner = made(reader(saved(tmp_path)))
+    step = hooks._step(runner, runner.execute_model_state)
+    rows = [(row.index, row.request, row.mode, row.step) for row in step.rows]
+    assert rows == [(0, "light", "light", 2), (1, "entropy", "entropy", 0), (4, "late", "light", 2)]
+    states = runner.execute_model_state.aux_hidden_states[0]
+    assert step.states.equal(states[[ENDS[0], ENDS[4]]][:, None])
+
+
+@RUNNERS
+def test_without_light_no_state_is_read(hooks, made):
+    runner = made(reader())
+    runner.execute_model_state.aux_hidden_states = None
+    step = hooks._step(runner, runner.execute_model_state)
+    assert len(step.rows) == 3
+    assert step.states is None
+
+
+@RUNNERS
+def test_with_speculative_decoding_only_identity_has_columns(hooks, made, monkeypatch):
+    monkeypatch.setitem(MODES, "entropy", "identity")
+    runner = made(reader(), speculative_config=object())
+    step = hooks._step(runner, runner.execute_model_state)
+    assert [(row.request, row.mode) for row in step.rows] == [("entropy", "identity")]
+
+
+@RUNNERS
+def test_a_step_of_others_is_none(hooks, made, monkeypatch):
+    for name in MODES:
+        monkeypatch.setitem(MODES, name, None)
+    runner = made(reader())
+    assert hooks._step(runner, runner.execute_model_state) is None
+
+
+def marked(output):
+    """Rows of an output that have columns."""
+    return (output.logprobs_tensors.logprob_token_ids == FIRST_ID).any(dim=1).tolist()
+
+
+def test_the_first_runners_columns_are_those_of_the_logits_before_the_sampler(tmp_path):
+    runner, logits = first_runner(reader(saved(tmp_path))), torch.randn(5, V)
+    tensors = sampled(logits)
+
+    def _sample(self, logits, spec_decode_metadata):
+        logits.mul_(100)  # a temperature
+        return SimpleNamespace(logprobs_tensors=tensors)
+
+    def sample_tokens(self, grammar_output):
+        self.execute_model_state = None
+        return v1._sampled(_sample)(self, logits, None)
+
+    expected = runner.cocoa.entropies(v1._step(runner, runner.execute_model_state), logits).tolist()
+    output = v1._computed(sample_tokens)(runner, None)
+    assert marked(output) == [True, True, False, False, True]
+    assert tensors.logprobs[1, 2].item() == pytest.approx(expected[1], abs=1e-6)
+    assert v1._computed(lambda self, grammar: self.cocoa_step)(runner, None) is None
+
+
+def test_the_first_runner_forgets_in_a_step_without_tokens():
+    forgotten = []
+    runner = first_runner(SimpleNamespace(forget=forgotten.extend))
+    v1._scheduled(lambda self, output: None)(runner, SimpleNamespace(finished_req_ids={"light"}))
+    assert forgotten == ["light"]
+
+
+class Sampler:
+    """The second runner's."""
+
+    def __call__(self, logits, input_batch):
+        return SimpleNamespace(logprobs_tensors=sampled(logits))
+
+
+def test_the_second_runners_sampler_writes_columns_in_that_step_only(tmp_path):
+    runner, logits = second_runner(reader(saved(tmp_path))), torch.randn(5, V)
+    hooked = type("Hooked", (Sampler,), {})
+    wrap(hooked, "__call__", v2._sampled)
+    runner.sampler = hooked()
+    batch = runner.execute_model_state.input_batch
+
+    def sample_tokens(self, grammar_output):
+        return self.sampler(logits, batch)
+
+    assert marked(v2._computed(sample_tokens)(runner, None)) == [True, True, False, False, True]
+    assert marked(runner.sampler(logits, batch)) == [False] * 5
+    runner.batch_sharder = object()
+    assert marked(v2._computed(sample_tokens)(runner, None)) == [False] * 5
+
+
+def test_the_second_runner_learns_modes_and_forgets_the_finished_alone():
+    runner = second_runner(SimpleNamespace(forget=lambda requests: None))
+    runner.cocoa_modes = {}
+    new = [SimpleNamespace(req_id=name, sampling_params=asking(m)) for name, m in MODES.items()]
+    new.append(SimpleNamespace(req_id="pooling", sampling_params=None))
+    v2._added(lambda self, output: None)(runner, SimpleNamespace(scheduled_new_reqs=new))
+    assert runner.cocoa_modes == {name: mode for name, mode in MODES.items() if mode}
+    ended = SimpleNamespace(finished_req_ids={"light", "plain"}, preempted_req_ids={"late"})
+    v2._finished(lambda self, output: None)(runner, ended)
+    assert runner.cocoa_modes.keys() == {"entropy", "chunk", "late"}
+
+
+@pytest.fixture
+def _vllm(monkeypatch):
+    """The one function of vLLM's that `make_reader` calls."""
+    interfaces = ModuleType("vllm.model_executor.models.interfaces")
+    interfaces.supports_eagle3 = lambda model: model.supported
+    for name in ("vllm", "vllm.model_executor", "vllm.model_executor.models"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, interfaces.__name__, interfaces)
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_the_model_is_told_to_show_the_layers_of_all_probes(tmp_path):
+    folders = [saved(tmp_path), saved(tmp_path, "semantic_entropy", layer=1)]
+    runner = loaded("fake", folders=folders)
+    assert make_reader(runner).layers == (1, 2)
+    assert runner.use_aux_hidden_state_outputs
+    assert runner.get_model().layers == (1, 2)
+    assert runner.vllm_config.additional_config == {
+        "cocoa": {"probes": folders, "layers": [1, 2]},
+        "other": 1,
+    }
+
+
+@pytest.mark.usefixtures("_vllm")
+@pytest.mark.parametrize(
+    ("changes", "light"),
+    [
+        ({}, READY),
+        ({"supported": False}, NO_SUPPORT),
+        ({"speculative_config": object()}, SPECULATIVE),
+        ({"pipeline_parallel_size": 2}, PARALLEL),
+        ({"logprobs_mode": "processed_logprobs"}, OTHER_LOGPROBS),
+    ],
+)
+def test_a_deployment_without_light_says_why_and_shows_no_layer(tmp_path, changes, light):
+    runner = loaded("fake", folders=[saved(tmp_path)], **changes)
+    assert make_reader(runner)._identity[2] == light
+    assert runner.use_aux_hidden_state_outputs == (light == READY)
+
+
+@pytest.mark.usefixtures("_vllm")
+@pytest.mark.parametrize("additional", [{}, {"other": 1}, object()])
+def test_a_deployment_without_probes_has_no_light(additional):
+    runner = loaded("fake")
+    runner.vllm_config.additional_config = additional
+    assert make_reader(runner)._identity[2] == NO_PROBE
+    assert runner.vllm_config.additional_config == additional
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_a_worker_does_not_start_with_another_models_probe(tmp_path):
+    runner = loaded("fake", folders=[saved(tmp_path, revision="2")])
+    with pytest.raises(ProbeRefused, match="its revision"):
+        make_reader(runner)
+
+
+def test_a_method_is_hooked_once():
+    class Owner:
+        def name(self):
+            return 1
+
+    for _ in range(2):
+        wrap(Owner, "name", lambda original: lambda self: original(self) + 1)
+    assert Owner().name() == 2
+
+
+def test_the_plugin_is_imported_without_vllm():
+    script = (
+        "import sys; sys.modules['vllm'] = None\n"
+        "import cocoa_vllm.hooks, cocoa_vllm.runner_v1, cocoa_vllm.runner_v2"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd="docker/vllm", timeout=60)
