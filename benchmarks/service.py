@@ -36,17 +36,21 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
         similarity_model: as in COCOA_SIMILARITY__MODEL.
         settings: further settings by the rest of their names, e.g. `GENERATION__MAX_ROWS=11`.
     """
+    models = {"GENERATION__MODEL": model, "SIMILARITY__MODEL": similarity_model}
+    with running_cocoa("serve", **models | settings) as url:
+        yield url
+
+
+@contextmanager
+def running_cocoa(*arguments: str, **settings: object) -> Iterator[str]:
+    """URL of a `cocoa` command that listens, once it is ready; settings as in `running_service`."""
     port = free_port()
-    settings = {
-        "GENERATION__MODEL": model,
-        "SIMILARITY__MODEL": similarity_model,
-        "LOG_LEVEL": "warning",
-        **settings,
-    }
+    settings = {"LOG_LEVEL": "warning", **settings}
     variables = os.environ.items()
     environment = {name: value for name, value in variables if not name.startswith("COCOA_")}
     environment |= {f"COCOA_{name}": str(value) for name, value in settings.items()}
-    command = [str(Path(sysconfig.get_path("scripts")) / "cocoa"), "serve", "--port", str(port)]
+    program = str(Path(sysconfig.get_path("scripts")) / "cocoa")
+    command = [program, *arguments, "--port", str(port)]
     process = subprocess.Popen(command, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"

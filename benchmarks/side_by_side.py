@@ -7,6 +7,7 @@ blocks, since what else a machine does comes and goes in minutes.
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,12 @@ def main(
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 20,
 ) -> None:
     """Print, for each mode, both medians in ms and the ratio after / before with its interval."""
+    for line in compared(before, after, blocks, size):
+        typer.echo(line)
+
+
+def compared(before: str, after: str, blocks: int, size: int) -> Iterator[str]:
+    """For each mode one line with both medians in ms and their ratio; arguments as of `main`."""
     prompts = testbed_prompts(blocks * size)
     for mode, body in MODES.items():
         times: dict[str, list[list[float]]] = {before: [], after: []}
@@ -42,7 +49,7 @@ def main(
                     times[url].append(_block(client, url, asked, body))
         old, new = np.array(times[before]), np.array(times[after])
         low, ratio, high = ratio_of(old, new)
-        typer.echo(
+        yield (
             f"{mode}: {np.median(old):.2f} ms before, {np.median(new):.2f} ms after, "
             f"after / before {ratio:.3f} [{low:.3f}, {high:.3f}], {old.size} requests each"
         )
