@@ -3,14 +3,18 @@
 A Redis is shared, and others may write to it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from app.cache.protocol import Cache
+from app.cache.protocol import CLAIM_S, Cache
 from app.cache.seal import seal, unseal
 
 Entry = TypeVar("Entry")
 
+# Between two looks at what another process computes.
+_POLL_S = 0.02
 # What comes of reading JSON of another shape.
 _NO_ENTRY = (ValueError, TypeError, LookupError, AttributeError)
 
@@ -41,9 +45,47 @@ class CheckedCache:
             found.append(None if entry is None else self._checked(key, entry, decode))
         return found
 
+    async def wait_for_others(
+        self, key: str, decode: Callable[[bytes], Entry | None]
+    ) -> Entry | None:
+        """What another process is computing under this key; None once the caller is to do it.
+
+        The claim is the caller's then, to be kept with `keeping`.
+        """
+        has_waited = False
+        while not await self._cache.claim(key):
+            has_waited = True
+            await asyncio.sleep(_POLL_S)
+            if (found := await self._find(key, decode)) is not None:
+                return found
+        # Who computed it may have been done just before the claim was free.
+        found = await self._find(key, decode) if has_waited else None
+        if found is not None:
+            self._cache.release(key)
+        return found
+
+    @asynccontextmanager
+    async def keeping(self, key: str) -> AsyncIterator[None]:
+        """Hold the claim of a key for as long as the context is open."""
+        keeper = asyncio.create_task(self._keep(key))
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            self._cache.release(key)
+
     def put(self, payloads: Mapping[str, bytes]) -> None:
         """Store the payloads, in place of what was there."""
         self._cache.put({key: seal(key, payload) for key, payload in payloads.items()})
+
+    async def _find(self, key: str, decode: Callable[[bytes], Entry | None]) -> Entry | None:
+        [found] = await self.look_up([key], decode)
+        return found
+
+    async def _keep(self, key: str) -> None:
+        while True:
+            await asyncio.sleep(CLAIM_S / 3)
+            self._cache.keep(key)
 
     def _checked(self, key: str, entry: bytes, decode: Callable[[bytes], Entry]) -> Entry | None:
         try:

@@ -5,23 +5,45 @@ own.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, RedisError
 
-from app.cache.protocol import CacheConfig
+from app.cache.protocol import CLAIM_S, CacheConfig
 
 T = TypeVar("T")
 # Nobody waits for a connection to be made, nor for a value to be stored.
 _PATIENCE_S = 1.0
+_CLAIM_MS = round(1000 * CLAIM_S)
 # Rounds of the event loop that bring a reply from the socket to who waits for it.
 _ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One thing to be written.
+
+    Attributes:
+        kind: an entry is put; a claim is kept or released.
+        key: of the entry.
+        value: of what is put.
+    """
+
+    kind: Literal["put", "keep", "release"]
+    key: str
+    value: bytes = b""
+
+    @property
+    def num_bytes(self) -> int:
+        """What it takes to hold it until it is written."""
+        return len(self.key) + len(self.value)
 
 
 class Connections:
@@ -47,17 +69,36 @@ class Connections:
             raise InvalidResponse("an array of other things than values")
         return reply
 
-    async def write(self, entries: Mapping[str, bytes], limit_s: float = _PATIENCE_S) -> None:
-        """Store the entries in one round trip.
+    async def claim(self, keys: Sequence[str], limit_s: float) -> list[bool]:
+        """For each key whether it was free, and is held for `CLAIM_S` from now; one round trip.
+
+        Raises:
+            TimeoutError: the limit has passed.
+            RedisError: whatever else went wrong.
+        """
+        pipeline = self._reader.pipeline(transaction=False)
+        for key in keys:
+            pipeline.set(self._claim(key), b"1", nx=True, px=_CLAIM_MS)
+        return [reply is not None for reply in await within(limit_s, pipeline.execute())]
+
+    async def write(self, writes: Sequence[Write], limit_s: float = _PATIENCE_S) -> None:
+        """Do all of these in one round trip, in their order.
 
         Raises:
             TimeoutError: the limit has passed.
             RedisError: whatever else went wrong; some entries may have been stored.
         """
         pipeline = self._writer.pipeline(transaction=False)
-        for key, value in entries.items():
-            pipeline.set(self._name(key), value, ex=self._config.ttl_s)
-        if not all(await within(limit_s, pipeline.execute())):
+        for write in writes:
+            if write.kind == "put":
+                pipeline.set(self._name(write.key), write.value, ex=self._config.ttl_s)
+            elif write.kind == "keep":
+                pipeline.set(self._claim(write.key), b"1", px=_CLAIM_MS)
+            else:
+                pipeline.delete(self._claim(write.key))
+        replies = await within(limit_s, pipeline.execute())
+        puts = (reply for write, reply in zip(writes, replies, strict=True) if write.kind == "put")
+        if not all(puts):
             raise InvalidResponse("an entry was not stored, without a reason")
 
     async def probe(self) -> None:
@@ -70,7 +111,7 @@ class Connections:
         await self.close()
         # The first round connects, which includes TLS and the password.
         for limit_s in (_PATIENCE_S, self._config.timeout_s):
-            await self.write({"probe": b""}, limit_s)
+            await self.write([Write("put", "probe")], limit_s)
             await self.read(["probe"], limit_s)
 
     async def close(self) -> None:
@@ -78,6 +119,9 @@ class Connections:
         for client in (self._reader, self._writer):
             with suppress(RedisError, OSError):
                 await client.aclose()
+
+    def _claim(self, key: str) -> str:
+        return self._name(f"claim:{key}")
 
     def _name(self, key: str) -> str:
         return f"{self._config.namespace}:{key}"

@@ -34,6 +34,16 @@ class MemoryCache:
             if len(value) <= self._config.max_entry_bytes:
                 self._put(key, value)
 
+    async def claim(self, key: str) -> bool:
+        """Always: no other process reads these entries."""
+        return True
+
+    def keep(self, key: str) -> None:
+        """See `Cache.keep`; there is nothing to keep."""
+
+    def release(self, key: str) -> None:
+        """See `Cache.release`; there is nothing to release."""
+
     async def run(self) -> None:
         """Nothing runs beside the calls."""
 

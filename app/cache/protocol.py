@@ -72,6 +72,10 @@ class CacheConfig:
     timeout_s: Annotated[float, Gt(0), Le(1)] = 0.025
 
 
+# Seconds for which a process that has gone keeps others waiting.
+CLAIM_S = 2.0
+
+
 class Cache(Protocol):
     """Bytes by key. Never raises and never blocks for long: whatever fails is a miss."""
 
@@ -80,6 +84,18 @@ class Cache(Protocol):
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries some time after the call, or not at all; returns at once."""
+
+    async def claim(self, key: str) -> bool:
+        """Whether the caller is to compute the entry of this key, since no other process does.
+
+        A claim lapses after `CLAIM_S`. Where nobody can tell, the caller computes.
+        """
+
+    def keep(self, key: str) -> None:
+        """Have one's own claim last for `CLAIM_S` from now; returns at once."""
+
+    def release(self, key: str) -> None:
+        """Give one's own claim up, after all that was put before; returns at once."""
 
     async def run(self) -> None:
         """Serve `get_many` and `put` until cancelled, then free what is held.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from app.cache.breaker import Breaker
-from app.cache.connections import Connections
+from app.cache.connections import Connections, Write
 from app.cache.faults import kind_of_fault
 from app.cache.protocol import CacheConfig
 
@@ -26,9 +26,15 @@ _MAX_PENDING_BYTES = 33_554_432
 
 @dataclass(slots=True, eq=False)
 class _Read:
+    """A question that waits for its answer: the values of some keys, or of one who claims it.
+
+    A claim's value is something where it is held by another, so that a miss grants it.
+    """
+
     keys: Sequence[str]
     deadline: float  # on the event loop's clock
     values: asyncio.Future[list[bytes | None]]
+    claims: bool = False
 
     def answer(self, values: list[bytes | None]) -> None:
         if not self.values.done():
@@ -50,33 +56,33 @@ class RedisCache:
         self._breaker = Breaker()
         self._redis = Connections(url, config)
         self._reads: asyncio.Queue[_Read] = asyncio.Queue()
-        self._writes: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._writes: asyncio.Queue[Write] = asyncio.Queue()
         self._pending_bytes = 0
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The entries in the order of the keys, None for a miss; after `timeout_s` all are."""
-        if not keys or self._breaker.is_open:
-            return [None] * len(keys)
-        loop = asyncio.get_running_loop()
-        read = _Read(keys, loop.time() + self._config.timeout_s, loop.create_future())
-        self._reads.put_nowait(read)
-        return await read.values
+        return await self._ask(keys)
+
+    async def claim(self, key: str) -> bool:
+        """See `Cache.claim`; granted after `timeout_s`, and while Redis is not asked."""
+        return await self._ask([key], claims=True) == [None]
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries soon.
 
         Entries that are too large, or more than Redis can keep up with, are dropped.
         """
-        if self._breaker.is_open:
-            return
         for key, value in entries.items():
-            num_bytes = _num_bytes(key, value)
-            if (
-                len(value) <= self._config.max_entry_bytes
-                and self._pending_bytes + num_bytes <= _MAX_PENDING_BYTES
-            ):
-                self._pending_bytes += num_bytes
-                self._writes.put_nowait((key, value))
+            if len(value) <= self._config.max_entry_bytes:
+                self._write(Write("put", key, value))
+
+    def keep(self, key: str) -> None:
+        """See `Cache.keep`."""
+        self._write(Write("keep", key))
+
+    def release(self, key: str) -> None:
+        """See `Cache.release`."""
+        self._write(Write("release", key))
 
     async def run(self) -> None:
         """Probe Redis until it answers, serve until it fails, and start again.
@@ -91,6 +97,20 @@ class RedisCache:
             self._breaker = Breaker()
             self._drop_pending()
             await self._redis.close()
+
+    async def _ask(self, keys: Sequence[str], *, claims: bool = False) -> list[bytes | None]:
+        if not keys or self._breaker.is_open:
+            return [None] * len(keys)
+        loop = asyncio.get_running_loop()
+        read = _Read(keys, loop.time() + self._config.timeout_s, loop.create_future(), claims)
+        self._reads.put_nowait(read)
+        return await read.values
+
+    def _write(self, write: Write) -> None:
+        has_room = self._pending_bytes + write.num_bytes <= _MAX_PENDING_BYTES
+        if has_room and not self._breaker.is_open:
+            self._pending_bytes += write.num_bytes
+            self._writes.put_nowait(write)
 
     async def _heal(self) -> None:
         while self._breaker.is_open:
@@ -120,24 +140,35 @@ class RedisCache:
                 reads.append(self._reads.get_nowait())
                 num_keys += len(reads[-1].keys)
             try:
-                left_s = reads[0].deadline - asyncio.get_running_loop().time()
-                values = iter(
-                    await self._redis.read([key for read in reads for key in read.keys], left_s)
-                )
-                for read in reads:
-                    read.answer(list(islice(values, len(read.keys))))
+                for claims in (False, True):
+                    await self._answer([read for read in reads if read.claims is claims], claims)
             finally:
                 for read in reads:
                     read.miss()
 
+    async def _answer(self, reads: Sequence[_Read], claims: bool) -> None:
+        """Answer reads that are all claims, or none of them, in one round trip."""
+        if not reads:
+            return
+        keys = [key for read in reads for key in read.keys]
+        left_s = reads[0].deadline - asyncio.get_running_loop().time()
+        if claims:
+            values = iter(
+                [None if free else b"held" for free in await self._redis.claim(keys, left_s)]
+            )
+        else:
+            values = iter(await self._redis.read(keys, left_s))
+        for read in reads:
+            read.answer(list(islice(values, len(read.keys))))
+
     async def _serve_writes(self) -> None:
         while True:
             writes = [await self._writes.get()]
-            num_bytes = _num_bytes(*writes[0])
+            num_bytes = writes[0].num_bytes
             while num_bytes < _MAX_WRITE_BYTES and not self._writes.empty():
                 writes.append(self._writes.get_nowait())
-                num_bytes += _num_bytes(*writes[-1])
-            await self._redis.write(dict(writes))
+                num_bytes += writes[-1].num_bytes
+            await self._redis.write(writes)
             self._pending_bytes -= num_bytes
 
     def _fail(self, error: Exception) -> None:
@@ -156,7 +187,3 @@ class RedisCache:
         while not self._writes.empty():
             self._writes.get_nowait()
         self._pending_bytes = 0
-
-
-def _num_bytes(key: str, value: bytes) -> int:
-    return len(key) + len(value)

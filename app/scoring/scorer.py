@@ -124,7 +124,7 @@ class Scorer:
         self._observer = observer or Silence()
         self._limits = limits
         self._cache = None if cache is None else CheckedCache(cache, self._observer.observe_corrupt)
-        self._flights: SingleFlight[Computed] = SingleFlight()
+        self._flights: SingleFlight[tuple[Computed, Source]] = SingleFlight()
         self._second_model = second_model
         self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
         self._calibrator = calibrator
@@ -282,24 +282,34 @@ class Scorer:
         if cache is None or is_own:
             return await self._compute(inquiry, ask.timeout_s, on_token), "computed"
         key = inquiry.key
-        [remembered] = await cache.look_up([key], lambda entry: decode(entry, plan, ask))
+
+        def read(entry: bytes) -> Computed | None:
+            return decode(entry, plan, ask)
+
+        [remembered] = await cache.look_up([key], read)
         self._observer.observe_lookup(remembered is not None)
         if remembered is not None:
             return remembered, "cache"
 
-        async def compute() -> Computed:
-            # Each who waits for shared work has a deadline; it ends when the last has left.
-            computed = await self._compute(inquiry, None, on_token)
-            if inquiry.is_current:
-                cache.put({key: encode(computed)})
-            return computed
+        async def compute() -> tuple[Computed, Source]:
+            # Other gateways compute the same: what one of them is at is waited for.
+            if (theirs := await cache.wait_for_others(key, read)) is not None:
+                self._observer.observe_joined()
+                return theirs, "joined"
+            async with cache.keeping(key):
+                # Each who waits for shared work has a deadline; it ends when the last has left.
+                computed = await self._compute(inquiry, None, on_token)
+                if inquiry.is_current:
+                    cache.put({key: encode(computed)})
+                return computed, "computed"
 
         # An ask that returns more, or draws more, needs more computed.
         flight = key, plan.statistics, ask.sampling.num_samples, ask.sampling.stop_mass
-        source: Source = "joined" if flight in self._flights else "computed"
-        if source == "joined":
-            self._observer.observe_joined()
-        return await self._flights.run(flight, compute), source
+        if flight not in self._flights:
+            return await self._flights.run(flight, compute)
+        self._observer.observe_joined()
+        computed, _ = await self._flights.run(flight, compute)
+        return computed, "joined"
 
     async def _compute(
         self, inquiry: Inquiry, timeout_s: float | None, on_token: OnToken | None

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from app.cache.connections import Connections
+from app.cache.connections import Connections, Write
 from app.cache.protocol import CacheConfig
 from tests.binaries import binary
 from tests.chaos.proxy import proxy_to
@@ -311,11 +311,37 @@ async def test_connections_that_are_reset_are_made_anew(server):
         await running.store(ENTRY)
 
 
+def puts(entries):
+    return [Write("put", key, value) for key, value in entries.items()]
+
+
+async def test_a_claim_that_nobody_keeps_lapses_and_one_that_is_kept_does_not(server, monkeypatch):
+    monkeypatch.setattr("app.cache.connections._CLAIM_MS", 300)
+    async with running_cache(server.url) as one, running_cache(server.url) as other:
+        await one.store(ENTRY)
+        await other.store(ENTRY)
+        assert await one.cache.claim("kept")
+        assert await one.cache.claim("left")
+        for _ in range(12):
+            one.cache.keep("kept")
+            await asyncio.sleep(0.05)
+        assert await other.cache.claim("left")
+        assert not await other.cache.claim("kept")
+
+
+async def test_where_redis_is_gone_every_claim_is_granted(server):
+    async with running_cache(server.url) as one:
+        await one.store(ENTRY)
+        server.kill()
+        assert await one.cache.claim("a")
+        assert await one.cache.claim("a")
+
+
 async def test_a_late_reply_never_becomes_the_answer_to_another_lookup(server):
     entries = {f"key {i}": f"value {i}".encode() for i in range(20)}
     async with proxy_to(server.port) as proxy:
         connections = Connections(proxy.url, CacheConfig())
-        await connections.write(entries, WITHIN_S)
+        await connections.write(puts(entries), WITHIN_S)
         for key, value in entries.items():
             proxy.delay_s = 0.2
             with pytest.raises(TimeoutError):
@@ -329,7 +355,7 @@ async def test_the_reply_to_a_lookup_that_was_cancelled_never_becomes_the_answer
     entries = {f"key {i}": f"value {i}".encode() for i in range(20)}
     async with proxy_to(server.port) as proxy:
         connections = Connections(proxy.url, CacheConfig())
-        await connections.write(entries, WITHIN_S)
+        await connections.write(puts(entries), WITHIN_S)
         for key, value in entries.items():
             proxy.delay_s = 0.2
             leaving = asyncio.create_task(connections.read(["key 0", "key 1"], WITHIN_S))

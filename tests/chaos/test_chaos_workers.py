@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -20,6 +21,7 @@ from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
 from tests.chaos.cocoa_process import cocoa, cocoa_serve, outcome, until
 from tests.chaos.proxy import proxy_to
+from tests.chaos.redis_server import running_redis
 from tests.worker_servers import listening, remote_generator, running
 from workers import wire
 from workers.config import GeneratorConfig
@@ -64,13 +66,14 @@ def worker(gate):
 
 @contextmanager
 def gateway(generation, similarity, **environment):
-    """A gateway of these workers, ready."""
+    """A gateway of these workers, ready; without a cache unless it is given one."""
+    if "COCOA_CACHE__URL" not in environment:
+        environment["COCOA_CACHE__ENABLED"] = "false"
     with cocoa_serve(
         COCOA_GENERATION__URL=",".join(one.url for one in generation),
         COCOA_GENERATION__API_KEY=SECRET,
         COCOA_SIMILARITY__URL=",".join(one.url for one in similarity),
         COCOA_SIMILARITY__API_KEY=SECRET,
-        COCOA_CACHE__ENABLED="false",
         **environment,
     ) as process:
         process.wait_ready()
@@ -173,6 +176,63 @@ def test_a_client_that_goes_frees_its_rows_in_the_worker(worker, gate):
         # The call ends in the worker, as its own metrics tell.
         until(lambda: 'route="/v1/generate",status="200"' in generation.get("/metrics").text)
         assert serving.get("/metrics").text.count('status="499"') >= 1
+
+
+@contextmanager
+def two_gateways(worker, redis):
+    """Two gateways that share two generation workers, a similarity worker and a Redis."""
+    one, two, similarity = ready(worker("generation"), worker("generation"), worker("similarity"))
+    shared = {"COCOA_CACHE__URL": redis.url, "COCOA_CACHE__TIMEOUT_S": "1"}
+    with (
+        gateway([one, two], [similarity], **shared) as left,
+        gateway([one, two], [similarity], **shared) as right,
+    ):
+        yield left, right, (one, two)
+
+
+@pytest.fixture
+def redis(tmp_path):
+    with running_redis(tmp_path) as server:
+        yield server
+
+
+def num_generations(workers):
+    """How often the workers were asked to generate."""
+    text = "".join(one.get("/metrics").text for one in workers)
+    pattern = r'cocoa_requests_total\{route="/v1/generate",status="\d+"\} (\d+)'
+    return sum(int(count) for count in re.findall(pattern, text))
+
+
+def test_two_gateways_answer_as_one_would_and_compute_once(worker, redis, gate):
+    with two_gateways(worker, redis) as (left, right, workers), ThreadPoolExecutor(2) as threads:
+        # Redis is asked from the first probe on.
+        until(lambda: left.generate("Hello").json()["cached"])
+        alone = left.generate("Another", seed=5, cache=False).json()
+        other = right.generate("Another", seed=5, cache=False).json()
+        assert alone["scores"] == other["scores"]
+        assert alone["text"] == other["text"]
+        assert right.generate("Hello").json()["cached"]
+
+        before = num_generations(workers)
+        held = [threads.submit(one.generate, "wait for it", seed=1) for one in (left, right)]
+        until(lambda: any("waiting_requests 1.0" in one.get("/metrics").text for one in workers))
+        gate.touch()
+        first, second = (one.result() for one in held)
+        assert outcome(first) == outcome(second) == (200, None)
+        assert first.json()["scores"] == second.json()["scores"]
+        assert num_generations(workers) == before + 1
+
+
+def test_a_gateway_that_dies_at_its_work_leaves_it_to_the_other(worker, redis, gate):
+    with two_gateways(worker, redis) as (left, right, _), ThreadPoolExecutor(2) as threads:
+        until(lambda: left.generate("Hello").json()["cached"])
+        until(lambda: right.generate("Hello").json()["cached"])
+        threads.submit(lambda: left.generate("wait for it", seed=1))
+        left.wait_admitted()
+        held = threads.submit(right.generate, "wait for it", seed=1)
+        left.popen.kill()
+        gate.touch()
+        assert outcome(held.result()) == (200, None)
 
 
 pytest_anyio = pytest.mark.anyio
