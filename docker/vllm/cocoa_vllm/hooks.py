@@ -91,8 +91,9 @@ def make_reader(runner: Any) -> Reader:
     if reader.layers:
         runner.use_aux_hidden_state_outputs = True
         runner.get_model().set_aux_hidden_state_layers(reader.layers)
-        # A hash of this is part of the name of compiled graphs; those of other layers differ.
-        config.additional_config = named | {ARGUMENT: settings | {"layers": list(reader.layers)}}
+        # A hash of this is part of the name of compiled graphs, which differ with the layers. In
+        # place, since a model of several parts has copies of the configuration.
+        settings["layers"] = list(reader.layers)
     return reader
 
 
