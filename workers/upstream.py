@@ -16,7 +16,8 @@ from typing import TypeVar
 
 import httpx
 
-from workers.config import Role, UpstreamConfig, api_key
+from models.errors import ModelNotLoaded
+from workers.config import Role, UpstreamConfig, api_key, variable
 from workers.hooks import OnCall
 
 logger = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Upstream:
         )
         key = api_key(config, arrow)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        verify = _tls(config)
+        verify = _tls(config, arrow)
         self.servers: list[Server] = []
         for url in config.urls:
             client = httpx.AsyncClient(
@@ -253,8 +254,19 @@ def _since(began_at: float) -> float:
     return time.monotonic() - began_at
 
 
-def _tls(config: UpstreamConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=config.tls_ca_file or None)
-    if config.tls_cert_file:
-        context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
+def _tls(config: UpstreamConfig, role: Role) -> ssl.SSLContext:
+    """What decides whom this process believes, and what it shows.
+
+    Raises:
+        ModelNotLoaded: a file cannot be read, or is of another kind.
+    """
+    setting = "tls_ca_file"
+    try:
+        context = ssl.create_default_context(cafile=config.tls_ca_file or None)
+        if config.tls_cert_file:
+            setting = "tls_cert_file"
+            context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
+    except OSError as error:  # ssl.SSLError is one
+        reason = f"cannot be used: {type(error).__name__}"
+        raise ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
     return context

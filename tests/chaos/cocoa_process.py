@@ -37,7 +37,7 @@ class Process:
     def _read(self):
         for line in self.popen.stderr:
             self.log.append(line)
-            if found := re.search(r"running on (http://\S+)", line):
+            if found := re.search(r"running on (https?://\S+)", line):
                 self.url = found[1]
                 self._listening.set()
 

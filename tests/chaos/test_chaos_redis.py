@@ -5,14 +5,13 @@ The cache misses, then heals.
 
 import asyncio
 import logging
-import subprocess
 import time
 
 import pytest
 
 from app.cache.connections import Connections, Write
 from app.cache.protocol import CacheConfig
-from tests.binaries import binary
+from tests.chaos.certificates import make_authority
 from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_cache import running_cache
 from tests.chaos.redis_server import WITHIN_S, free_port, running_redis
@@ -178,24 +177,7 @@ async def test_rights_that_are_taken_away_and_given_back(server, log):
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
     """A directory with an authority's certificate, and what it signed for server localhost."""
-    directory = tmp_path_factory.mktemp("authority")
-
-    def openssl(*arguments):
-        subprocess.run(
-            [binary("openssl"), *arguments], cwd=directory, check=True, capture_output=True
-        )
-
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl(
-        "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority"
-    )
-    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
-    (directory / "names").write_text("subjectAltName=DNS:localhost")
-    signed_by = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"]
-    openssl(
-        "x509", "-req", "-in", "server.csr", *signed_by, "-extfile", "names", "-out", "server.pem"
-    )
-    return directory
+    return make_authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture

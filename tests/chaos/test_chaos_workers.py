@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import signal
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from models.engines.fake import FakeEngine
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
+from tests.chaos.certificates import make_authority
 from tests.chaos.cocoa_process import cocoa, cocoa_serve, outcome, until
 from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
@@ -176,6 +178,67 @@ def test_a_client_that_goes_frees_its_rows_in_the_worker(worker, gate):
         # The call ends in the worker, as its own metrics tell.
         until(lambda: 'route="/v1/generate",status="200"' in generation.get("/metrics").text)
         assert serving.get("/metrics").text.count('status="499"') >= 1
+
+
+def test_with_certificates_on_both_sides_nobody_else_is_let_in(worker, tmp_path):
+    files = make_authority(tmp_path)
+    ca, certificate, key = (str(files / name) for name in ("ca.pem", "server.pem", "server.key"))
+    tls = {"TLS_CA_FILE": ca, "TLS_CERT_FILE": certificate, "TLS_KEY_FILE": key}
+    generation = worker("generation", **{f"COCOA_WORKER__{name}": v for name, v in tls.items()})
+    generation.wait_listening()
+    url = f"https://localhost:{generation.port}"
+    shown = ssl.create_default_context(cafile=ca)
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{url}/readyz", verify=shown)
+    shown.load_cert_chain(certificate, key)
+    until(lambda: httpx.get(f"{url}/readyz", verify=shown).status_code == 200)
+
+    settings = {f"COCOA_GENERATION__{name}": value for name, value in tls.items()}
+    with cocoa_serve(
+        COCOA_GENERATION__URL=url, COCOA_GENERATION__API_KEY=SECRET, COCOA_NLI__MODEL="", **settings
+    ) as serving:
+        serving.wait_ready()
+        assert outcome(serving.generate("Hello")) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"COCOA_GENERATION__URL": "localhost:8001"}, "must begin with http:// or https://"),
+        (
+            {"COCOA_GENERATION__URL": "http://a", "COCOA_GENERATION__DTYPE": "float32"},
+            "COCOA_GENERATION__DTYPE is for the process that loads the model",
+        ),
+        (
+            {"COCOA_GENERATION__URL": "http://a", "COCOA_PROBES__CONSISTENCY": "/x"},
+            "COCOA_PROBES__CONSISTENCY is for",
+        ),
+        (
+            {"COCOA_SIMILARITY__URL": "http://a", "COCOA_NLI__MODEL": "org/nli"},
+            "COCOA_NLI__MODEL is for",
+        ),
+        (
+            {"COCOA_GENERATION__ENGINE": "fake", "COCOA_GENERATION__API_KEY": "geheim"},
+            "COCOA_GENERATION__API_KEY is heeded with COCOA_GENERATION__URL only",
+        ),
+        (
+            {"COCOA_GENERATION__URL": "https://a", "COCOA_GENERATION__TLS_CA_FILE": "/no/where"},
+            "COCOA_GENERATION__TLS_CA_FILE",
+        ),
+    ],
+    ids=["no scheme", "dtype", "probe", "nli", "key without url", "no such file"],
+)
+def test_settings_that_nobody_would_heed_end_the_process_with_2(environment, message):
+    with cocoa_serve(**{"COCOA_SIMILARITY__NAME": "cross_encoder"} | environment) as process:
+        assert process.exit_code() == 2
+    assert message in "".join(process.log)
+    assert "geheim" not in "".join(process.log)
+
+
+def test_a_worker_without_its_certificate_ends_with_2(worker):
+    process = worker("generation", COCOA_WORKER__TLS_CERT_FILE="/no/where")
+    assert process.exit_code() == 2
+    assert "COCOA_WORKER__TLS_CERT_FILE cannot be used: FileNotFoundError" in "".join(process.log)
 
 
 @contextmanager
