@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.http.hooks import hooks_of
+from app.http.logs import places_of
 from app.http.middleware import RequestMiddleware
 from app.http.telemetry import Telemetry
 from app.settings import Settings
@@ -81,7 +82,9 @@ def create_worker_app(
         Route("/metrics", _metrics, methods=["GET"]),
     ]
     secret = api_key(settings.worker, "worker")
-    app = Starlette(routes=[*routes(service.ready, secret), *operation], lifespan=lifespan)
+    app = Starlette(
+        routes=[*routes(service.ready, secret, _log_defect), *operation], lifespan=lifespan
+    )
     app.state.settings, app.state.service = settings, service
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
     app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=limits)
@@ -144,6 +147,12 @@ async def _metrics(request: Request) -> Response:
 
 def _not_ready(message: str) -> Response:
     return JSONResponse(wire.error_to_json(NotReady(message)), 503)
+
+
+def _log_defect(error: Exception) -> None:
+    """Type and place of an exception, whose text may quote a prompt."""
+    places = " > ".join(places_of(error)) or "an unknown place"
+    logger.error("a call failed: %s at %s", type(error).__name__, places)
 
 
 def _end_process() -> None:

@@ -4,7 +4,7 @@ asyncio is the event loop of `@pytest.mark.anyio`.
 """
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import httpx
@@ -15,7 +15,12 @@ from app.main import create_app
 from app.settings import Settings
 from models.errors import ModelLost
 from models.similarity.protocol import NliConfig
-from workers.config import ComparerConfig, GeneratorConfig
+from tests.worker_servers import listening
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.in_process import running_workers
+from workers.protocol import Workers
+from workers.server import Served, make_app
 
 GENERATE = "/generate-with-uncertainty"
 
@@ -29,12 +34,13 @@ def anyio_backend():
 class Service:
     """The application over fake models and a client of it, without a socket.
 
-    `deaths` counts calls of `on_death`.
+    `deaths` counts calls of `on_death`; `elsewhere` are the workers where they are behind HTTP.
     """
 
     app: FastAPI
     client: httpx.AsyncClient
     deaths: list[str] = field(default_factory=list)
+    elsewhere: Workers | None = None
 
     @property
     def core(self):
@@ -42,7 +48,7 @@ class Service:
 
     @property
     def workers(self):
-        return self.core.scorer.workers
+        return self.elsewhere or self.core.scorer.workers
 
     @property
     def admission(self):
@@ -113,31 +119,61 @@ class Service:
         return await self.client.post(GENERATE, json={"max_new_tokens": 64, **defaults, **body})
 
 
+FAKE_SIMILARITY = {
+    "similarity": ComparerConfig(name="fake"),
+    "nli": NliConfig(name="fake_nli", model="fake"),
+}
+
+
 @asynccontextmanager
-async def serving(
-    *,
-    ready=True,
-    limits=None,
-    probes=None,
-    cache=None,
-    calibrator=None,
-    escalation=None,
-    feedback=None,
-    **generation,
-):
-    """A `Service` under its lifespan; with `ready=False` as it is before its models are loaded."""
+async def workers_elsewhere(config):
+    """Workers behind HTTP: they themselves, and the settings of a gateway that asks them."""
+    async with AsyncExitStack() as stack:
+        workers = await stack.enter_async_context(running_workers(build_workers(config)))
+        pair_models = Served(comparers=workers.comparers, nli=workers.nli)
+        urls = []
+        for one in (Served(generator=workers.generator), pair_models):
+            port = await stack.enter_async_context(listening(make_app(lambda one=one: one)))
+            urls.append(f"http://127.0.0.1:{port}")
+        limit = config.generation.admission_limit
+        yield (
+            workers,
+            {
+                "generation": GeneratorConfig(url=urls[0], admission_limit=limit),
+                "similarity": ComparerConfig(url=urls[1], name=config.similarity.name),
+            },
+        )
+
+
+@asynccontextmanager
+async def serving(*, ready=True, placement="embedded", probes=None, **options):
+    """A `Service` under its lifespan.
+
+    Args:
+        ready: False leaves it as it is before its models are loaded.
+        placement: "embedded" has the models in its process, "remote" behind HTTP.
+        probes: settings of them.
+        **options: groups of settings; what is none is a setting of the generation.
+    """
+    groups = {name: options.pop(name) for name in list(options) if name in Settings.model_fields}
+    given = {name: group for name, group in groups.items() if group}
+    generation = replace(GeneratorConfig(engine="fake"), **options)
+    models = {"generation": generation, **({"probes": probes} if probes else {}), **FAKE_SIMILARITY}
+    if placement == "embedded":
+        async with _serving(Settings(**models, **given), ready) as service:
+            yield service
+        return
+    async with (
+        workers_elsewhere(WorkerConfig(**models)) as (workers, urls),
+        _serving(Settings(**urls, **given), ready) as service,
+    ):
+        service.elsewhere = workers
+        yield service
+
+
+@asynccontextmanager
+async def _serving(settings, ready):
     deaths = []
-    settings = Settings(
-        generation=replace(GeneratorConfig(engine="fake"), **generation),
-        similarity=ComparerConfig(name="fake"),
-        nli=NliConfig(name="fake_nli", model="fake"),
-        **({"limits": limits} if limits else {}),
-        **({"probes": probes} if probes else {}),
-        **({"cache": cache} if cache else {}),
-        **({"calibrator": calibrator} if calibrator else {}),
-        **({"feedback": feedback} if feedback else {}),
-        **({"escalation": escalation} if escalation else {}),
-    )
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://cocoa"
@@ -158,7 +194,13 @@ async def until(condition):
 
 
 @pytest.fixture
-async def service(anyio_backend):
+def placement():
+    """Where the models of `service` are; a module that tries both overrides it."""
+    return "embedded"
+
+
+@pytest.fixture
+async def service(anyio_backend, placement):
     """The service, ready."""
-    async with serving() as running:
+    async with serving(placement=placement) as running:
         yield running

@@ -32,16 +32,21 @@ class Served:
 # What is served, once it is loaded; None before, and after a loop has died.
 GetServed = Callable[[], Served | None]
 Work = Callable[[OnToken], Awaitable[bytes]]
+# Told of an exception that no error of ours is; its text may quote a prompt.
+OnDefect = Callable[[Exception], None]
 
 
-def routes(get_served: GetServed, secret: str) -> list[Route]:
+def routes(
+    get_served: GetServed, secret: str, on_defect: OnDefect = lambda error: None
+) -> list[Route]:
     """The routes of the wire.
 
     Args:
         get_served: what is asked.
         secret: that every caller must show as a bearer token; "" lets everybody in.
+        on_defect: told of what is answered as an `EngineError` without its reason.
     """
-    doors = _Doors(get_served, secret)
+    doors = _Doors(get_served, secret, on_defect)
     return [
         Route("/v1/info", doors.info, methods=["GET"]),
         Route("/v1/generate", doors.generate, methods=["POST"]),
@@ -71,8 +76,9 @@ class _Refusal(Exception):
 class _Doors:
     """The handlers of the routes."""
 
-    def __init__(self, get_served: GetServed, secret: str) -> None:
+    def __init__(self, get_served: GetServed, secret: str, on_defect: OnDefect) -> None:
         self._get_served = get_served
+        self._on_defect = on_defect
         self._expected = f"Bearer {secret}".encode() if secret else b""
 
     async def info(self, request: Request) -> Response:
@@ -166,7 +172,7 @@ class _Doors:
             return _error(400, "wire_mismatch", f"the body is {error}")
         except CocoaError as error:
             return JSONResponse(wire.error_to_json(error), 422)
-        return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+        return StreamingResponse(_lines(work, self._on_defect), media_type="application/x-ndjson")
 
     def _admitted(self, request: Request) -> Served:
         """What is served to this caller.
@@ -182,7 +188,7 @@ class _Doors:
         return served
 
 
-async def _lines(work: Work) -> AsyncIterator[bytes]:
+async def _lines(work: Work, on_defect: OnDefect) -> AsyncIterator[bytes]:
     """What a call says as it goes on; whoever stops reading ends the work."""
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
     task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.encode_token(token))))
@@ -197,21 +203,22 @@ async def _lines(work: Work) -> AsyncIterator[bytes]:
             if line is None:
                 break
             yield line
-        yield _last_line(task)
+        yield _last_line(task, on_defect)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
 
 
-def _last_line(task: "asyncio.Future[bytes]") -> bytes:
+def _last_line(task: "asyncio.Future[bytes]", on_defect: OnDefect) -> bytes:
     try:
         return task.result()
     except CocoaError as error:
         return wire.encode_error(error)
     except asyncio.CancelledError:
         return wire.encode_error(NotReady("the model has stopped"))
-    except Exception as error:  # a defect; its text may quote
+    except Exception as error:
+        on_defect(error)
         return wire.encode_error(EngineError(f"the worker failed: {type(error).__name__}"))
 
 

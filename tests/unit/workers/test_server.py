@@ -1,0 +1,101 @@
+"""The worker's side of the wire, asked by a client that is no gateway."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from models.engines.fake import FakeEngine
+from models.records import GenerationRequest, SamplingParams
+from tests.worker_servers import running
+from workers import wire
+from workers.generation import GenerationWorker
+from workers.server import Served, _lines, routes
+
+pytestmark = pytest.mark.anyio
+HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}
+BODY = wire.encode_generate(
+    GenerationRequest("Hello", sampling=SamplingParams(num_samples=0)), streams=False
+)
+
+
+class Failing:
+    """A generator whose calls end as the test says."""
+
+    def __init__(self, error):
+        self.error = error
+
+    async def generate(self, request, on_token=None):
+        raise self.error
+
+
+def client_of(served, on_defect=lambda error: None):
+    app = Starlette(routes=routes(lambda: served, "", on_defect))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://worker")
+
+
+async def code_of(response):
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "expected"),
+    [
+        ("generate", {"headers": {}}, (400, "wire_mismatch")),
+        ("generate", {"headers": {wire.WIRE_HEADER: "2"}}, (400, "wire_mismatch")),
+        ("generate", {"content": b"{}"}, (400, "wire_mismatch")),
+        ("generate", {"content": b"\xff"}, (400, "wire_mismatch")),
+        ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "nan"}}, (400, "wire_mismatch")),
+        ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "soon"}}, (400, "wire_mismatch")),
+        ("compare", {"content": wire.encode_compare("fake", [])}, (422, "invalid_request")),
+        ("fit-contexts", {"content": wire.encode_fit(None, [])}, (422, "invalid_request")),
+    ],
+)
+async def test_a_call_that_cannot_be_taken_is_refused_before_any_work(path, changes, expected):
+    async with running(GenerationWorker(FakeEngine())) as generator:
+        async with client_of(Served(generator=generator)) as client:
+            given = {"headers": HEADERS, "content": BODY} | changes
+            assert await code_of(await client.post(f"/v1/{path}", **given)) == expected
+        assert generator._engine.num_calls == 0
+
+
+async def test_nothing_is_served_before_the_model_is_there():
+    async with client_of(None) as client:
+        assert await code_of(await client.get("/v1/info")) == (503, "not_ready")
+        response = await client.post("/v1/generate", headers=HEADERS, content=BODY)
+        assert await code_of(response) == (503, "not_ready")
+
+
+async def test_a_deadline_that_the_header_brings_ends_the_work():
+    async with client_of(Served(generator=GenerationWorker(FakeEngine()))) as client:
+        headers = HEADERS | {wire.TIMEOUT_HEADER: "0.05"}  # its loop does not run
+        response = await client.post("/v1/generate", headers=headers, content=BODY)
+    assert json.loads(response.content)["error"]["code"] == "deadline_exceeded"
+
+
+async def test_a_defect_is_told_here_and_answered_without_its_text():
+    defects = []
+    error = RuntimeError("secret prompt")
+    async with client_of(Served(generator=Failing(error)), defects.append) as client:
+        response = await client.post("/v1/generate", headers=HEADERS, content=BODY)
+    assert defects == [error]
+    assert "secret" not in response.text
+    assert json.loads(response.content)["error"]["code"] == "engine_error"
+
+
+async def test_work_that_takes_long_says_that_it_goes_on_and_ends_with_its_reader(monkeypatch):
+    monkeypatch.setattr(wire, "HEARTBEAT_S", 0.01)
+    ended = asyncio.Event()
+
+    async def work(on_token):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    lines = _lines(work, lambda error: None)
+    assert [await anext(lines) for _ in range(3)] == [wire.HEARTBEAT] * 3
+    await lines.aclose()
+    assert ended.is_set()
