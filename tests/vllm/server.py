@@ -19,7 +19,7 @@ from tests.chaos.redis_server import free_port
 PYTHON = os.environ.get("COCOA_TEST_VLLM_PYTHON", ".venv-vllm/bin/python")
 PROBES = [PROBES_DIR / "consistency", PROBES_DIR / "semantic_entropy"]
 NAME = "served"
-START_S = 300
+START_S = 600
 FIRST_ID = 2_000_000_000
 CPU = {
     "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -10,7 +10,7 @@ from tests.vllm.agreement import at_once
 from tests.vllm.server import serving
 
 pytestmark = pytest.mark.anyio
-BLOCKS, SIZE, CONCURRENCY = 8, 40, 16
+BLOCKS, SIZE, CONCURRENCY = 24, 16, 16
 SAMPLES = {"n": 10, "temperature": 1, "top_k": 50, "top_p": 1, "logprobs": 0}
 
 
@@ -42,8 +42,8 @@ async def test_the_plugin_costs_a_small_part_of_a_request(tmp_path_factory, test
         seconds = {name: [] for name in arms}
         for number in range(BLOCKS):
             cases = testbed[number * SIZE % 240 :][:SIZE]
-            names = list(arms) if number % 2 else list(arms)[::-1]
-            for name in names:
+            turn = number % len(arms)
+            for name in [*list(arms)[turn:], *list(arms)[:turn]]:
                 seconds[name].append(await block(arms[name][0], cases, arms[name][1], number))
     base = np.array(seconds.pop("without the plugin"))
     print(f"\n{BLOCKS} blocks of {SIZE} prompts, each greedy and 10 samples, at concurrency 16")
