@@ -17,7 +17,8 @@ test: $(VENV)/dev.stamp lint  ## Set everything up and pass the whole suite
 	$(VENV)/bin/pytest
 
 test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
-	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm --timeout 1800 -s
+	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm \
+	  --timeout 1800 --basetemp $(VLLM_VENV)/run -s
 
 lint: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .

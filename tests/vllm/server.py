@@ -128,7 +128,9 @@ async def serving(
     log, began = folder / f"{name}.log", time.monotonic()
     print(f"\n[{name}] starting vLLM on port {port}, log {log}", flush=True)
     process = _started(command, log, plugin=plugin)
-    url, limits = f"http://127.0.0.1:{port}", httpx.Limits(max_connections=None)
+    # The server closes a connection that rests for 5 s, perhaps just as it is used again.
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=1)
+    url = f"http://127.0.0.1:{port}"
     try:
         async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits) as client:
             server = Server(client, log)
