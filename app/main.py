@@ -19,7 +19,8 @@ from app.http import examples
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of
 from app.http.middleware import RequestMiddleware
-from app.http.routes import feedback, generate, ops, score
+from app.http.openai import examples as openai_examples
+from app.http.routes import feedback, generate, openai, ops, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.judging import load_calibrator
@@ -76,11 +77,12 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     )
     app.state.settings, app.state.service = settings, service
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
-    for module in (generate, score, feedback, ops):
+    for module in (generate, score, openai, feedback, ops):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
     make_document = app.openapi
-    app.openapi = lambda: examples.with_nulls(make_document())  # type: ignore[method-assign]
+    shown = {**examples.BY_PATH, **openai_examples.BY_PATH}
+    app.openapi = lambda: examples.with_nulls(make_document(), shown)  # type: ignore[method-assign]
     app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=settings.limits)
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",

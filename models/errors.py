@@ -7,6 +7,7 @@ Drawn by arrow: who asked whom when it went wrong.
                             ├─ ChatTemplateError
                             └─ StatisticUnavailable
                                └─ ProbeMissing
+    client ──→ gateway      UnknownModel             a name that is none of this deployment's
     client ──→ gateway      UnknownAnswer            nothing of this id can be labelled
     gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded, FeedbackDisabled
     gateway ──→ labels      FeedbackUnavailable      the file or the Redis that keeps them
@@ -76,6 +77,12 @@ class NotCalibrated(InvalidRequest):
     """A decision was asked for that no loaded calibration can make."""
 
     code = "not_calibrated"
+
+
+class UnknownModel(CocoaError):
+    """A model that is not served here."""
+
+    code = "model_not_found"
 
 
 class UnknownAnswer(CocoaError):

@@ -11,9 +11,11 @@ import pytest
 
 def binary(name):
     """Path of a program."""
-    if path := shutil.which(name):
-        return path
-    reason = f"{name} is not installed"
+    return shutil.which(name) or missing(f"{name} is not installed")
+
+
+def missing(reason):
+    """End a test that lacks what it runs."""
     if os.environ.get("COCOA_TEST_REQUIRE_ALL") == "1":
         pytest.fail(reason)
     pytest.skip(reason)

@@ -8,8 +8,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from app.http.logs import places_of
+from app.http.openai.errors import is_of_openai, openai_error
 from app.http.requests.scoring import nearest_field
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
@@ -24,6 +26,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.StatisticUnavailable: 422,
     errors.ProbeMissing: 422,
     errors.NotCalibrated: 422,
+    errors.UnknownModel: 404,
     errors.UnknownAnswer: 404,
     errors.FeedbackDisabled: 404,
     errors.Overloaded: 429,
@@ -50,17 +53,31 @@ _MAX_FIELD_CHARACTERS = 64
 _MAX_FAULTS = 5
 
 
+class _ErrorResponse(JSONResponse):
+    """An error in the shape of the door that was asked."""
+
+    def __init__(self, status: int, body: ErrorBody, headers: dict[str, str]) -> None:
+        super().__init__(ErrorResponse(error=body).model_dump(), status, headers)
+        self._error = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_of_openai(scope["path"]):
+            self.body = self.render(openai_error(self.status_code, self._error))
+            self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
 def error_response(
     status: int,
     body: ErrorBody,
     retry_after_s: int | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """`{"error": {"code", "message", "field", "details", "request_id"}}`."""
+    """`{"error": {"code", "message", "field", "details", "request_id"}}`, or what OpenAI's is."""
     headers = dict(headers or {})
     if retry_after_s is not None:
         headers["Retry-After"] = str(retry_after_s)
-    return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
+    return _ErrorResponse(status, body, headers)
 
 
 def error_body(error: errors.CocoaError, request_id: str) -> ErrorBody:

@@ -3,19 +3,20 @@
 The numbers are those of the embedded models.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from app.http.schemas import ErrorResponse
 
 Responses = dict[int | str, dict[str, Any]]
 
-_REQUEST_ID = "024eca7a12c344209145fa5bdab19d41"
+REQUEST_ID = "024eca7a12c344209145fa5bdab19d41"
 _LANGUAGE_MODEL = {"id": "embedded", "revision": "4bdbf27c164c"}
 _PAIR_MODEL = {"id": "embedded", "revision": "22da45768f3c"}
 _NLI_MODEL = {"id": "embedded", "revision": "2a44af8e98b5"}
 
 GENERATED: dict[str, Any] = {
-    "id": _REQUEST_ID,
+    "id": REQUEST_ID,
     "model": _LANGUAGE_MODEL,
     "mode": "full",
     "strategy": "greedy",
@@ -170,6 +171,10 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
     404: (
         "No answer of this id can be labelled, or no labels are collected here",
         {
+            "model_not_found": (
+                "this model is not served here; GET /v1/models lists all",
+                "model",
+            ),
             "unknown_answer": ("no answer of this id can be labelled, or not any more", "id"),
             "feedback_disabled": (
                 "no labels are collected here: set COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL",
@@ -250,7 +255,7 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
 def _error(code: str, message: str, field: str | None) -> dict[str, Any]:
     details = [{"field": field, "message": message}] if code == "invalid_request" else []
     error = {"code": code, "message": message, "field": field, "details": details}
-    return {"error": error | {"request_id": _REQUEST_ID}}
+    return {"error": error | {"request_id": REQUEST_ID}}
 
 
 def _documented(status: int, *codes: str) -> dict[str, Any]:
@@ -266,7 +271,7 @@ def _documented(status: int, *codes: str) -> dict[str, Any]:
     }
 
 
-def _answered(**examples: Any) -> dict[str, Any]:
+def answered(**examples: Any) -> dict[str, Any]:
     shown = {name: {"value": value} for name, value in examples.items()}
     return {"content": {"application/json": {"examples": shown}}}
 
@@ -292,17 +297,28 @@ event: result
 data: {"id":"024eca7a12c344209145fa5bdab19d41","text":" Paris","uncertainty":0.000188}
 
 """
-_STREAMED = {"text/event-stream": {"schema": {"type": "string"}, "example": _EVENTS}}
+
+
+def streamed(example: str, *events: str) -> dict[str, Any]:
+    """The content of a stream, as the document tells it: what each of its events is."""
+    schema = {
+        "type": "object",
+        "properties": {"event": {"enum": list(events)}, "data": {"type": "string"}},
+        "required": ["data"],
+    }
+    return {"text/event-stream": {"schema": schema, "example": example}}
+
 
 GENERATE: Responses = {
     200: {
         "description": "The answer, or with `stream` its tokens and then the answer",
-        "content": _answered(answer=GENERATED)["content"] | _STREAMED,
+        "content": answered(answer=GENERATED)["content"]
+        | streamed(_EVENTS, "token", "result", "error"),
     },
     **_WORK_ERRORS,
 }
 SCORE: Responses = {
-    200: _answered(
+    200: answered(
         one=_SCORED,
         several={
             "results": [
@@ -321,20 +337,20 @@ SCORE: Responses = {
     **_WORK_ERRORS,
 }
 FEEDBACK: Responses = {
-    200: _answered(kept={"id": _REQUEST_ID, "quality": 1.0, "task": None}),
+    200: answered(kept={"id": REQUEST_ID, "quality": 1.0, "task": None}),
     **_BODY_ERRORS,
-    404: _documented(404),
+    404: _documented(404, "unknown_answer", "feedback_disabled"),
     422: _documented(422, "invalid_request"),
     500: _documented(500, "internal_error"),
     503: _documented(503, "not_ready", "feedback_unavailable"),
 }
-LIVEZ: Responses = {200: _answered(alive={"status": "alive"}), **_NOT_READY}
-READYZ: Responses = {200: _answered(ready={"status": "ready"}), **_NOT_READY}
-VERSION: Responses = {200: _answered(embedded=_VERSION)}
-ESTIMATORS: Responses = {200: _answered(embedded=_ESTIMATORS), **_NOT_READY}
+LIVEZ: Responses = {200: answered(alive={"status": "alive"}), **_NOT_READY}
+READYZ: Responses = {200: answered(ready={"status": "ready"}), **_NOT_READY}
+VERSION: Responses = {200: answered(embedded=_VERSION)}
+ESTIMATORS: Responses = {200: answered(embedded=_ESTIMATORS), **_NOT_READY}
 METRICS: Responses = {200: {"content": {"text/plain": {"example": _METRICS}}}}
 
-_BY_PATH = {
+BY_PATH = {
     "/generate-with-uncertainty": GENERATE,
     "/score": SCORE,
     "/feedback": FEEDBACK,
@@ -345,9 +361,9 @@ _BY_PATH = {
 }
 
 
-def with_nulls(document: dict[str, Any]) -> dict[str, Any]:
+def with_nulls(document: dict[str, Any], by_path: Mapping[str, Responses]) -> dict[str, Any]:
     """The document with examples as they stand here: FastAPI drops what is null in them."""
-    for path, responses in _BY_PATH.items():
+    for path, responses in by_path.items():
         for operation in document["paths"][path].values():
             for status, response in responses.items():
                 documented = operation["responses"][str(status)]["content"]

@@ -66,7 +66,9 @@ class JsonBodyRoute(APIRoute):
         return handle
 
     def _needs_solver(self) -> bool:
-        """Whether the route, as it is included, depends on more than its body."""
+        """Whether the route, as it is included, depends on something else than its body."""
+        if "body" not in self.endpoint.__annotations__:
+            return True
         dependant: Dependant = self.dependant
         inclusion = None if _INCLUSION is None else _INCLUSION.get()
         if inclusion is not None and inclusion.original_route is self:

@@ -19,59 +19,66 @@ from app.http.schemas import (
 from app.scoring.explaining import groups_of, sentence
 from app.scoring.judging import Judgement
 from app.scoring.result import Result
-from models.records import Sequence
 from workers import protocol
 from workers.protocol import ComparerInfo
 
 
 def to_response(result: Result, request_id: str) -> GenerateResponse:
     """The response of one scored request."""
-    plan, generation, subject = result.plan, result.generation, result.evidence.subject
-    has_similarity, has_nli = plan.reads("similarity"), plan.reads("nli")
-    judgement = result.judgement
-    drawn = generation is not None and result.samples_source == "model"
-    is_shown = not result.is_held_back  # samples and tokens would tell the answer
-    stage_ms = {stage: _ms(seconds) for stage, seconds in result.stage_s.items()}
+    generation, subject = result.generation, result.evidence.subject
     return GenerateResponse(
         id=request_id,
         model=_model_info(generation.model_id, generation.revision) if generation else None,
-        mode="light" if result.ask.light else "full",
-        strategy=plan.strategy,
-        answer_sample=subject.answer_sample,
         text=result.text,
         finish_reason=subject.answer.finish_reason,
         retokenized=result.is_read,
         answer_form=generation.answer_form if generation and result.is_read else None,
-        estimator=plan.primary,
+        usage=usage_of(result),
         uncertainty=result.uncertainty,
-        confidence=judgement.confidence,
-        percentile=judgement.percentile,
-        confidence_reason=judgement.reason,
-        calibrator=judgement.calibrator,
-        decision=_decision(judgement),
-        escalation=_escalation(result),
-        scores=dict(result.scores),
-        reasons=dict(result.reasons),
-        warnings=result.warnings,
-        samples_source=result.samples_source,
-        num_samples=len(subject.samples),
-        num_distinct_samples=result.num_distinct_samples,
-        stopped_by=result.stopped_by,
-        consistency_std_error=result.consistency_std_error,
-        found_mass=result.found_mass,
-        similarity=plan.similarity if has_similarity else None,
-        similarity_model=_comparer_info(result.comparer) if has_similarity else None,
-        nli_model=_comparer_info(result.nli) if has_nli and result.nli else None,
-        probe=_probe(result),
-        entropy_split=split_of(result.entropy_probe),
-        seed=generation.seed if generation is not None and drawn else None,
-        samples=_samples(result) if result.ask.return_samples and is_shown else None,
-        tokens=_tokens(subject.answer) if result.ask.return_tokens and is_shown else None,
-        **_explanation(result, is_shown=is_shown),
-        usage=_usage(result),
-        timing_ms=Timing(**stage_ms, total=_ms(result.total_s)),
-        cached=result.source == "cache",
+        tokens=tokens_of(result) if result.ask.return_tokens else None,
+        **scored_of(result),
     )
+
+
+def scored_of(result: Result) -> dict[str, Any]:
+    """The fields of `Scored`."""
+    plan, generation, subject = result.plan, result.generation, result.evidence.subject
+    has_similarity, has_nli = plan.reads("similarity"), plan.reads("nli")
+    judgement = result.judgement
+    drawn = generation is not None and result.samples_source == "model"
+    is_shown = not result.is_held_back  # samples would tell the answer
+    stage_ms = {stage: _ms(seconds) for stage, seconds in result.stage_s.items()}
+    return {
+        "mode": "light" if result.ask.light else "full",
+        "strategy": plan.strategy,
+        "answer_sample": subject.answer_sample,
+        "estimator": plan.primary,
+        "confidence": judgement.confidence,
+        "percentile": judgement.percentile,
+        "confidence_reason": judgement.reason,
+        "calibrator": judgement.calibrator,
+        "decision": _decision(judgement),
+        "escalation": _escalation(result),
+        "scores": dict(result.scores),
+        "reasons": dict(result.reasons),
+        "warnings": result.warnings,
+        "samples_source": result.samples_source,
+        "num_samples": len(subject.samples),
+        "num_distinct_samples": result.num_distinct_samples,
+        "stopped_by": result.stopped_by,
+        "consistency_std_error": result.consistency_std_error,
+        "found_mass": result.found_mass,
+        "similarity": plan.similarity if has_similarity else None,
+        "similarity_model": _comparer_info(result.comparer) if has_similarity else None,
+        "nli_model": _comparer_info(result.nli) if has_nli and result.nli else None,
+        "probe": _probe(result),
+        "entropy_split": split_of(result.entropy_probe),
+        "seed": generation.seed if generation is not None and drawn else None,
+        "samples": _samples(result) if result.ask.return_samples and is_shown else None,
+        **_explanation(result, is_shown=is_shown),
+        "timing_ms": Timing(**stage_ms, total=_ms(result.total_s)),
+        "cached": result.source == "cache",
+    }
 
 
 def _decision(judgement: Judgement) -> DecisionInfo | None:
@@ -129,7 +136,11 @@ def _samples(result: Result) -> list[Sample]:
     return samples
 
 
-def _tokens(answer: Sequence) -> list[Token]:
+def tokens_of(result: Result) -> list[Token] | None:
+    """The answer's tokens with all that is known of them; None where they would tell too much."""
+    if result.is_held_back:
+        return None
+    answer = result.evidence.subject.answer
     missing: list[None] = [None] * answer.num_tokens
     texts = answer.token_texts or ("",) * answer.num_tokens
     logprobs = missing if answer.token_logprobs is None else answer.token_logprobs.tolist()
@@ -140,7 +151,7 @@ def _tokens(answer: Sequence) -> list[Token]:
     return tokens
 
 
-def _usage(result: Result) -> Usage:
+def usage_of(result: Result) -> Usage:
     subject, generation = result.evidence.subject, result.generation
     return Usage(
         prompt_tokens=0 if generation is None else generation.prompt_tokens,

@@ -137,11 +137,9 @@ class EscalationInfo(BaseModel):
     ]
 
 
-class GenerateResponse(BaseModel):
-    """The answer with its scores; higher means less sure."""
+class Scored(BaseModel):
+    """All that is known of how sure a model is of an answer; higher scores mean less sure."""
 
-    id: Annotated[str, Field(description="the request's id, that of X-Request-ID")]
-    model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
     mode: Annotated[Literal["full", "light"], Field(description="`light` drew no samples")]
     strategy: Annotated[
         Strategy,
@@ -150,32 +148,7 @@ class GenerateResponse(BaseModel):
     answer_sample: Annotated[
         int | None, Field(description="index of the answer among the samples, where it is one")
     ]
-    text: Annotated[
-        str | None,
-        Field(
-            description="the answer; null where it did not pass and was to be held back; a second "
-            "model's where `escalation` says so"
-        ),
-    ]
-    finish_reason: Annotated[
-        FinishReason,
-        Field(description="what ended the answer; `length` where it was cut at max_new_tokens"),
-    ]
-    retokenized: Annotated[
-        bool, Field(description="whether a given answer's text was tokenised again")
-    ]
-    answer_form: Annotated[
-        AnswerForm | None,
-        Field(
-            description="how a given answer continues the prompt: as it stands, or after a blank, "
-            "whichever is likelier; null where no model scored one"
-        ),
-    ]
     estimator: Annotated[str, Field(description="the one reported as `uncertainty`")]
-    uncertainty: Annotated[
-        float | None,
-        Field(description="its score; higher is less sure; null with its reason in `reasons`"),
-    ]
     confidence: Annotated[
         float | None,
         Field(description="probability that the answer is right, 0 to 1, by the calibrator"),
@@ -237,9 +210,6 @@ class GenerateResponse(BaseModel):
         int | None, Field(description="repeats the samples; null where no model draws any")
     ]
     samples: Annotated[list[Sample] | None, Field(description="with `return_samples`, else null")]
-    tokens: Annotated[
-        list[Token] | None, Field(description="of the answer, with `return_tokens`, else null")
-    ]
     explanation: Annotated[
         str | None, Field(description="what the samples say, in a sentence; null unless asked for")
     ]
@@ -247,9 +217,49 @@ class GenerateResponse(BaseModel):
         list[SampleGroup] | None,
         Field(description="samples by meaning, that of the answer first; null unless asked for"),
     ]
-    usage: Annotated[Usage, Field(description="tokens read and written")]
     timing_ms: Annotated[Timing, Field(description="milliseconds of each stage")]
     cached: Annotated[bool, Field(description="whether the statistics came from the cache")]
+
+
+class Answered(BaseModel):
+    """The answer itself."""
+
+    id: Annotated[str, Field(description="the request's id, that of X-Request-ID")]
+    model: Annotated[ModelInfo | None, Field(description="null where no model was asked")]
+    text: Annotated[
+        str | None,
+        Field(
+            description="the answer; null where it did not pass and was to be held back; a second "
+            "model's where `escalation` says so"
+        ),
+    ]
+    finish_reason: Annotated[
+        FinishReason,
+        Field(description="what ended the answer; `length` where it was cut at max_new_tokens"),
+    ]
+    retokenized: Annotated[
+        bool, Field(description="whether a given answer's text was tokenised again")
+    ]
+    answer_form: Annotated[
+        AnswerForm | None,
+        Field(
+            description="how a given answer continues the prompt: as it stands, or after a blank, "
+            "whichever is likelier; null where no model scored one"
+        ),
+    ]
+    usage: Annotated[Usage, Field(description="tokens read and written")]
+    uncertainty: Annotated[
+        float | None,
+        Field(description="its score; higher is less sure; null with its reason in `reasons`"),
+    ]
+
+
+class GenerateResponse(Scored, Answered):
+    """The answer with its scores; higher means less sure."""
+
+    tokens: Annotated[
+        list[Token] | None, Field(description="of the answer, with `return_tokens`, else null")
+    ]
 
 
 class Fault(BaseModel):

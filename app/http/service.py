@@ -1,5 +1,7 @@
 """What stands behind the routes: the scorer as its workers load, live and die."""
 
+import time
+
 from app.feedback.collecting import Feedback
 from app.http.labels import to_answer
 from app.http.telemetry import Telemetry
@@ -19,6 +21,7 @@ class Service:
         telemetry: its metrics.
         feedback: labels; None where none are collected.
         scorer: None until the workers are loaded.
+        began_at: seconds since 1970.
     """
 
     def __init__(
@@ -28,6 +31,7 @@ class Service:
         self.telemetry = telemetry
         self.feedback = feedback
         self.scorer: Scorer | None = None
+        self.began_at = int(time.time())
 
     def ready_scorer(self) -> Scorer:
         """The scorer, once its workers are warm.

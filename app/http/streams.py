@@ -14,8 +14,7 @@ from app.http.disconnect import ClientGone, unless_gone
 from app.http.errors import failure
 from app.http.responses import to_response
 from app.http.schemas import ErrorBody, ErrorResponse
-from app.http.service import Service
-from app.scoring.ask import Ask
+from app.http.telemetry import Telemetry
 from app.scoring.result import Result
 from models.errors import NotReady
 from models.records import OnToken, Token
@@ -44,7 +43,7 @@ class EventFormat(Protocol):
     def result(self, result: Result) -> bytes:
         """The last event of a stream that succeeds."""
 
-    def error(self, error: ErrorBody) -> bytes:
+    def error(self, error: ErrorBody, status: int) -> bytes:
         """The last event of a stream that fails after its first byte."""
 
 
@@ -63,18 +62,9 @@ class NamedEvents:
         response = to_response(result, self._request_id)
         return _event(b"result", response.model_dump_json().encode())
 
-    def error(self, error: ErrorBody) -> bytes:
+    def error(self, error: ErrorBody, status: int) -> bytes:
         """See `EventFormat`."""
         return _event(b"error", ErrorResponse(error=error).model_dump_json().encode())
-
-
-def stream(request: Request, ask: Ask, event_format: EventFormat) -> Response:
-    """The answer of an ask, as it is written."""
-    service: Service = request.app.state.service
-    request_id: str = request.state.request_id
-    return EventStream(
-        lambda on_token: service.run(ask, request_id, on_token), event_format, service
-    )
 
 
 class EventStream(Response):
@@ -84,11 +74,11 @@ class EventStream(Response):
     as if nothing were streamed; the first byte is a token's, or after a while a heartbeat's.
     """
 
-    def __init__(self, work: Work, event_format: EventFormat, service: Service) -> None:
+    def __init__(self, work: Work, event_format: EventFormat, telemetry: Telemetry) -> None:
         super().__init__()
         self._work = work
         self._format = event_format
-        self._service = service
+        self._telemetry = telemetry
         self._pending: list[Token] = []
         self._news = asyncio.Event()
         self._has_begun = False
@@ -140,7 +130,7 @@ class EventStream(Response):
         if "first_token" not in scope["state"]:
             scope["state"]["first_token"] = True
             seconds = time.perf_counter() - scope["state"]["started_at"]
-            self._service.telemetry.observe_first_token(scope["route"].path, seconds)
+            self._telemetry.observe_first_token(scope["route"].path, seconds)
         await self._send(send, self._format.tokens(tokens))
 
     async def _send_end(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
@@ -161,8 +151,8 @@ class EventStream(Response):
         state = scope["state"]
         status, body = failure(error, state["request_id"])
         state["status"], state["error_code"] = status, body.code
-        self._service.telemetry.observe_error(body.code)
-        return self._format.error(body)
+        self._telemetry.observe_error(body.code)
+        return self._format.error(body, status)
 
     async def _say_farewell(self, scope: Scope, send: Send) -> None:
         """The event of a server that gives up waiting for its responses."""

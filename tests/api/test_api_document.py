@@ -5,6 +5,13 @@ from pydantic import TypeAdapter
 
 from app.http import examples
 from app.http.errors import STATUS
+from app.http.openai.schemas import (
+    ChatCompletion,
+    Completion,
+    OpenAIError,
+    ServedModel,
+    ServedModels,
+)
 from app.http.schemas import (
     ErrorResponse,
     EstimatorList,
@@ -26,6 +33,10 @@ MODELS = {
     "/readyz": Status,
     "/version": Version,
     "/estimators": EstimatorList,
+    "/v1/chat/completions": ChatCompletion,
+    "/v1/completions": Completion,
+    "/v1/models": ServedModels,
+    "/v1/models/{name}": ServedModel,
 }
 
 
@@ -99,14 +110,15 @@ async def test_every_route_with_a_body_has_an_example_of_it_that_is_answered(ser
             assert response.status_code == 200, response.text
             for outcome in response.json().get("results", []):
                 assert outcome["error"] is None
-    assert num_sent == 6
+    assert num_sent == 8
 
 
 async def test_every_example_of_a_response_is_one(service):
     for path, operation in operations(await document_of(service)):
         for status, response in operation["responses"].items():
             content = response["content"].get("application/json", {})
-            adapter = TypeAdapter(MODELS.get(path) if status == "200" else ErrorResponse)
+            error = OpenAIError if path.startswith("/v1/") else ErrorResponse
+            adapter = TypeAdapter(MODELS.get(path) if status == "200" else error)
             for example in content.get("examples", {}).values():
                 read = adapter.validate_python(example["value"], extra="forbid")
                 if path != "/version" or status != "200":

@@ -103,8 +103,9 @@ def unmatched(expressions, samples):
 
 @pytest.fixture
 async def samples(service):
-    """What a running service exposes after its first request."""
-    assert (await service.generate(seed=1)).status_code == 200
+    """What a running service exposes after its first requests, whole and streamed."""
+    for stream in (False, True):
+        assert (await service.generate(seed=1, stream=stream)).status_code == 200
     exposition = (await service.client.get("/metrics")).text
     families = text_string_to_metric_families(exposition)
     return [*chain.from_iterable(family.samples for family in families)]

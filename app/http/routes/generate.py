@@ -1,5 +1,8 @@
 """`POST /generate-with-uncertainty`."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from app.http import examples
@@ -9,7 +12,9 @@ from app.http.requests.generate import GenerateRequest
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
-from app.http.streams import NamedEvents, stream
+from app.http.streams import EventStream, NamedEvents
+from app.scoring.result import Result
+from models.records import OnToken
 
 router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 
@@ -19,12 +24,16 @@ router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
 )
 async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""
-    if body.stream:
-        return stream(request, body.to_ask(), NamedEvents(request.state.request_id))
     service: Service = request.app.state.service
-    request_id = request.state.request_id
+    request_id, ask = request.state.request_id, body.to_ask()
+
+    def work(on_token: OnToken | None = None) -> Coroutine[Any, Any, Result]:
+        return service.run(ask, request_id, on_token)
+
+    if body.stream:
+        return EventStream(work, NamedEvents(request_id), service.telemetry)
     try:
-        result = await unless_gone(request, service.run(body.to_ask(), request_id))
+        result = await unless_gone(request, work())
     except ClientGone:
         return Response(status_code=499)  # nobody reads it; the metrics do
     response = to_response(result, request_id)

@@ -6,12 +6,10 @@ import time
 import pytest
 from starlette.routing import Route
 
-from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
 from app.http.telemetry import Telemetry
 from models.records import Token
 from tests.events import events_of
-from workers.supervision import Supervisor
 
 pytestmark = pytest.mark.anyio
 
@@ -20,9 +18,7 @@ class Server:
     """Who calls the application: what it was sent, and whether it takes more."""
 
     def __init__(self, work):
-        telemetry = Telemetry()
-        self.service = Service(Supervisor(lambda: None, 0), telemetry)
-        self.stream = EventStream(work, NamedEvents("id"), self.service)
+        self.stream = EventStream(work, NamedEvents("id"), Telemetry())
         self.sent, self.takes = [], asyncio.Event()
         self.takes.set()
         state = {"request_id": "id", "started_at": time.perf_counter()}

@@ -1,0 +1,454 @@
+"""OpenAI's endpoints, by their bodies; tests/clients has the clients themselves."""
+
+import asyncio
+import json
+
+import pytest
+
+from models.errors import EngineError, InvalidLogits, Overloaded
+from models.probes.protocol import ProbeConfig
+from tests.conftest import serving
+from tests.events import events_of
+from tests.tiny_probes import saved
+
+pytestmark = pytest.mark.anyio
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+QUESTION = "What is the capital of France?"
+INPUTS = {CHAT: {"messages": [{"role": "user", "content": QUESTION}]}, TEXT: {"prompt": QUESTION}}
+both = pytest.mark.parametrize("path", [CHAT, TEXT], ids=["chat", "text"])
+
+
+async def post(service, path, **body):
+    """POST a body with an input unless it has one."""
+    given = {"model": "cocoa", "max_tokens": 64} | body
+    if not {"messages", "prompt"} & body.keys():
+        given |= INPUTS[path]
+    return await service.client.post(path, json=given)
+
+
+async def answered(service, path, **body):
+    response = await post(service, path, **body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def text_of(body):
+    [choice] = body["choices"]
+    return choice["message"]["content"] if "message" in choice else choice["text"]
+
+
+def uncertainty_of(body):
+    return body["choices"][0]["uncertainty"]
+
+
+@both
+async def test_it_says_what_the_services_own_endpoint_says(service, path):
+    own = (await service.generate(**INPUTS[path], seed=3, num_samples=4)).json()
+    body = await answered(service, path, seed=3, uncertainty={"num_samples": 4})
+
+    assert text_of(body) == own["text"]
+    assert body["choices"][0]["finish_reason"] == own["finish_reason"] == "stop"
+    told = uncertainty_of(body)
+    assert told["value"] == own["uncertainty"]
+    for name in told.keys() - {"value", "sample_tokens", "timing_ms", "cached"}:
+        assert told[name] == own[name], name
+    assert told["cached"], "the same statistics, whichever door asked for them"
+    read, written = own["usage"]["prompt_tokens"], own["usage"]["completion_tokens"]
+    assert told["sample_tokens"] == own["usage"]["sample_tokens"]
+    assert body["usage"] == {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+    }
+
+
+@both
+@pytest.mark.parametrize(
+    ("temperature", "strategy"), [(None, "greedy"), (0, "greedy"), (0.7, "sample"), (1, "sample")]
+)
+async def test_with_a_temperature_the_answer_is_a_drawn_sample(
+    service, path, temperature, strategy
+):
+    body = await answered(service, path, temperature=temperature, seed=4)
+    own = await service.generate(
+        **INPUTS[path], temperature=temperature or 1.0, strategy=strategy, seed=4
+    )
+
+    assert uncertainty_of(body)["strategy"] == strategy
+    assert text_of(body) == own.json()["text"]
+    assert uncertainty_of(body)["scores"] == own.json()["scores"]
+
+
+async def test_two_draws_without_a_seed_are_two(service):
+    draws = [uncertainty_of(await answered(service, CHAT, temperature=1)) for _ in range(2)]
+    assert [draw["cached"] for draw in draws] == [False, False]
+
+
+async def test_parts_of_text_are_joined_and_a_developer_is_the_system(service):
+    parts = [{"type": "text", "text": "What is the capital "}, {"type": "text", "text": "of it?"}]
+    messages = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]
+    asked = []
+    prepare = service.engine.prepare
+
+    def remember(request, *, streams):
+        asked.append(request.messages)
+        return prepare(request, streams=streams)
+
+    service.engine.prepare = remember
+    await answered(service, CHAT, messages=messages)
+    system = {"role": "system", "content": "Be brief."}
+    assert asked == [(system, {"role": "user", "content": "What is the capital of it?"})]
+
+
+async def test_a_list_of_one_prompt_is_a_prompt(service):
+    listed = await answered(service, TEXT, prompt=[QUESTION])
+    assert uncertainty_of(await answered(service, TEXT))["cached"]
+    assert text_of(listed)
+
+
+# What clients send unasked.
+HARMLESS = {
+    "n": 1,
+    "frequency_penalty": 0,
+    "presence_penalty": 0.0,
+    "logit_bias": {},
+    "user": "someone",
+    "stream": False,
+    "stream_options": None,
+    "stop": None,
+    "seed": None,
+    "top_p": 1,
+    "temperature": 0,
+}
+HARMLESS_IN = {
+    CHAT: {
+        "logprobs": False,
+        "top_logprobs": None,
+        "tools": [],
+        "tool_choice": "none",
+        "functions": [],
+        "function_call": "auto",
+        "parallel_tool_calls": True,
+        "response_format": {"type": "text"},
+        "store": False,
+        "metadata": {"team": "a"},
+        "modalities": ["text"],
+        "service_tier": "auto",
+        "prediction": None,
+        "audio": None,
+        "reasoning_effort": None,
+        "safety_identifier": "x",
+        "prompt_cache_key": "x",
+        "web_search_options": None,
+    },
+    TEXT: {"best_of": 1, "echo": False, "suffix": None, "logprobs": None},
+}
+
+
+@both
+async def test_fields_that_ask_for_nothing_mean_nothing(service, path):
+    plain = await answered(service, path)
+    body = await answered(service, path, **HARMLESS, **HARMLESS_IN[path])
+    assert text_of(body) == text_of(plain)
+    assert uncertainty_of(body)["cached"]
+
+
+async def test_an_answer_that_a_client_sends_back_is_taken_as_it_is(service):
+    message = (await answered(service, CHAT))["choices"][0]["message"]
+    message |= {"tool_calls": None, "function_call": None, "audio": None, "annotations": []}
+    question = {"role": "user", "content": "Are you sure?", "name": None}
+    await answered(service, CHAT, messages=[*INPUTS[CHAT]["messages"], message, question])
+
+
+UNSUPPORTED = [
+    (CHAT, {"n": 2}, "n"),
+    (CHAT, {"frequency_penalty": 0.5}, "frequency_penalty"),
+    (CHAT, {"presence_penalty": -1}, "presence_penalty"),
+    (CHAT, {"logit_bias": {"50": 1}}, "logit_bias"),
+    (CHAT, {"tools": [{"type": "function"}]}, "tools"),
+    (CHAT, {"tool_choice": "required"}, "tool_choice"),
+    (CHAT, {"functions": [{"name": "f"}]}, "functions"),
+    (CHAT, {"response_format": {"type": "json_object"}}, "response_format.type"),
+    (CHAT, {"store": True}, "store"),
+    (CHAT, {"modalities": ["text", "audio"]}, "modalities"),
+    (CHAT, {"reasoning_effort": "high"}, "reasoning_effort"),
+    (CHAT, {"service_tier": "flex"}, "service_tier"),
+    (CHAT, {"verbosity": "low"}, "verbosity"),
+    (CHAT, {"logprobs": True, "top_logprobs": 3}, "top_logprobs"),
+    (CHAT, {"web_search_options": {}}, "web_search_options"),
+    (CHAT, {"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
+    (CHAT, {"stream_options": {"include_usage": True}}, "stream_options"),
+    (CHAT, {"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
+    (
+        CHAT,
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+        "messages.0.content.0.type",
+    ),
+    (
+        CHAT,
+        {"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}]},
+        "messages.0.tool_calls",
+    ),
+    (CHAT, {"messages": [{"role": "user", "content": "a", "name": "Bo"}]}, "messages.0.name"),
+    (TEXT, {"prompt": ["a", "b"]}, "prompt"),
+    (TEXT, {"prompt": [1]}, "prompt.0"),
+    (TEXT, {"prompt": ""}, "prompt"),
+    (TEXT, {"best_of": 2}, "best_of"),
+    (TEXT, {"echo": True}, "echo"),
+    (TEXT, {"suffix": "."}, "suffix"),
+    (TEXT, {"logprobs": 1}, "logprobs"),
+    (TEXT, {"n": True}, "n"),
+    (TEXT, {"max_tokens": 0}, "max_tokens"),
+    (TEXT, {"temperature": 2.5}, "temperature"),
+    (TEXT, {"temperature": 0.01}, "temperature"),
+    (TEXT, {"top_k": 5}, "top_k"),
+    (TEXT, {"max_new_tokens": 5}, "max_new_tokens"),
+    (TEXT, {"max_tokens": 8000}, "max_tokens"),
+    (TEXT, {"uncertainty": {"num_samples": 65}}, "uncertainty.num_samples"),
+    (TEXT, {"uncertainty": {"estimators": ["no_such"]}}, "uncertainty.estimators.0"),
+    (TEXT, {"uncertainty": {"similarity": "no_such"}}, "uncertainty.similarity"),
+    (TEXT, {"uncertainty": {"target_error": 0.05}}, "uncertainty.target_error"),
+    (TEXT, {"uncertainty": {"prompt": "a"}}, "uncertainty.prompt"),
+    (TEXT, {"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
+    (TEXT, {"temperature": 1, "uncertainty": {"mode": "light"}}, "temperature"),
+    (TEXT, {"uncertainty": {"mode": "light", "strategy": "mbr"}}, "uncertainty.strategy"),
+    (TEXT, {"stream": True, "uncertainty": {"strategy": "mbr"}}, "uncertainty.strategy"),
+    (TEXT, {"model": "cocoa:light", "uncertainty": {"mode": "full"}}, "uncertainty.mode"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"), UNSUPPORTED, ids=[str(c[1]) for c in UNSUPPORTED]
+)
+async def test_what_is_not_supported_is_refused_by_its_name(service, path, body, param):
+    calls = service.engine.num_calls
+    response = await post(service, path, **body)
+    error = response.json()["error"]
+
+    assert (response.status_code, error["param"]) == (422, param), error
+    assert error["type"] == "invalid_request_error"
+    assert error["code"] in ("invalid_request", "prompt_too_long", "not_calibrated")
+    assert service.engine.num_calls == calls
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [
+        ("max_new_tokens", "max_tokens"),
+        ("num_samples", "uncertainty.num_samples"),
+        ("top_k", "uncertainty.top_k"),
+        ("max_completion_token", "max_completion_tokens"),
+    ],
+)
+async def test_an_unknown_field_is_told_what_it_may_have_meant(service, field, meant):
+    error = (await post(service, CHAT, **{field: 3})).json()["error"]
+    assert error["param"] == field
+    assert error["message"].endswith(f"did you mean {meant}?")
+
+
+async def test_errors_are_of_openais_shape_whoever_finds_them(service):
+    client = service.client
+    found = {
+        "invalid_json": await client.post(CHAT, content=b"{", headers=JSON),
+        "unsupported_media_type": await client.post(CHAT, content=b"a=b", headers=FORM),
+        "method_not_allowed": await client.get(CHAT),
+        "not_found": await client.post("/v1/responses", json={}),
+        "body_too_large": await client.post(CHAT, content=b"x" * 1_000_001, headers=JSON),
+        "model_not_found": await post(service, CHAT, model="gpt-9"),
+        "invalid_request": await post(service, CHAT, messages=[]),
+    }
+    for code, response in found.items():
+        error = response.json()["error"]
+        assert error.keys() == {"message", "type", "param", "code", "request_id"}, code
+        assert (error["code"], error["type"]) == (code, "invalid_request_error")
+        assert error["request_id"] == response.headers["x-request-id"]
+        assert int(response.headers["content-length"]) == len(response.content)
+    assert found["model_not_found"].status_code == 404
+    assert found["model_not_found"].json()["error"]["param"] == "model"
+
+
+JSON, FORM = {"Content-Type": "application/json"}, {"Content-Type": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (Overloaded("full", retry_after_s=7), 429, "rate_limit_error"),
+        (EngineError("broken"), 503, "server_error"),
+        (InvalidLogits("NaN"), 500, "server_error"),
+        (RuntimeError("zanzibar"), 500, "server_error"),
+    ],
+    ids=["overloaded", "engine", "logits", "defect"],
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_errors_of_the_core_keep_status_code_and_time_to_come_back(
+    service, error, status, kind, stream
+):
+    service.generation_raises(error)
+    response = await post(service, CHAT, stream=stream)
+    told = response.json()["error"]
+
+    assert (response.status_code, told["type"]) == (status, kind)
+    assert told["code"] == getattr(error, "code", "internal_error")
+    assert response.headers.get("retry-after") == ("7" if status == 429 else None)
+    assert "zanzibar" not in response.text
+
+
+async def test_before_the_models_are_loaded_it_is_not_ready():
+    async with serving(ready=False) as service:
+        for response in (await post(service, CHAT), await service.client.get("/v1/models")):
+            assert response.status_code == 503
+            assert response.json()["error"]["code"] == "not_ready"
+
+
+async def test_a_deadline_of_its_own_ends_it(service):
+    service.generation_takes(5)
+    response = await post(service, CHAT, uncertainty={"timeout_s": 0.05})
+    assert (response.status_code, response.json()["error"]["code"]) == (504, "deadline_exceeded")
+
+
+async def chunks(service, path, **body):
+    response = await post(service, path, stream=True, **body)
+    assert response.status_code == 200, response.text
+    *events, done = events_of(response.text)
+    assert done.data == "[DONE]"
+    assert {event.name for event in events} == {"message"}
+    return [event.data for event in events]
+
+
+def joined(streamed):
+    texts = []
+    for chunk in streamed:
+        for choice in chunk["choices"]:
+            texts.append(
+                choice["delta"].get("content", "") if "delta" in choice else choice["text"]
+            )
+    return "".join(texts)
+
+
+@both
+@pytest.mark.parametrize("temperature", [0, 1])
+async def test_chunks_join_to_the_whole_and_the_last_one_has_the_uncertainty(
+    service, path, temperature
+):
+    body = {"temperature": temperature, "seed": 5, "uncertainty": {"cache": False}}
+    whole = await answered(service, path, **body)
+    streamed = await chunks(service, path, **body)
+
+    assert joined(streamed) == text_of(whole)
+    name = "chat.completion.chunk" if path == CHAT else "text_completion"
+    assert {chunk["object"] for chunk in streamed} == {name}
+    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in streamed}) == 1
+    if path == CHAT:
+        assert streamed[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    *others, last = [chunk["choices"][0] for chunk in streamed]
+    assert {choice["finish_reason"] for choice in others} == {None}
+    assert last["finish_reason"] == "stop"
+    told, expected = last["uncertainty"], uncertainty_of(whole)
+    assert told["value"] == expected["value"]
+    assert told["scores"] == expected["scores"]
+    assert not any("usage" in chunk for chunk in streamed)
+
+
+@both
+async def test_a_cached_answer_is_streamed_as_well(service, path):
+    whole = await answered(service, path)
+    streamed = await chunks(service, path)
+    assert joined(streamed) == text_of(whole)
+    assert streamed[-1]["choices"][0]["uncertainty"]["cached"]
+
+
+@both
+async def test_a_stream_may_end_with_its_usage(service, path):
+    whole = await answered(service, path)
+    streamed = await chunks(service, path, stream_options={"include_usage": True})
+    assert [chunk["usage"] for chunk in streamed[:-1]] == [None] * (len(streamed) - 1)
+    assert (streamed[-1]["choices"], streamed[-1]["usage"]) == ([], whole["usage"])
+
+
+@pytest.mark.parametrize("cache", [False, True], ids=["computed", "cached"])
+async def test_log_probs_of_a_chat_are_told_whole_and_in_chunks(service, cache):
+    body = {"logprobs": True, "seed": 2, "uncertainty": {"cache": cache}}
+    whole = await answered(service, CHAT, **body)
+    content = whole["choices"][0]["logprobs"]["content"]
+    streamed = await chunks(service, CHAT, **body)
+    in_chunks = []
+    for chunk in streamed:
+        for choice in chunk["choices"]:
+            in_chunks += (choice["logprobs"] or {"content": []})["content"]
+
+    assert "".join(token["token"] for token in content) == text_of(whole) == joined(streamed)
+    assert in_chunks == content
+    assert -sum(token["logprob"] for token in content) == pytest.approx(
+        uncertainty_of(whole)["scores"]["sp"]
+    )
+    assert {bytes(token["bytes"]).decode() for token in content} == {
+        token["token"] for token in content
+    }
+
+
+@pytest.mark.parametrize("cache", [False, True], ids=["computed", "cached"])
+async def test_log_probs_of_a_text_say_where_each_token_begins(service, cache):
+    body = {"logprobs": 0, "seed": 2, "uncertainty": {"cache": cache}}
+    whole = await answered(service, TEXT, **body)
+    told = whole["choices"][0]["logprobs"]
+    streamed = await chunks(service, TEXT, **body)
+    in_chunks = {"tokens": [], "token_logprobs": [], "text_offset": []}
+    for chunk in streamed:
+        for name, values in in_chunks.items():
+            values += (chunk["choices"][0]["logprobs"] or {name: []})[name]
+
+    assert told["top_logprobs"] is None
+    for token, start in zip(told["tokens"], told["text_offset"], strict=True):
+        assert text_of(whole)[start:].startswith(token)
+    assert in_chunks == {name: told[name] for name in in_chunks}
+
+
+async def test_log_probs_are_refused_where_the_model_tells_none(service):
+    service.without_statistics("answer_token_logprobs")
+    error = (await post(service, CHAT, logprobs=True)).json()["error"]
+    assert (error["code"], error["param"]) == ("statistic_unavailable", "logprobs")
+
+
+async def test_an_error_in_the_middle_of_a_stream_is_a_chunk_that_clients_raise(service):
+    generate = service.generator.generate
+
+    async def failing(request, on_token=None):
+        await generate(request, on_token)
+        await asyncio.sleep(0.05)
+        raise EngineError("broken")
+
+    service.generator.generate = failing
+    response = await post(service, CHAT, stream=True)
+    *_, last = [json.loads(line[6:]) for line in response.text.splitlines() if line]
+    assert last["error"]["code"] == "engine_error"
+    assert last["error"]["type"] == "server_error"
+
+
+async def test_models_are_listed_by_the_names_that_requests_may_have(service):
+    listed = (await service.client.get("/v1/models")).json()
+    names = [model["id"] for model in listed["data"]]
+    assert names == ["fake", "cocoa"], "without a probe there is no light mode"
+    for name in names:
+        assert (await service.client.get(f"/v1/models/{name}")).json() in listed["data"]
+        assert (await answered(service, CHAT, model=name))["model"] == name
+    unknown = await service.client.get("/v1/models/no/such")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
+    assert (await post(service, CHAT, model="fake:light")).json()["error"][
+        "code"
+    ] == "probe_missing"
+
+
+async def test_the_mode_can_be_chosen_by_the_models_name(tmp_path):
+    probes = ProbeConfig(consistency=saved(tmp_path))
+    async with serving(probes=probes) as service:
+        names = [model["id"] for model in (await service.client.get("/v1/models")).json()["data"]]
+        assert names == ["fake", "cocoa", "fake:light", "cocoa:light"]
+        for name in names:
+            told = uncertainty_of(await answered(service, CHAT, model=name))
+            is_light = name.endswith(":light")
+            assert told["mode"] == ("light" if is_light else "full")
+            assert ("cocoa_sp_light" in told["scores"]) == is_light
+        by_field = await answered(service, CHAT, uncertainty={"mode": "light"})
+        assert uncertainty_of(by_field)["mode"] == "light"

@@ -1,0 +1,27 @@
+"""A running service for clients: the embedded language model, in one process or behind workers."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.chaos.cocoa_process import cocoa, cocoa_serve
+
+WITHOUT_NLI = {"COCOA_NLI__MODEL": ""}
+
+
+@pytest.fixture(scope="session", params=["embedded workers", "remote workers"])
+def url(request):
+    """URL of the service."""
+    with ExitStack() as stack:
+        settings = WITHOUT_NLI
+        if request.param == "remote workers":
+            workers = {}
+            for role in ("generation", "similarity"):
+                workers[role] = stack.enter_context(cocoa("worker", role, **WITHOUT_NLI))
+            settings = {}
+            for role, worker in workers.items():
+                worker.wait_ready()
+                settings[f"COCOA_{role.upper()}__URL"] = worker.url
+        serving = stack.enter_context(cocoa_serve(**settings))
+        serving.wait_ready()
+        yield serving.url

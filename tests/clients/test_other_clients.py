@@ -1,0 +1,114 @@
+"""Clients of other languages and makers, unmodified, in processes of their own."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.binaries import binary, missing
+
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+INSTALLED = Path(os.environ.get("COCOA_TEST_CLIENTS") or CACHE / "cocoa-serve" / "clients")
+WITHIN_S = 120
+
+
+def printed(command, **environment):
+    """What a program printed as JSON."""
+    done = subprocess.run(
+        command,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout)
+
+
+def is_current(pins, copy):
+    """Whether what is installed is what is pinned."""
+    installed = INSTALLED / copy
+    return installed.exists() and installed.read_text() == (HERE / pins).read_text()
+
+
+def told_to_python(program, url):
+    if not is_current("requirements.txt", "requirements.txt"):
+        missing("the clients for Python are not installed: run tests/clients/install")
+    command = [INSTALLED / "python/bin/python", "-W", "ignore", HERE / "programs" / program, url]
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false"}
+    return printed(command, **offline, PYTHONPATH="")
+
+
+def is_full(uncertainty):
+    return uncertainty["mode"] == "full" and uncertainty["num_samples"] == 4
+
+
+def is_light(uncertainty):
+    return uncertainty["mode"] == "light" and uncertainty["estimator"] == "cocoa_sp_light"
+
+
+def test_openais_client_for_javascript(url):
+    node = binary("node")
+    if not is_current("package.json", "installed.json"):
+        missing("the client for JavaScript is not installed: run tests/clients/install")
+    program = HERE / "programs" / "openai_javascript.cjs"
+    told = printed([node, program, url], NODE_PATH=str(INSTALLED / "node_modules"))
+
+    assert "Paris" in told["text"]
+    assert is_full(told["uncertainty"])
+    assert told["uncertainty"]["value"] == told["uncertainty"]["scores"]["cocoa_sp"]
+    assert told["id"] == told["request_id"]
+    assert {"cocoa", "cocoa:light"} <= set(told["models"])
+    assert told["streamed"]["text"] == told["text"]
+    assert told["streamed"]["uncertainty"]["scores"] == told["uncertainty"]["scores"]
+    assert "Paris" in told["light"]["text"]
+    assert is_light(told["light"]["uncertainty"])
+    named = {"code": "invalid_request", "param": "n"}
+    assert told["refused"] == {"type": "UnprocessableEntityError", "status": 422} | named
+    named = {"code": "model_not_found", "param": "model"}
+    assert told["unknown"] == {"type": "NotFoundError", "status": 404} | named
+    assert (told["late"]["status"], told["late"]["code"]) == (504, "deadline_exceeded")
+
+
+def test_langchains_chat_model(url):
+    told = told_to_python("langchain_chat.py", url)
+
+    assert "Paris" in told["text"]
+    assert told["finish_reason"] == "stop"
+    assert told["streamed"] == told["text"]
+    assert told["chat"]
+    assert "".join(token["token"] for token in told["logprobs"]["content"]) == told["text"]
+    assert is_full(told["uncertainty"])
+    assert told["streamed_uncertainty"]["scores"] == told["uncertainty"]["scores"]
+    assert told["usage"]["output_tokens"] == told["streamed_usage"]["output_tokens"] > 0
+    assert is_light(told["light"])
+    assert told["drawn"]["strategy"] == "sample"
+
+
+def test_llama_indexs_model(url):
+    told = told_to_python("llama_index_chat.py", url)
+
+    assert "Paris" in told["text"]
+    assert is_full(told["uncertainty"])
+    assert told["streamed"] == told["text"]
+    assert told["streamed_uncertainty"]["scores"] == told["uncertainty"]["scores"]
+    assert told["drawn"]["strategy"] == "sample", "its temperature is 0.1 by default"
+    assert is_light(told["light"])
+    assert "Paris" in told["continued"]
+    assert told["continued_in_chunks"] == told["continued"]
+
+
+def test_litellm(url):
+    told = told_to_python("litellm_chat.py", url)
+
+    assert "Paris" in told["text"]
+    assert is_full(told["uncertainty"])
+    assert told["usage"]["completion_tokens"] > 0
+    assert told["streamed"] == told["text"]
+    assert is_light(told["light"])
+    assert "Paris" in told["continued"]
+    assert told["unknown"] == "NotFoundError"
