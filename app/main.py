@@ -8,15 +8,19 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
+from starlette.middleware.cors import CORSMiddleware
 
 from app.cache.build import make_cache
 from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
 from app.http import examples
+from app.http.access import make_access
 from app.http.errors import add_error_handlers
+from app.http.gate import Gate, with_keys
 from app.http.hooks import hooks_of
 from app.http.middleware import RequestMiddleware
 from app.http.openai import examples as openai_examples
@@ -24,13 +28,14 @@ from app.http.routes import feedback, generate, openai, ops, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.judging import load_calibrator
-from app.scoring.scorer import Scorer
+from app.scoring.scorer import Charge, Scorer
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.escalation import SecondModel
 from workers.supervision import Supervisor
+from workers.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -45,15 +50,20 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     """
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
+    access = make_access(settings.keys, settings.cache, telemetry)
     labels = make_feedback(settings.feedback, telemetry.observe_remembered, telemetry.observe_label)
-    service = Service(Supervisor(on_death or _end_process, settings.stall_s), telemetry, labels)
+    supervisor = Supervisor(on_death or _end_process, settings.stall_s)
+    service = Service(supervisor, telemetry, labels, access)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         second_model = SecondModel(settings.escalation) if settings.escalation.url else None
-        tasks = [asyncio.create_task(_start(service, settings, cache, second_model))]
+        charge = None if access is None else access.charge
+        tasks = [asyncio.create_task(_start(service, settings, cache, second_model, charge))]
         if cache is not None:
             tasks.append(asyncio.create_task(cache.run()))
+        if access is not None:
+            tasks.append(asyncio.create_task(access.run()))
         try:
             yield
         finally:
@@ -76,33 +86,56 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         redirect_slashes=False,  # to where the client's own Host header says
     )
     app.state.settings, app.state.service = settings, service
+    app.state.is_draining = False
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     for module in (generate, score, openai, feedback, ops):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
     make_document = app.openapi
     shown = {**examples.BY_PATH, **openai_examples.BY_PATH}
-    app.openapi = lambda: examples.with_nulls(make_document(), shown)  # type: ignore[method-assign]
-    app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=settings.limits)
+
+    def document() -> dict[str, Any]:
+        made = examples.with_nulls(make_document(), shown)
+        return made if access is None else with_keys(made)
+
+    app.openapi = document  # type: ignore[method-assign]
+    gate = Gate(access, has_ops_port=settings.ops_port is not None)
+    app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=settings.limits, gate=gate)
+    if settings.cors_origins:
+        # Outermost: a browser asks for leave without a key, and reads refusals, too.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-ID", "Retry-After"],
+        )
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
         admitted=lambda: service.scorer.admission.num_admitted if service.scorer else 0,
-        waiting=lambda: service.scorer.workers.generator.num_waiting if service.scorer else 0,
+        waiting=lambda: service.scorer.num_waiting if service.scorer else 0,
     )
     telemetry.admission_limit.set(settings.generation.admission_limit)
     return app
 
 
 async def _start(
-    service: Service, settings: Settings, cache: Cache | None, second_model: SecondModel | None
+    service: Service,
+    settings: Settings,
+    cache: Cache | None,
+    second_model: SecondModel | None,
+    charge: Charge | None,
 ) -> None:
     telemetry = service.telemetry
     try:
         if service.feedback is not None:
             await service.feedback.store.start()
         workers = await build_workers(settings.workers, hooks_of(telemetry))
+        turns = None
+        if settings.keys.file:
+            turns = Turns(settings.generation.max_rows, settings.keys.shared_rows)
         admission = Admission(
-            settings.generation.admission_limit, settings.limits.max_concurrent_items
+            settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
         )
         service.scorer = Scorer(
             workers,
@@ -112,6 +145,7 @@ async def _start(
             settings.limits,
             calibrator=load_calibrator(settings.calibrator, workers),
             second_model=second_model,
+            charge=charge,
         )
         await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
         names = ", ".join(sorted(workers.by_name()))

@@ -4,18 +4,20 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, StringConstraints
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
 
 from app.cache.protocol import CacheConfig
 from app.feedback.protocol import FeedbackConfig
+from app.keys.records import KeysConfig
 from app.scoring.limits import AskLimits
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
@@ -23,8 +25,8 @@ from workers.config import ComparerConfig, GeneratorConfig, ServerConfig, Worker
 from workers.escalation import EscalationConfig
 
 _PREFIX = "COCOA_"
-# Variables of the test suite, which the service does not read.
-_FOREIGN = ("COCOA_TEST_",)
+# Variables of the test suite and of `cocoa ask`, which the service does not read.
+_FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
 
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
 # and the variables that a Service with such a port comes with.
@@ -33,6 +35,22 @@ _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _LINK_SUFFIX = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+
+
+def _origins(given: Any) -> Any:
+    """Origins separated by commas, as an environment variable has them."""
+    if not isinstance(given, str):
+        return given
+    return tuple(one.strip() for one in given.split(",") if one.strip())
+
+
+# As browsers spell them in `Origin`: without a path, and without the port that is the default.
+_ORIGIN = r"^(\*|https?://[^/?#@\s,]+)$"
+Origins = Annotated[
+    tuple[Annotated[str, StringConstraints(pattern=_ORIGIN)], ...],
+    BeforeValidator(_origins),
+    NoDecode,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,10 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    # Health, metrics and documentation are at `port`, or at a port of their own.
+    ops_host: str | None = None
+    ops_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    cors_origins: Origins = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "text"] = "auto"
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
@@ -89,6 +111,7 @@ class Settings(BaseSettings):
     escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()
     feedback: FeedbackConfig = FeedbackConfig()
+    keys: KeysConfig = KeysConfig()
     limits: Limits = Limits()
     worker: ServerConfig = ServerConfig()
 

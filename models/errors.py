@@ -9,6 +9,7 @@ Drawn by arrow: who asked whom when it went wrong.
                                └─ ProbeMissing
     client ──→ gateway      UnknownModel             a name that is none of this deployment's
     client ──→ gateway      UnknownAnswer            nothing of this id can be labelled
+    client ──→ gateway      Unauthorized, Forbidden, RateLimited    what its key is good for
     gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded, FeedbackDisabled
     gateway ──→ labels      FeedbackUnavailable      the file or the Redis that keeps them
     gateway ──→ generator   EngineError, InvalidLogits, GenerationUnavailable
@@ -101,6 +102,32 @@ class FeedbackUnavailable(CocoaError):
     """A label that is not durable, or of which nobody can say; it may be repeated."""
 
     code = "feedback_unavailable"
+
+
+class Unauthorized(CocoaError):
+    """A request without a key that is good here."""
+
+    code = "unauthorized"
+
+
+class Forbidden(CocoaError):
+    """A request for what its key is not good for."""
+
+    code = "forbidden"
+
+
+class RateLimited(CocoaError):
+    """A request beyond a limit of its key.
+
+    Attributes:
+        limit: name of the limit.
+    """
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, limit: str, retry_after_s: int) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.limit = limit
 
 
 class Overloaded(CocoaError):

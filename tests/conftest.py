@@ -146,17 +146,18 @@ async def workers_elsewhere(config):
 
 
 @asynccontextmanager
-async def serving(*, ready=True, placement="embedded", probes=None, **options):
+async def serving(*, ready=True, placement="embedded", probes=None, doors=None, **options):
     """A `Service` under its lifespan.
 
     Args:
         ready: False leaves it as it is before its models are loaded.
         placement: "embedded" has the models in its process, "remote" behind HTTP.
         probes: settings of them.
+        doors: settings of who gets in, and where: keys, ports and origins.
         **options: groups of settings; what is none is a setting of the generation.
     """
     groups = {name: options.pop(name) for name in list(options) if name in Settings.model_fields}
-    given = {name: group for name, group in groups.items() if group}
+    given = {name: group for name, group in groups.items() if group} | (doors or {})
     generation = replace(GeneratorConfig(engine="fake"), **options)
     models = {"generation": generation, **({"probes": probes} if probes else {}), **FAKE_SIMILARITY}
     if placement == "embedded":

@@ -3,14 +3,18 @@
 import asyncio
 import math
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from models.errors import Overloaded
+from workers.turns import Turns
 
 _RECENT = 64
 _MAX_RETRY_AFTER_S = 60
+# Places that a caller may hold for each one that is free: alone three quarters of all; of several
+# who take all they can each the same number, and one more caller finds a place.
+_HELD_PER_FREE = 3
 
 
 class Admission:
@@ -18,45 +22,77 @@ class Admission:
 
     Attributes:
         num_admitted: requests under way, waiting ones included.
-        item_turns: taken by the items of calls that bring several, whichever call's they are, so
-            that a burst of items leaves room for requests that come alone.
+        item_turns: by caller; taken by the items of calls that bring several, whichever call's they
+            are, so that a burst of items leaves room for requests that come alone.
 
     Args:
         limit: requests under way before one is refused.
-        concurrent_items: number of turns.
+        concurrent_items: number of turns of items.
+        turns: where callers are told apart; None where all are one.
     """
 
-    def __init__(self, limit: int, concurrent_items: int = 2) -> None:
+    def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:
         self.limit, self.concurrent_items = limit, concurrent_items
         self.num_admitted = 0
-        self.item_turns = asyncio.Semaphore(concurrent_items)
+        self.item_turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(concurrent_items)
+        )
+        self._turns = turns
+        self._held: Counter[str] = Counter()
         # Seconds during which a request was under way, and how many of them there were when each
         # of the recent ones ended, after where the first of these began.
         self._busy_s = 0.0
         self._ended_at_s = deque([0.0], maxlen=_RECENT + 1)
         self._counted_at = 0.0
 
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Hold one of `limit` places.
+    @property
+    def num_waiting(self) -> int:
+        """Requests that hold a place and wait for their turn."""
+        return 0 if self._turns is None else self._turns.num_waiting
+
+    @asynccontextmanager
+    async def admit(self, caller: str = "", rows: int = 1) -> AsyncIterator[float]:
+        """Hold one of `limit` places, and run when it is one's turn; gives the seconds waited.
+
+        Args:
+            caller: whose request it is.
+            rows: that it decodes at once.
 
         Raises:
-            Overloaded: all are taken; `retry_after_s` is the queue over the recent rate, which
-                counts no time without a request.
+            Overloaded: all are taken, or as many as one caller may hold; `retry_after_s` is the
+                queue over the recent rate, which counts no time without a request.
         """
+        with self._place(caller):
+            if self._turns is None:
+                yield 0.0
+                return
+            came_at = time.monotonic()
+            async with self._turns.turn(caller, rows):
+                yield time.monotonic() - came_at
+
+    @contextmanager
+    def _place(self, caller: str) -> Iterator[None]:
         self._count_time()
-        if self.num_admitted >= self.limit:
-            raise Overloaded(
-                f"{self.num_admitted} requests are under way, the admission limit",
-                retry_after_s=self._retry_after_s(),
-            )
+        if (taken := self._taken(caller)) is not None:
+            raise Overloaded(taken, retry_after_s=self._retry_after_s())
         self.num_admitted += 1
+        self._held[caller] += 1
         try:
             yield
         finally:
             self._count_time()
             self.num_admitted -= 1
+            self._held[caller] -= 1
             self._ended_at_s.append(self._busy_s)
+
+    def _taken(self, caller: str) -> str | None:
+        """Why there is no place for a caller, if so."""
+        if self.num_admitted >= self.limit:
+            return f"{self.num_admitted} requests are under way, the admission limit"
+        num_free, num_held = self.limit - self.num_admitted, self._held[caller]
+        if self._turns is not None and num_held >= _HELD_PER_FREE * num_free:
+            return f"{num_held} requests of this key are under way; {num_free} places are others'"
+        return None
 
     def _count_time(self) -> None:
         now = time.monotonic()

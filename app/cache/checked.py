@@ -25,11 +25,17 @@ class CheckedCache:
     Args:
         cache: holds the entries.
         on_corrupt: told of each entry that was found and is none.
+        namespace: whose entries these are; nobody finds those of another one.
     """
 
-    def __init__(self, cache: Cache, on_corrupt: Callable[[], None]) -> None:
+    def __init__(self, cache: Cache, on_corrupt: Callable[[], None], namespace: str = "") -> None:
         self._cache = cache
         self._on_corrupt = on_corrupt
+        self._prefix = f"{namespace}:" if namespace else ""
+
+    def of(self, namespace: str) -> "CheckedCache":
+        """The same cache, as it is for one namespace."""
+        return CheckedCache(self._cache, self._on_corrupt, namespace)
 
     async def look_up(
         self, keys: Sequence[str], decode: Callable[[bytes], Entry]
@@ -41,8 +47,9 @@ class CheckedCache:
             decode: raises ValueError, TypeError, LookupError or AttributeError for what is none.
         """
         found: list[Entry | None] = []
-        for key, entry in zip(keys, await self._cache.get_many(keys), strict=True):
-            found.append(None if entry is None else self._checked(key, entry, decode))
+        names = [self._prefix + key for key in keys]
+        for name, entry in zip(names, await self._cache.get_many(names), strict=True):
+            found.append(None if entry is None else self._checked(name, entry, decode))
         return found
 
     async def wait_for_others(
@@ -53,7 +60,7 @@ class CheckedCache:
         The claim is the caller's then, to be kept with `keeping`.
         """
         has_waited = False
-        while not await self._cache.claim(key):
+        while not await self._cache.claim(self._prefix + key):
             has_waited = True
             await asyncio.sleep(_POLL_S)
             if (found := await self._find(key, decode)) is not None:
@@ -61,7 +68,7 @@ class CheckedCache:
         # Who computed it may have been done just before the claim was free.
         found = await self._find(key, decode) if has_waited else None
         if found is not None:
-            self._cache.release(key)
+            self._cache.release(self._prefix + key)
         return found
 
     @asynccontextmanager
@@ -72,11 +79,12 @@ class CheckedCache:
             yield
         finally:
             keeper.cancel()
-            self._cache.release(key)
+            self._cache.release(self._prefix + key)
 
     def put(self, payloads: Mapping[str, bytes]) -> None:
         """Store the payloads, in place of what was there."""
-        self._cache.put({key: seal(key, payload) for key, payload in payloads.items()})
+        named = ((self._prefix + key, payload) for key, payload in payloads.items())
+        self._cache.put({name: seal(name, payload) for name, payload in named})
 
     async def _find(self, key: str, decode: Callable[[bytes], Entry | None]) -> Entry | None:
         [found] = await self.look_up([key], decode)
@@ -85,11 +93,11 @@ class CheckedCache:
     async def _keep(self, key: str) -> None:
         while True:
             await asyncio.sleep(CLAIM_S / 3)
-            self._cache.keep(key)
+            self._cache.keep(self._prefix + key)
 
-    def _checked(self, key: str, entry: bytes, decode: Callable[[bytes], Entry]) -> Entry | None:
+    def _checked(self, name: str, entry: bytes, decode: Callable[[bytes], Entry]) -> Entry | None:
         try:
-            return decode(unseal(key, entry))
+            return decode(unseal(name, entry))
         except _NO_ENTRY:
             self._on_corrupt()
             return None

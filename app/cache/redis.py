@@ -6,17 +6,13 @@ lookups share a round trip.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from app.cache.breaker import Breaker
 from app.cache.connections import Connections, Write
-from app.cache.faults import kind_of_fault
+from app.cache.health import Health
 from app.cache.protocol import CacheConfig
-
-logger = logging.getLogger(__name__)
 
 # Of one round trip, so that many lookups cannot make each other late.
 _MAX_KEYS = 256
@@ -52,9 +48,13 @@ class RedisCache:
 
     def __init__(self, url: str, config: CacheConfig, on_breaker: Callable[[bool], None]) -> None:
         self._config = config
-        self._on_breaker = on_breaker
-        self._breaker = Breaker()
         self._redis = Connections(url, config)
+        self._health = Health(
+            self._redis.probe,
+            on_breaker,
+            lost="the cache is off until Redis recovers",
+            found="the cache is on again",
+        )
         self._reads: asyncio.Queue[_Read] = asyncio.Queue()
         self._writes: asyncio.Queue[Write] = asyncio.Queue()
         self._pending_bytes = 0
@@ -91,15 +91,15 @@ class RedisCache:
         """
         try:
             while True:
-                await self._heal()
+                await self._health.heal()
                 await self._serve()
         finally:
-            self._breaker = Breaker()
+            self._health.reset()
             self._drop_pending()
             await self._redis.close()
 
     async def _ask(self, keys: Sequence[str], *, claims: bool = False) -> list[bytes | None]:
-        if not keys or self._breaker.is_open:
+        if not keys or self._health.is_open:
             return [None] * len(keys)
         loop = asyncio.get_running_loop()
         read = _Read(keys, loop.time() + self._config.timeout_s, loop.create_future(), claims)
@@ -108,19 +108,9 @@ class RedisCache:
 
     def _write(self, write: Write) -> None:
         has_room = self._pending_bytes + write.num_bytes <= _MAX_PENDING_BYTES
-        if has_room and not self._breaker.is_open:
+        if has_room and not self._health.is_open:
             self._pending_bytes += write.num_bytes
             self._writes.put_nowait(write)
-
-    async def _heal(self) -> None:
-        while self._breaker.is_open:
-            await asyncio.sleep(self._breaker.pause_s)
-            try:
-                await self._redis.probe()
-            except Exception as error:
-                self._fail(error)
-            else:
-                self._succeed()
 
     async def _serve(self) -> None:
         """Read and write until one of the two fails."""
@@ -129,7 +119,7 @@ class RedisCache:
                 lanes.create_task(self._serve_reads())
                 lanes.create_task(self._serve_writes())
         except* Exception as errors:
-            self._fail(errors.exceptions[0])
+            self._health.fail(errors.exceptions[0])
             self._drop_pending()
 
     async def _serve_reads(self) -> None:
@@ -170,16 +160,6 @@ class RedisCache:
                 num_bytes += writes[-1].num_bytes
             await self._redis.write(writes)
             self._pending_bytes -= num_bytes
-
-    def _fail(self, error: Exception) -> None:
-        if self._breaker.fail(asyncio.get_running_loop().time()):
-            logger.warning("the cache is off until Redis recovers: %s", kind_of_fault(error))
-            self._on_breaker(True)
-
-    def _succeed(self) -> None:
-        if self._breaker.succeed():
-            logger.info("the cache is on again")
-            self._on_breaker(False)
 
     def _drop_pending(self) -> None:
         while not self._reads.empty():

@@ -9,6 +9,7 @@ from app.cli.ask import ask
 from app.cli.calibrate import calibrate
 from app.cli.estimators import estimators
 from app.cli.evaluate import evaluate
+from app.cli.key import key
 from app.cli.probe import probe
 from app.cli.serve import serve
 from app.cli.worker import worker
@@ -40,6 +41,7 @@ app.command()(estimators)
 app.command()(evaluate)
 app.command()(calibrate)
 app.add_typer(probe, name="probe")
+app.add_typer(key, name="key")
 
 
 def main() -> None:

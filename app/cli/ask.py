@@ -17,6 +17,7 @@ from rich.text import Text
 
 from app.cli.environment import settings_or_exit
 from app.http.schemas import ErrorResponse, GenerateResponse
+from app.keys.records import KeysConfig
 from app.main import create_app
 from models.errors import ModelNotLoaded
 from workers.supervision import Supervisor
@@ -34,6 +35,13 @@ def ask(
     ] = None,
     url: Annotated[
         str | None, typer.Option(help="Ask a running service instead of loading the models here.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COCOA_ASK_KEY",
+            help="API key of that service; others can read it unless it stands in the variable.",
+        ),
     ] = None,
     mode: Annotated[
         Literal["full", "light"], typer.Option(help="light draws no samples, and asks a probe.")
@@ -68,7 +76,7 @@ def ask(
         "return_tokens": True,
     }
     try:
-        response = asyncio.run(_post(body, url))
+        response = asyncio.run(_post(body, url, key))
         is_success = response.status_code == httpx.codes.OK
         if is_success:
             answered = GenerateResponse.model_validate_json(response.content)
@@ -109,10 +117,11 @@ def _fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-async def _post(body: Mapping[str, object], url: str | None) -> httpx.Response:
+async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:
     path = "/generate-with-uncertainty"
     if url is not None:
-        async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S) as client:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
             return await client.post(path, json=body)
     # The same application as `cocoa serve`, without a socket: one path for every answer.
     died = asyncio.Event()
@@ -122,7 +131,9 @@ async def _post(body: Mapping[str, object], url: str | None) -> httpx.Response:
             os._exit(1)  # a thread may hang; the log has the reason
         died.set()
 
-    app = create_app(settings_or_exit(), on_death)
+    # Whoever runs it needs no key, and finds all paths at the one door there is.
+    settings = settings_or_exit().model_copy(update={"keys": KeysConfig(), "ops_port": None})
+    app = create_app(settings, on_death)
     supervisor: Supervisor = app.state.service.supervisor
     async with (
         app.router.lifespan_context(app),

@@ -1,25 +1,31 @@
 """An application under uvicorn, from its address to the exit code of its process."""
 
+import asyncio
 import logging
 import math
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from app.http.connections import BACKLOG, Connections
+from app.http.gate import at_ops_port
 from app.http.logs import set_up_logging
 from app.http.telemetry import Telemetry
+from app.keys.records import KeysFileInvalid
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 
 logger = logging.getLogger(__name__)
 
+_OPS_DRAIN_S = 1.0
 # Given what to call on death.
 MakeApp = Callable[[Callable[[], None]], Starlette]
 
@@ -29,6 +35,8 @@ def run(
     settings: Settings,
     host: str | None,
     port: int | None,
+    *,
+    ops_port: int | None = None,
     **uvicorn_options: Any,
 ) -> NoReturn:
     """Serve until a signal or a death, then end the process: 0, 1, or 2 for wrong settings.
@@ -38,12 +46,16 @@ def run(
         settings: of the process.
         host: in place of the settings' one.
         port: in place of the settings' one.
+        ops_port: of health, metrics and documentation; None for that of all else.
         **uvicorn_options: see `uvicorn.Config`.
     """
     log = set_up_logging(settings.log_level, settings.log_format)
     host = host or settings.host
     port = settings.port if port is None else port
+    ops_host = settings.ops_host or host
     _check_free(host, port)
+    if ops_port is not None:
+        _check_free(ops_host, ops_port)
     code = 0
 
     def on_death() -> None:
@@ -55,14 +67,17 @@ def run(
 
     try:
         app = make_app(on_death)
-    except ModelNotLoaded as error:
+    except (ModelNotLoaded, KeysFileInvalid) as error:
         logger.critical("start-up failed: %s", error)
         _leave(2)
     telemetry: Telemetry = app.state.service.telemetry
     log.on_lost = telemetry.observe_lost_line
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
+
+    def config(
+        served: ASGIApp, host: str, port: int, drain_s: float, **more: Any
+    ) -> uvicorn.Config:
+        return uvicorn.Config(
+            served,
             http=Connections(settings.limits, telemetry).protocol,  # type: ignore[arg-type]
             ws="none",
             backlog=BACKLOG,
@@ -71,16 +86,53 @@ def run(
             log_level=settings.log_level,
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=math.ceil(settings.drain_s),
-            **uvicorn_options,
+            timeout_graceful_shutdown=math.ceil(drain_s),
+            **more,
         )
-    )
+
+    ops = None
+    if ops_port is not None:
+        ops = config(at_ops_port(app), ops_host, ops_port, _OPS_DRAIN_S, lifespan="off")
+    server = _Server(config(app, host, port, settings.drain_s, **uvicorn_options), app, ops)
     # After a graceful end uvicorn raises the signal once more, which by default would kill the
     # process: no exit code 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _leave(code))
     server.run()
     _leave(code)
+
+
+class _Server(uvicorn.Server):
+    """A server, and that of operation beside it, which answers until the other has ended."""
+
+    def __init__(self, config: uvicorn.Config, app: Starlette, ops: uvicorn.Config | None) -> None:
+        super().__init__(config)
+        self._app = app
+        self._ops = None if ops is None else _OpsServer(ops)
+        self._ops_ended: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server`."""
+        await super().startup(sockets)
+        if self._ops is not None:
+            self._ops_ended = asyncio.create_task(self._ops.serve())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server`; from here on nobody is to send anything any more."""
+        self._app.state.is_draining = True
+        await super().shutdown(sockets)
+        if self._ops is not None and self._ops_ended is not None:
+            self._ops.should_exit = True
+            await self._ops_ended
+
+
+class _OpsServer(uvicorn.Server):
+    """Leaves the signals to the server that it stands beside."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """See `uvicorn.Server`."""
+        yield
 
 
 def _check_free(host: str, port: int) -> None:

@@ -18,4 +18,4 @@ Port = Annotated[
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
     settings = settings_or_exit()
-    run(partial(create_app, settings), settings, host, port)
+    run(partial(create_app, settings), settings, host, port, ops_port=settings.ops_port)

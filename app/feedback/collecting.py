@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.feedback.file import FileStore
 from app.feedback.protocol import FeedbackConfig, FeedbackStore, StoreFailed
-from app.feedback.records import Answer, Label
+from app.feedback.records import Answer, Label, name_of
 from app.feedback.redis import RedisStore
 from models.errors import FeedbackUnavailable, UnknownAnswer
 
@@ -59,8 +59,16 @@ class Feedback:
                 logger.error("an answer cannot be remembered: %s", type(error).__name__)
             self._has_failed = True
 
-    async def label(self, answer_id: str, quality: float, task: str | None) -> None:
+    async def label(
+        self, answer_id: str, quality: float, task: str | None, namespace: str = ""
+    ) -> None:
         """Keep what an application says of an answer; durable on return.
+
+        Args:
+            answer_id: of the answer.
+            quality: in [0, 1].
+            task: what kind of question it was.
+            namespace: of whoever says it, which must be the answer's.
 
         Raises:
             UnknownAnswer: no answer of this id can be labelled.
@@ -69,7 +77,7 @@ class Feedback:
         outcome: LabelOutcome = "failed"
         try:
             async with asyncio.timeout(self._config.timeout_s):
-                if (answer := await self._find(answer_id)) is None:
+                if (answer := await self._find(name_of(answer_id, namespace))) is None:
                     outcome = "unknown"
                     raise UnknownAnswer(
                         "no answer of this id can be labelled: it is unknown, older than "
@@ -84,11 +92,11 @@ class Feedback:
         finally:
             self._on_label(outcome)
 
-    async def _find(self, answer_id: str) -> Answer | None:
-        answer = await self.store.find(answer_id)
+    async def _find(self, name: str) -> Answer | None:
+        answer = await self.store.find(name)
         if answer is None:
             await asyncio.sleep(_SECOND_LOOK_S)
-            answer = await self.store.find(answer_id)
+            answer = await self.store.find(name)
         return answer
 
 

@@ -61,17 +61,17 @@ class FileStore:
 
     def remember(self, answer: Answer) -> None:
         """See `FeedbackStore`; lost with this process."""
-        self._answers.pop(answer.id, None)
-        self._answers[answer.id] = answer
+        self._answers.pop(answer.name, None)
+        self._answers[answer.name] = answer
         self._forget_old()
         if len(self._answers) > self._config.max_answers:
             self._answers.popitem(last=False)
             self._on_lost()
 
-    async def find(self, answer_id: str) -> Answer | None:
+    async def find(self, name: str) -> Answer | None:
         """See `FeedbackStore`."""
         self._forget_old()
-        return self._answers.get(answer_id)
+        return self._answers.get(name)
 
     async def put(self, label: Label) -> None:
         """See `FeedbackStore`: after fsync, one for all labels that wait."""

@@ -67,8 +67,8 @@ class FeedbackStore(Protocol):
     def remember(self, answer: Answer) -> None:
         """Have the answer found, now or soon; never raises and never blocks."""
 
-    async def find(self, answer_id: str) -> Answer | None:
-        """The answer of this id; None for one that is unknown or too old.
+    async def find(self, name: str) -> Answer | None:
+        """The answer of this name; None for one that is unknown or too old.
 
         Raises:
             StoreFailed: nobody can say.

@@ -27,6 +27,7 @@ class Answer:
             where the client brought samples or log-probs, which nobody knows the origin of.
         calibrator: id of the one that was served.
         text: the answer; None unless texts are kept.
+        namespace: whose answer it is; nobody else's label finds it.
     """
 
     id: str
@@ -36,7 +37,13 @@ class Answer:
     binding: Binding | None
     calibrator: str | None = None
     text: str | None = None
+    namespace: str = ""
     format: Literal[1] = 1
+
+    @property
+    def name(self) -> str:
+        """By which a store keeps it."""
+        return name_of(self.id, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,11 @@ _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {
     Answer: TypeAdapter(Answer),
     Label: TypeAdapter(Label),
 }
+
+
+def name_of(answer_id: str, namespace: str) -> str:
+    """The name of an answer: its id, after whose it is. An id has no blank."""
+    return f"{namespace} {answer_id}" if namespace else answer_id
 
 
 def to_json(record: Answer | Label) -> bytes:

@@ -67,29 +67,29 @@ class RedisStore:
 
     def remember(self, answer: Answer) -> None:
         """See `FeedbackStore`: soon, and as soon as Redis is back."""
-        self._pending.pop(answer.id, None)
-        self._pending[answer.id] = answer, to_json(answer)
+        self._pending.pop(answer.name, None)
+        self._pending[answer.name] = answer, to_json(answer)
         self._has_pending.set()
         if len(self._pending) > self._config.max_answers:
             self._pending.popitem(last=False)
             self._on_lost()
 
-    async def find(self, answer_id: str) -> Answer | None:
+    async def find(self, name: str) -> Answer | None:
         """See `FeedbackStore`. What others wrote under its name is none."""
-        if answer_id in self._pending:
-            return self._pending[answer_id][0]
-        content = await self._finds.ask(answer_id)
+        if name in self._pending:
+            return self._pending[name][0]
+        content = await self._finds.ask(name)
         if content is None:
             return None
         try:
             answer = from_json(Answer, content)
         except ValueError:
             return None
-        return answer if answer.id == answer_id else None
+        return answer if answer.name == name else None
 
     async def put(self, label: Label) -> None:
         """See `FeedbackStore`: one round trip for all labels that wait."""
-        await self._puts.ask((label.answer.id, to_json(label)))
+        await self._puts.ask((label.answer.name, to_json(label)))
 
     async def _run(self) -> None:
         """Store answers as they come, and while Redis is away, try again."""
@@ -110,16 +110,16 @@ class RedisStore:
     async def _store_answers(self) -> None:
         while batch := dict(islice(self._pending.items(), _MAX_ANSWERS)):
             pipeline = self._writer.pipeline(transaction=False)
-            for answer_id, (_, content) in batch.items():
-                pipeline.set(self._answer_key(answer_id), content, ex=self._config.ttl_s)
+            for name, (_, content) in batch.items():
+                pipeline.set(self._answer_key(name), content, ex=self._config.ttl_s)
             await within(self._config.timeout_s, pipeline.execute())
-            for answer_id, stored in batch.items():
-                if self._pending.get(answer_id) is stored:
-                    del self._pending[answer_id]
+            for name, stored in batch.items():
+                if self._pending.get(name) is stored:
+                    del self._pending[name]
         self._has_pending.clear()
 
-    async def _read(self, answer_ids: Sequence[str]) -> Sequence[bytes | None]:
-        keys = [self._answer_key(answer_id) for answer_id in answer_ids]
+    async def _read(self, names: Sequence[str]) -> Sequence[bytes | None]:
+        keys = [self._answer_key(name) for name in names]
         reply: Any = await self._exchange(self._reader, lambda: self._reader.mget(keys))
         if len(reply) != len(keys):
             raise StoreFailed("Redis: no sense in its reply")
@@ -162,12 +162,12 @@ class RedisStore:
             await _disconnect(client)
             raise StoreFailed(f"Redis: {kind_of_fault(error)}") from None
 
-    def _answer_key(self, answer_id: str) -> str:
-        return f"{self._config.namespace}:feedback:answer:{answer_id}"
+    def _answer_key(self, name: str) -> str:
+        return f"{self._config.namespace}:feedback:answer:{name}"
 
 
 def labels_key(namespace: str) -> str:
-    """Name of the hash of labels: id of the answer to the label as JSON."""
+    """Name of the hash of labels: name of the answer to the label as JSON."""
     return f"{namespace}:feedback:labels"
 
 

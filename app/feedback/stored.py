@@ -47,5 +47,5 @@ def stored_labels(source: str, config: FeedbackConfig) -> StoredLabels:
         except ValueError:
             num_unread += 1
         else:
-            by_answer[label.answer.id] = label
+            by_answer[label.answer.name] = label
     return StoredLabels(list(by_answer.values()), num_unread)

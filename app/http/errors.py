@@ -29,6 +29,9 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.UnknownModel: 404,
     errors.UnknownAnswer: 404,
     errors.FeedbackDisabled: 404,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.RateLimited: 429,
     errors.Overloaded: 429,
     errors.InvalidLogits: 500,
     errors.NotReady: 503,
@@ -83,7 +86,21 @@ def error_response(
 def error_body(error: errors.CocoaError, request_id: str) -> ErrorBody:
     """The body of a typed error."""
     field = None if error.field is None else _FIELDS.get(error.field, error.field)
-    return ErrorBody(code=error.code, message=error.message, field=field, request_id=request_id)
+    details = []
+    if isinstance(error, errors.RateLimited):
+        details.append(Fault(field=error.limit, message=error.message))
+    return ErrorBody(
+        code=error.code,
+        message=error.message,
+        field=field,
+        details=details,
+        request_id=request_id,
+    )
+
+
+def headers_of(error: errors.CocoaError) -> dict[str, str]:
+    """What the response to a typed error says in its headers, beside when to come back."""
+    return {"WWW-Authenticate": "Bearer"} if isinstance(error, errors.Unauthorized) else {}
 
 
 def failure(error: Exception, request_id: str) -> tuple[int, ErrorBody]:

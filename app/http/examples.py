@@ -168,6 +168,14 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
         "The body is not JSON or not UTF-8",
         {"invalid_json": ("the body is not valid JSON", None)},
     ),
+    401: (
+        "No key, or none that is good; where the deployment has keys",
+        {"unauthorized": ("send a key, as in Authorization: Bearer KEY", None)},
+    ),
+    403: (
+        "The key is not good for this",
+        {"forbidden": ("this key may not ask for mode full", "mode")},
+    ),
     404: (
         "No answer of this id can be labelled, or no labels are collected here",
         {
@@ -222,8 +230,11 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
         },
     ),
     429: (
-        "The admission limit is reached; Retry-After says when to come back",
-        {"overloaded": ("64 requests are under way, the admission limit", None)},
+        "The admission limit, or one of the key, is reached; Retry-After says when to come back",
+        {
+            "overloaded": ("64 requests are under way, the admission limit", None),
+            "rate_limited": ("this key may send 60 requests a minute; the next in 3 s", None),
+        },
     ),
     500: (
         "A defect of the service or invalid numbers from the model",
@@ -254,6 +265,8 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
 
 def _error(code: str, message: str, field: str | None) -> dict[str, Any]:
     details = [{"field": field, "message": message}] if code == "invalid_request" else []
+    if code == "rate_limited":
+        details = [{"field": "requests_per_minute", "message": message}]
     error = {"code": code, "message": message, "field": field, "details": details}
     return {"error": error | {"request_id": REQUEST_ID}}
 
@@ -282,10 +295,11 @@ _FAILED = _documented(
 )
 _WORK_ERRORS: Responses = {
     **_BODY_ERRORS,
-    **{status: _documented(status) for status in (422, 429, 500, 504)},
+    **{status: _documented(status) for status in (401, 403, 422, 429, 500, 504)},
     503: _FAILED,
 }
 _NOT_READY: Responses = {503: _documented(503, "not_ready")}
+_KEY_ERRORS: Responses = {401: _documented(401), 429: _documented(429, "rate_limited")}
 
 _EVENTS = """event: token
 data: {"text":" Paris","logprob":-0.3155,"entropy":0.9072}
@@ -339,6 +353,7 @@ SCORE: Responses = {
 FEEDBACK: Responses = {
     200: answered(kept={"id": REQUEST_ID, "quality": 1.0, "task": None}),
     **_BODY_ERRORS,
+    **_KEY_ERRORS,
     404: _documented(404, "unknown_answer", "feedback_disabled"),
     422: _documented(422, "invalid_request"),
     500: _documented(500, "internal_error"),
@@ -346,8 +361,8 @@ FEEDBACK: Responses = {
 }
 LIVEZ: Responses = {200: answered(alive={"status": "alive"}), **_NOT_READY}
 READYZ: Responses = {200: answered(ready={"status": "ready"}), **_NOT_READY}
-VERSION: Responses = {200: answered(embedded=_VERSION)}
-ESTIMATORS: Responses = {200: answered(embedded=_ESTIMATORS), **_NOT_READY}
+VERSION: Responses = {200: answered(embedded=_VERSION), **_KEY_ERRORS}
+ESTIMATORS: Responses = {200: answered(embedded=_ESTIMATORS), **_NOT_READY, **_KEY_ERRORS}
 METRICS: Responses = {200: {"content": {"text/plain": {"example": _METRICS}}}}
 
 BY_PATH = {

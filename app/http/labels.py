@@ -25,6 +25,7 @@ def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | N
         binding=_binding(result),
         calibrator=result.judgement.calibrator,
         text=text if keeps_text else None,
+        namespace=result.ask.caller.namespace,
     )
 
 

@@ -24,7 +24,7 @@ from app.http.log_writer import LoggedStream, LogWriter
 current_request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 # What a record may carry beside its message; `extra` of other libraries stays out.
-_FIELDS = ("route", "status", "seconds", "code")
+_FIELDS = ("route", "status", "seconds", "code", "key")
 _OUR_PACKAGES = ("app.", "workers.", "models.")
 
 

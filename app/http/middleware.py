@@ -5,16 +5,20 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.errors import defect_body, error_response
+from app.http.errors import STATUS, defect_body, error_body, error_response, headers_of
+from app.http.gate import Gate, NoSuchPath
 from app.http.logs import current_request_id
 from app.http.schemas import ErrorBody
 from app.http.telemetry import Telemetry
 from app.settings import Limits
-from models.errors import NotReady
+from models.errors import CocoaError, NotReady
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +35,21 @@ class RequestMiddleware:
 
     A client's `X-Request-ID` of up to 128 printable characters is kept, else one is made; every
     response carries it.
+
+    Args:
+        app: what is served.
+        telemetry: told of every request.
+        limits: of bodies.
+        gate: lets requests pass; None lets all.
     """
 
-    def __init__(self, app: ASGIApp, telemetry: Telemetry, limits: Limits) -> None:
+    def __init__(
+        self, app: ASGIApp, telemetry: Telemetry, limits: Limits, gate: Gate | None = None
+    ) -> None:
         self._app = app
         self._telemetry = telemetry
         self._limits = limits
+        self._passed = (lambda scope: nullcontext()) if gate is None else gate.passed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,12 +73,21 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            body = await self._read_body(scope, receive)
-            await self._app(scope, _replay(body, receive), send_with_id)
+            async with self._passed(scope):
+                body = await self._read_body(scope, receive)
+                await self._app(scope, _replay(body, receive), send_with_id)
+        except CocoaError as kept_out:  # by the gate: those of routes are answered there
+            told = self._counted(scope, error_body(kept_out, request_id))
+            headers, retry_after_s = headers_of(kept_out), kept_out.retry_after_s
+            refusal = error_response(STATUS[type(kept_out)], told, retry_after_s, headers)
+            await refusal(scope, receive, send_with_id)
+        except NoSuchPath:
+            nowhere = error_response(404, self._error(scope, "not_found", "Not Found"))
+            await nowhere(scope, receive, send_with_id)
         except _RefusedBody as refused:
             error = self._error(scope, refused.code, str(refused))
-            headers = {"Connection": "close"} if refused.status == 408 else None
-            refusal = error_response(refused.status, error, headers=headers)
+            closing = {"Connection": "close"} if refused.status == 408 else None
+            refusal = error_response(refused.status, error, headers=closing)
             await refusal(scope, receive, send_with_id)
         except ClientDisconnect:
             pass  # half a body is nobody's request
@@ -88,7 +110,7 @@ class RequestMiddleware:
             seconds = time.perf_counter() - started_at
             status = state.get("status", status)  # a stream that has begun can still fail
             self._telemetry.observe_request(route, status, seconds)
-            _log(route, status, seconds, scope["state"].get("error_code"))
+            _log(route, status, seconds, scope["state"])
             current_request_id.reset(in_logs)
 
     def _error(self, scope: Scope, code: str, message: str) -> ErrorBody:
@@ -152,11 +174,17 @@ class _RefusedBody(Exception):
         self.code = code
 
 
-def _log(route: str, status: int, seconds: float, code: str | None) -> None:
+def _log(route: str, status: int, seconds: float, state: Mapping[str, Any]) -> None:
     level = (
         logging.DEBUG if route in _PROBES else logging.WARNING if status >= 500 else logging.INFO
     )
-    fields = {"route": route, "status": status, "seconds": round(seconds, 4), "code": code}
+    fields = {
+        "route": route,
+        "status": status,
+        "seconds": round(seconds, 4),
+        "code": state.get("error_code"),
+        "key": state.get("key"),
+    }
     logger.log(level, "request", extra=fields)
 
 

@@ -3,6 +3,7 @@
 import time
 
 from app.feedback.collecting import Feedback
+from app.http.access import Access
 from app.http.labels import to_answer
 from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask
@@ -20,16 +21,22 @@ class Service:
         supervisor: of its workers.
         telemetry: its metrics.
         feedback: labels; None where none are collected.
+        access: keys and their limits; None where everybody may ask.
         scorer: None until the workers are loaded.
         began_at: seconds since 1970.
     """
 
     def __init__(
-        self, supervisor: Supervisor, telemetry: Telemetry, feedback: Feedback | None = None
+        self,
+        supervisor: Supervisor,
+        telemetry: Telemetry,
+        feedback: Feedback | None = None,
+        access: Access | None = None,
     ) -> None:
         self.supervisor = supervisor
         self.telemetry = telemetry
         self.feedback = feedback
+        self.access = access
         self.scorer: Scorer | None = None
         self.began_at = int(time.time())
 

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
+from app.keys.buckets import LIMITS, LimitName
 from app.scoring.result import STAGES, Result
 from app.scoring.scorer import Observer
 from workers.config import Role
@@ -183,6 +184,22 @@ class Telemetry:
             "feedback_labels", "Labels.", ["outcome"], ("kept", "unknown", "failed")
         )
         self.breaker_open = self._gauge("cache_breaker_open", "1 while the cache is not asked.")
+        self.key_requests = self._counter(
+            "key_requests", "Requests by the name of their key.", ["key"]
+        )
+        self.key_tokens = self._counter(
+            "key_tokens", "Tokens that were computed, by the name of the key.", ["key"]
+        )
+        self.key_refusals = self._counter(
+            "key_refusals", "Requests beyond a limit of their key.", ["key", "limit"]
+        )
+        self.keys = self._gauge("keys", "Keys that are good.")
+        self.keys_broken = self._gauge(
+            "keys_file_broken", "1 while the file of keys cannot be used, and the earlier ones are."
+        )
+        self.limits_breaker_open = self._gauge(
+            "key_limits_breaker_open", "1 while limits of keys are those of this process alone."
+        )
 
     @_harmless
     def observe_request(self, route: str, status: int, seconds: float) -> None:
@@ -284,6 +301,41 @@ class Telemetry:
         self.breaker_open.set(open)
         if open:
             self.breaker_openings.inc()
+
+    @_harmless
+    def set_keys(self, names: Sequence[str]) -> None:
+        """Told at the start and at each change of which keys there are."""
+        self.keys.set(len(names))
+        for name in names:
+            self.key_requests.labels(name)
+            self.key_tokens.labels(name)
+            for limit in LIMITS:
+                self.key_refusals.labels(name, limit)
+
+    @_harmless
+    def set_keys_broken(self, broken: bool) -> None:
+        """Told at each change of the file of keys whether it cannot be used."""
+        self.keys_broken.set(broken)
+
+    @_harmless
+    def observe_key(self, name: str) -> None:
+        """One request with a key that is good."""
+        self.key_requests.labels(name).inc()
+
+    @_harmless
+    def observe_charge(self, name: str, tokens: int) -> None:
+        """What was computed for one key."""
+        self.key_tokens.labels(name).inc(tokens)
+
+    @_harmless
+    def observe_refusal(self, name: str, limit: LimitName) -> None:
+        """One request beyond a limit of its key."""
+        self.key_refusals.labels(name, limit).inc()
+
+    @_harmless
+    def set_limits_breaker(self, open: bool) -> None:
+        """Told at each change of whether limits are those of this process alone."""
+        self.limits_breaker_open.set(open)
 
     @_harmless
     def observe_step(self, num_rows: int) -> None:

@@ -1,6 +1,7 @@
 """What a door wants of the core: one frozen record, whichever door it was."""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -8,6 +9,27 @@ from models.records import GivenAnswer, SamplingParams
 from models.selection import Strategy
 
 OnReject = Literal["answer", "abstain", "escalate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf something is asked; by default nobody's in particular.
+
+    Attributes:
+        name: of their key; who shares it shares turns.
+        namespace: of what is cached and can be labelled.
+        modes: that they may ask for.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    modes: tuple[str, ...] = ("full", "light")
+
+
+NOBODY = Caller()
+# Set around each request that comes with a key. An ask takes its caller from here, so that no door
+# can forget it and show one caller what another one's asks have left behind.
+current_caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +75,7 @@ class Ask:
         hidden_layers: blocks whose mean hidden states are wanted; such an ask is never cached.
         cache: whether what was computed before may serve, and this be remembered.
         timeout_s: seconds within which a result is of use; None for as long as it takes.
+        caller: on whose behalf it is asked.
     """
 
     prompt: str | None = None
@@ -76,6 +99,7 @@ class Ask:
     hidden_layers: tuple[int, ...] = ()
     cache: bool = True
     timeout_s: float | None = None
+    caller: Caller = field(default_factory=current_caller.get)
 
     @property
     def has_prompt(self) -> bool:

@@ -215,6 +215,12 @@ def generation_request(
     )
 
 
+def num_rows(ask: Ask, plan: Plan) -> int:
+    """What an ask takes of a batch: its answer, and the most samples that are drawn for it."""
+    draws = ask.has_prompt and ask.samples is None and reads_samples(plan.statistics)
+    return 1 + (ask.sampling.num_samples if draws else 0)
+
+
 def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
     """Statistics that an estimator reads and that cannot be supplied."""
     return sorted(needs([estimator]) - available)

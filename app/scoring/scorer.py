@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from app.cache.checked import CheckedCache
 from app.cache.flight import SingleFlight
 from app.cache.protocol import Cache
-from app.scoring.ask import Ask
+from app.scoring.ask import Ask, Caller
 from app.scoring.deadline import deadline
 from app.scoring.entries import decode, encode
 from app.scoring.evidence import Evidence
@@ -21,14 +22,15 @@ from app.scoring.plan import (
     check_streamed,
     is_repeatable,
     make_plan,
+    num_rows,
 )
 from app.scoring.recorded import Recorded
 from app.scoring.result import Computed, Escalation, Result, Source
 from app.scoring.shift import ShiftMonitor
 from models.calibration import ALL, Calibrator
-from models.errors import InvalidRequest
+from models.errors import Forbidden, InvalidRequest
 from models.estimators import score
-from models.records import DEFAULT_NEW_TOKENS, OnToken, Token
+from models.records import DEFAULT_NEW_TOKENS, Generation, OnToken, Token
 from models.threads import ModelThread
 from workers.admission import Admission
 from workers.escalation import EscalationFailed, SecondModel
@@ -38,6 +40,10 @@ from workers.protocol import Workers
 _SHARE_FOR_SECOND = 0.9
 # Word overlap of long samples takes a while; the others take less than handing them to a thread.
 _SLOW = frozenset({"lexical_similarity"})
+
+
+# Told on whose behalf how many tokens were computed.
+Charge = Callable[[Caller, int], None]
 
 
 class Observer(Protocol):
@@ -106,6 +112,7 @@ class Scorer:
         limits: of asks; None bounds none, where they are one's own.
         calibrator: says what an uncertainty means.
         second_model: asked where an answer does not pass and the ask says so.
+        charge: told who has had how many tokens computed, as soon as they are.
     """
 
     def __init__(
@@ -117,6 +124,7 @@ class Scorer:
         limits: AskLimits | None = None,
         calibrator: Calibrator | None = None,
         second_model: SecondModel | None = None,
+        charge: Charge | None = None,
     ) -> None:
         self.workers = workers
         self.admission = admission
@@ -126,6 +134,7 @@ class Scorer:
         self._cache = None if cache is None else CheckedCache(cache, self._observer.observe_corrupt)
         self._flights: SingleFlight[tuple[Computed, Source]] = SingleFlight()
         self._second_model = second_model
+        self._charge = charge
         self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
         self._calibrator = calibrator
         # Of the models for which the calibrator was last checked.
@@ -141,6 +150,11 @@ class Scorer:
             self._identities = now
             self._is_theirs = is_of_deployment(self._calibrator, self.workers)
         return self._calibrator if self._is_theirs else None
+
+    @property
+    def num_waiting(self) -> int:
+        """Asks that are admitted, and of which nothing has been computed yet."""
+        return self.admission.num_waiting + self.workers.generator.num_waiting
 
     def available_statistics(
         self, ask: Ask, supplied: frozenset[str] | None = None
@@ -160,7 +174,10 @@ class Scorer:
 
         Raises:
             InvalidRequest: it cannot be done here, or exceeds a limit.
+            Forbidden: who asks may not ask for it.
         """
+        if (mode := "light" if ask.light else "full") not in ask.caller.modes:
+            raise Forbidden(f"this key may not ask for mode {mode}", field="light")
         comparers = self.workers.comparers
         if ask.similarity is not None and ask.similarity not in comparers:
             names = ", ".join(sorted(comparers))
@@ -267,7 +284,8 @@ class Scorer:
 
         Only what is complete is ever put into the cache.
         """
-        cache = self._cache if ask.cache else None
+        namespace = ask.caller.namespace
+        cache = self._cache.of(namespace) if ask.cache and self._cache is not None else None
         inquiry = Inquiry(
             plan,
             ask,
@@ -304,7 +322,7 @@ class Scorer:
                 return computed, "computed"
 
         # An ask that returns more, or draws more, needs more computed.
-        flight = key, plan.statistics, ask.sampling.num_samples, ask.sampling.stop_mass
+        flight = namespace, key, plan.statistics, ask.sampling.num_samples, ask.sampling.stop_mass
         if flight not in self._flights:
             return await self._flights.run(flight, compute)
         self._observer.observe_joined()
@@ -314,11 +332,36 @@ class Scorer:
     async def _compute(
         self, inquiry: Inquiry, timeout_s: float | None, on_token: OnToken | None
     ) -> Computed:
-        with self.admission.admit():
-            generation = await inquiry.generate(timeout_s, on_token)
+        ask = inquiry.ask
+        rows = num_rows(ask, inquiry.plan)
+        async with self.admission.admit(ask.caller.name, rows) as waited_s:
+            generation = await self._generate(inquiry, timeout_s, on_token)
+            if generation is not None:
+                generation = replace(generation, queue_s=generation.queue_s + waited_s)
             generated_at = time.monotonic()
             evidence = await inquiry.evidence(generation)
             return Computed(generation, evidence, time.monotonic() - generated_at)
+
+    async def _generate(
+        self, inquiry: Inquiry, timeout_s: float | None, on_token: OnToken | None
+    ) -> Generation | None:
+        """What the generator says, charged to who asked; of a stream given up what it has told."""
+        if self._charge is None:
+            return await inquiry.generate(timeout_s, on_token)
+        cost = 0
+
+        def tell(token: Token) -> None:
+            nonlocal cost
+            cost += 1
+            if on_token is not None:
+                on_token(token)
+
+        try:
+            generation = await inquiry.generate(timeout_s, None if on_token is None else tell)
+            cost = 0 if generation is None else num_tokens(generation)
+            return generation
+        finally:
+            self._charge(inquiry.ask.caller, cost)
 
     async def _score(
         self, names: Sequence[str], evidence: Evidence
@@ -338,3 +381,9 @@ def _identities_of(workers: Workers, calibrator: Calibrator) -> tuple[str | None
         None if comparer is None else comparer.info.identity,
         None if nli is None else nli.info.identity,
     )
+
+
+def num_tokens(generation: Generation) -> int:
+    """What a generation has read and written: the prompt, the answer and the samples."""
+    sampled = sum(sample.num_tokens for sample in generation.samples)
+    return generation.prompt_tokens + generation.answer.num_tokens + sampled

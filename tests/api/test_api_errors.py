@@ -348,7 +348,7 @@ async def test_a_body_of_exactly_the_limit_is_read():
 
 async def test_above_the_admission_limit_the_answer_is_429_with_retry_after():
     async with serving(admission_limit=1) as service:
-        with service.admission.admit():
+        async with service.admission.admit():
             response = await service.generate()
         assert "1" in assert_error(response, 429, "overloaded")
         assert int(response.headers["retry-after"]) >= 1

@@ -206,18 +206,20 @@ async def test_the_interactive_documentation_needs_no_other_host(service, path):
 async def test_the_openapi_document_promises_each_status_that_occurs(service):
     document = (await service.client.get("/openapi.json")).json()
     assert document["info"] == {"title": "cocoa-serve", "version": version("cocoa-serve")}
+    body = {"200", "400", "408", "413", "415"}
+    work = {*body, "401", "403", "422", "429", "500", "503", "504"}
     operations = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             operations[method, path] = set(operation["responses"])
     assert operations == {
-        ("post", GENERATE): {"200", "400", "408", "413", "415", "422", "429", "500", "503", "504"},
-        ("post", "/score"): {"200", "400", "408", "413", "415", "422", "429", "500", "503", "504"},
-        ("post", "/feedback"): {"200", "400", "404", "408", "413", "415", "422", "500", "503"},
+        ("post", GENERATE): work,
+        ("post", "/score"): work,
+        ("post", "/feedback"): {*body, "401", "404", "422", "429", "500", "503"},
         ("get", "/livez"): {"200", "503"},
         ("get", "/readyz"): {"200", "503"},
-        ("get", "/version"): {"200"},
-        ("get", "/estimators"): {"200", "503"},
+        ("get", "/version"): {"200", "401", "429"},
+        ("get", "/estimators"): {"200", "401", "429", "503"},
         ("get", "/metrics"): {"200"},
     }
 

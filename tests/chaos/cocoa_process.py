@@ -28,7 +28,7 @@ class Process:
     def __init__(self, popen):
         self.popen = popen
         self.log = []
-        self.url = None
+        self.urls = []
         self._client = httpx.Client(timeout=WITHIN_S, limits=_LIMITS, verify=False)
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read)
@@ -38,8 +38,12 @@ class Process:
         for line in self.popen.stderr:
             self.log.append(line)
             if found := re.search(r"running on (https?://\S+)", line):
-                self.url = found[1]
+                self.urls.append(found[1])
                 self._listening.set()
+
+    @property
+    def url(self):
+        return self.urls[0]
 
     @property
     def port(self):
@@ -52,13 +56,12 @@ class Process:
         self.wait_listening()
         until(lambda: self.get("/readyz").status_code == 200)
 
-    def get(self, path):
-        return self._client.get(self.url + path)
+    def get(self, path, url=None):
+        return self._client.get((url or self.url) + path)
 
-    def generate(self, prompt, **body):
-        return self._client.post(
-            self.url + GENERATE, json={"prompt": prompt, "max_new_tokens": 8} | body
-        )
+    def generate(self, prompt, headers=None, **body):
+        body = {"prompt": prompt, "max_new_tokens": 8} | body
+        return self._client.post(self.url + GENERATE, json=body, headers=headers)
 
     def wait_metric(self, name, value):
         """Until /metrics has the line "name value"; the name includes its labels."""

@@ -19,7 +19,8 @@ from app.scoring.plan import DEFAULT_ESTIMATORS
 from tests.binaries import binary
 from tests.chaos.cocoa_process import cocoa_serve
 from tests.chaos.listening import listening
-from tests.conftest import GENERATE
+from tests.conftest import GENERATE, serving
+from tests.made_keys import bearer, keys_in
 
 OBSERVABILITY = Path(__file__).parents[2] / "docker" / "observability"
 RULES = OBSERVABILITY / "alerts.yml"
@@ -99,6 +100,14 @@ def unmatched(expressions, samples):
         if not is_met(label, operator, wanted, values[name, label]):
             conditions.add((name, label, wanted))
     return conditions
+
+
+@pytest.fixture
+async def service(anyio_backend, tmp_path):
+    """The service with a key, whose metrics exist only there."""
+    async with serving(doors={"keys": keys_in(tmp_path, search={})}) as running:
+        running.client.headers.update(bearer("search"))
+        yield running
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from app.http.json_body import JsonBodyRoute
 from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import FeedbackKept
 from app.http.service import Service
+from app.scoring.ask import current_caller
 from models.errors import FeedbackDisabled
 
 router = APIRouter(tags=["feedback"], route_class=JsonBodyRoute)
@@ -20,6 +21,7 @@ async def feedback(body: FeedbackRequest, request: Request) -> Response:
         settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
         raise FeedbackDisabled(f"no labels are collected here: set {settings}")
     quality = body.as_quality
-    await service.feedback.label(body.id, quality, body.task)
+    namespace = current_caller.get().namespace
+    await service.feedback.label(body.id, quality, body.task, namespace)
     kept = FeedbackKept(id=body.id, quality=quality, task=body.task)
     return Response(kept.model_dump_json(), media_type="application/json")

@@ -44,6 +44,8 @@ async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""
     service: Service = request.app.state.service
     service.ready_scorer()
+    if request.app.state.is_draining:
+        raise NotReady("the service is stopping")
     return Status(status="ready")
 
 

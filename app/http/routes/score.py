@@ -22,6 +22,7 @@ from app.http.schemas import (
     ScoreResults,
 )
 from app.http.service import Service
+from app.scoring.ask import current_caller
 from app.scoring.deadline import deadline
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,10 @@ async def _score(service: Service, body: ScoreRequest, request_id: str) -> Gener
 
 
 async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:
-    admission = service.ready_scorer().admission
+    admission, caller = service.ready_scorer().admission, current_caller.get()
+    if service.access is not None:
+        service.access.charge_requests(caller, len(items) - 1)
+    all_turns = admission.item_turns[caller.name]
     began_at = asyncio.get_running_loop().time()
     # No call has more in the queue for turns than there are turns: so calls pass them on in turn.
     own_turns = asyncio.Semaphore(admission.concurrent_items)
@@ -73,7 +77,7 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
     async def in_turn(item: JsonValue, item_id: str) -> GenerateResponse:
         body = ScoreRequest.model_validate(item)
         # All items begin with their call: what one waits for its turn is of its own time.
-        async with deadline(body.timeout_s, began_at), own_turns, admission.item_turns:
+        async with deadline(body.timeout_s, began_at), own_turns, all_turns:
             return await _score(service, body, item_id)
 
     async def outcome(item: JsonValue, number: int) -> ScoreOutcome:

@@ -47,6 +47,33 @@ def test_nested_variables_are_read_and_their_neighbours_keep_the_default(load):
     assert settings.limits.max_body_bytes == 2048
 
 
+ORIGINS = {
+    "none": ("", ()),
+    "one": ("https://app.example", ("https://app.example",)),
+    "several": (
+        "https://a.example, http://b.example:8080,",
+        ("https://a.example", "http://b.example:8080"),
+    ),
+    "any": ("*", ("*",)),
+}
+
+
+@pytest.mark.parametrize(("text", "origins"), ORIGINS.values(), ids=ORIGINS)
+def test_origins_are_separated_by_commas(load, text, origins):
+    assert load(COCOA_CORS_ORIGINS=text).cors_origins == origins
+
+
+@pytest.mark.parametrize("text", ["app.example", "https://a.example/", "https://a.example/path"])
+def test_what_no_browser_calls_an_origin_is_refused(load, text):
+    with pytest.raises(ValidationError, match="cors_origins"):
+        load(COCOA_CORS_ORIGINS=text)
+
+
+def test_operation_is_at_the_port_of_all_else_unless_it_has_one(load):
+    assert load().ops_port is None
+    assert load(COCOA_OPS_PORT="9000").ops_port == 9000
+
+
 MISSPELT = {
     "an unknown name": "COCOA_PROT",
     "one underscore": "COCOA_GENERATION_ENGINE",

@@ -3,12 +3,18 @@
 A refusal says when to come back.
 """
 
-from contextlib import ExitStack
+import asyncio
+import random
+from contextlib import AsyncExitStack, suppress
+from itertools import chain
 
 import pytest
 
 from models.errors import Overloaded
 from workers.admission import Admission
+from workers.turns import Turns
+
+pytestmark = pytest.mark.anyio
 
 
 class Clock:
@@ -27,35 +33,39 @@ def clock(monkeypatch):
     return clock
 
 
-def refused(admission):
-    with pytest.raises(Overloaded) as caught, admission.admit():
-        pass
+async def refused(admission, caller=""):
+    with pytest.raises(Overloaded) as caught:
+        async with admission.admit(caller):
+            pass
     return caught.value
 
 
-def test_as_many_are_admitted_as_the_limit_says():
+async def test_as_many_are_admitted_as_the_limit_says():
     admission = Admission(2)
-    with admission.admit(), admission.admit():
+    async with admission.admit(), admission.admit():
         assert admission.num_admitted == 2
-        assert "2 requests" in refused(admission).message
+        assert "2 requests" in (await refused(admission)).message
         assert admission.num_admitted == 2, "a refusal takes no place"
     assert admission.num_admitted == 0
 
 
-def test_a_freed_place_is_given_again():
+async def test_a_freed_place_is_given_again():
     admission = Admission(1)
     for _ in range(3):
-        with admission.admit():
-            refused(admission)
+        async with admission.admit():
+            await refused(admission)
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError, KeyboardInterrupt, GeneratorExit], ids=lambda error: error.__name__
+    "error",
+    [ValueError, KeyboardInterrupt, asyncio.CancelledError],
+    ids=lambda error: error.__name__,
 )
-def test_a_place_is_freed_when_its_request_fails(error):
+async def test_a_place_is_freed_when_its_request_fails(error):
     admission = Admission(1)
-    with pytest.raises(error), admission.admit():
-        raise error
+    with pytest.raises(error):
+        async with admission.admit():
+            raise error
     assert admission.num_admitted == 0
 
 
@@ -78,28 +88,76 @@ RETRY_AFTER = {
     RETRY_AFTER.values(),
     ids=list(RETRY_AFTER),
 )
-def test_retry_after_is_the_queue_over_the_recent_rate(
+async def test_retry_after_is_the_queue_over_the_recent_rate(
     clock, limit, durations, idle_s, taken_s, expected
 ):
     admission = Admission(limit)
     for duration in durations:
-        with admission.admit():
+        async with admission.admit():
             clock.now += duration
     clock.now += idle_s
-    with ExitStack() as places:
+    async with AsyncExitStack() as places:
         for _ in range(limit):
-            places.enter_context(admission.admit())
+            await places.enter_async_context(admission.admit())
         clock.now += taken_s
-        assert refused(admission).retry_after_s == expected
+        assert (await refused(admission)).retry_after_s == expected
 
 
-def test_requests_beside_each_other_share_the_time(clock):
+async def test_requests_beside_each_other_share_the_time(clock):
     admission = Admission(4)
-    with ExitStack() as places:
+    async with AsyncExitStack() as places:
         for _ in range(4):
-            places.enter_context(admission.admit())
+            await places.enter_async_context(admission.admit())
         clock.now += 8
-    with ExitStack() as places:
+    async with AsyncExitStack() as places:
         for _ in range(4):
-            places.enter_context(admission.admit())
-        assert refused(admission).retry_after_s == 8  # 4 places, 2 s for each that ended
+            await places.enter_async_context(admission.admit())
+        assert (await refused(admission)).retry_after_s == 8  # 4 places, 2 s for each that ended
+
+
+def with_callers(limit):
+    return Admission(limit, turns=Turns(own_rows=1000, shared_rows=1000))
+
+
+async def held_by(admission, places, caller):
+    """How many places a caller gets that takes all it can."""
+    count = 0
+    while True:
+        try:
+            await places.enter_async_context(admission.admit(caller))
+        except Overloaded:
+            return count
+        count += 1
+
+
+async def test_a_caller_alone_leaves_a_quarter_of_the_places_to_others():
+    admission = with_callers(64)
+    async with AsyncExitStack() as places:
+        assert await held_by(admission, places, "a") == 48
+        assert "48 requests of this key" in (await refused(admission, "a")).message
+
+
+async def test_beside_callers_who_take_all_they_can_a_further_one_soon_finds_a_place_always():
+    admission, chance = with_callers(64), random.Random(0)
+    held = {caller: [] for caller in "abcdefgh"}
+
+    async def take_all():
+        for caller, stacks in held.items():
+            with suppress(Overloaded):
+                while True:
+                    stack = AsyncExitStack()
+                    await stack.enter_async_context(admission.admit(caller))
+                    stacks.append(stack)
+
+    for number in range(300):
+        await take_all()
+        if number > 200:
+            async with admission.admit("someone else"):
+                pass
+        some = chance.choice([stacks for stacks in held.values() if stacks])
+        await some.pop().aclose()
+    counts = [len(stacks) for stacks in held.values()]
+    assert max(counts) <= 2 * min(counts)
+    for stack in chain.from_iterable(held.values()):
+        await stack.aclose()
+    assert admission.num_admitted == 0

@@ -315,7 +315,7 @@ async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
 async def test_above_the_admission_limit_it_is_refused_and_the_cache_still_serves():
     async with scoring(limit=1) as scorer:
         await scorer.run(ASK)
-        with scorer.admission.admit():
+        async with scorer.admission.admit():
             assert (await scorer.run(ASK)).source == "cache"
             with pytest.raises(Overloaded):
                 await scorer.run(replace(ASK, prompt="Another?"))

@@ -1,0 +1,96 @@
+"""Keys and their limits, as one deployment has them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from app.cache.protocol import CacheConfig
+from app.http.telemetry import Telemetry
+from app.keys.limits import KeyLimits
+from app.keys.local import LocalLimits
+from app.keys.records import Key, KeysConfig
+from app.keys.ring import KeyRing, is_expired
+from app.keys.shared import SharedLimits
+from app.scoring.ask import Caller, current_caller
+from models.errors import Unauthorized
+
+
+class Access:
+    """Who may ask, and how much.
+
+    Args:
+        config: of the keys, with a file.
+        cache: whose Redis the limits are shared through, where it has one.
+        telemetry: told of keys, requests and refusals by the names of keys.
+
+    Raises:
+        KeysFileInvalid: the file cannot be used.
+    """
+
+    def __init__(self, config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._ring = KeyRing(Path(config.file), self._on_change)
+        url = cache.url.get_secret_value() if cache.url else ""
+        self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker) if url else None
+        self._limits = KeyLimits(LocalLimits(), self._shared, telemetry.observe_refusal)
+        self._by_name: dict[str, Key] = {}
+        self._on_change(True)
+
+    async def run(self) -> None:
+        """Follow the file and share the limits until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ring.run())
+            if self._shared is not None:
+                tasks.create_task(self._shared.run())
+
+    def key_of(self, credentials: str) -> Key:
+        """The entry of a key, as the value of `Authorization` has it.
+
+        Raises:
+            Unauthorized: there is none that is good.
+        """
+        scheme, _, token = credentials.strip().partition(" ")
+        if not credentials or scheme.lower() != "bearer":
+            raise Unauthorized("send a key, as in Authorization: Bearer KEY")
+        if (key := self._ring.find(token.strip())) is None:
+            raise Unauthorized("this key is not known")
+        if is_expired(key):
+            raise Unauthorized("this key has expired")
+        return key
+
+    @asynccontextmanager
+    async def request_of(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
+        """One request of a key; what is asked meanwhile is asked on its behalf.
+
+        Raises:
+            RateLimited: a limit of the key is reached.
+        """
+        self._telemetry.observe_key(key.name)
+        async with self._limits.held(key, costs_tokens=costs_tokens):
+            in_asks = current_caller.set(Caller(key.name, key.namespace, key.modes))
+            try:
+                yield
+            finally:
+                current_caller.reset(in_asks)
+
+    def charge(self, caller: Caller, tokens: int) -> None:
+        """Tokens that were computed on behalf of a caller."""
+        self._telemetry.observe_charge(caller.name, tokens)
+        if (key := self._by_name.get(caller.name)) is not None:
+            self._limits.charge(key, tokens=tokens)
+
+    def charge_requests(self, caller: Caller, count: int) -> None:
+        """Further requests that a call has turned out to be."""
+        if (key := self._by_name.get(caller.name)) is not None:
+            self._limits.charge(key, requests=count)
+
+    def _on_change(self, is_good: bool) -> None:
+        self._telemetry.set_keys_broken(not is_good)
+        self._by_name = {key.name: key for key in self._ring.keys}
+        self._telemetry.set_keys(list(self._by_name))
+
+
+def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:
+    """The keys that are configured; None where everybody may ask."""
+    return Access(config, cache, telemetry) if config.file else None

@@ -1,0 +1,1 @@
+"""API keys: who may ask, how much, and apart from whom."""

@@ -1,0 +1,90 @@
+"""The keys that are good now; their file may change while they are used."""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from app.keys.records import Key, KeysFileInvalid, digest_of, parse_keys
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+
+
+class KeyRing:
+    """The keys of one file.
+
+    Attributes:
+        keys: all of its entries.
+
+    Args:
+        path: of the file, which is read at once.
+        on_change: told of each later change whether it could be read.
+
+    Raises:
+        KeysFileInvalid: the file cannot be used.
+    """
+
+    def __init__(self, path: Path, on_change: Callable[[bool], None]) -> None:
+        self._path = path
+        self._on_change = on_change
+        self._found = _read(path)
+        try:
+            self.keys = _keys_in(self._found)
+        except KeysFileInvalid as error:
+            raise KeysFileInvalid(f"COCOA_KEYS__FILE: {error}") from None
+
+    def find(self, key: str) -> Key | None:
+        """The entry of a key; None for one that is not known.
+
+        How long this takes tells nothing of any entry: a key is hashed, and the hash compared with
+        all of them in constant time.
+        """
+        digest = digest_of(key)
+        found = None
+        for entry in self.keys:
+            for known in entry.sha256:
+                if hmac.compare_digest(digest, known):
+                    found = entry
+        return found
+
+    async def run(self) -> None:
+        """Follow the file until cancelled; while it cannot be used, the keys stay as they were."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            found = await asyncio.to_thread(_read, self._path)
+            if found != self._found:
+                self._found = found
+                self._take(found)
+
+    def _take(self, found: bytes | str) -> None:
+        try:
+            self.keys = _keys_in(found)
+        except KeysFileInvalid as error:
+            logger.error("keys: the file cannot be used, the earlier ones stay: %s", error)
+            self._on_change(False)
+        else:
+            logger.info("keys: the file has changed, and holds %d now", len(self.keys))
+            self._on_change(True)
+
+
+def is_expired(key: Key) -> bool:
+    """Whether the time of a key is over."""
+    return key.expires is not None and key.expires <= datetime.now(UTC)
+
+
+def _read(path: Path) -> bytes | str:
+    """What the file says, or in words why it says nothing."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return error.strerror or type(error).__name__
+
+
+def _keys_in(found: bytes | str) -> tuple[Key, ...]:
+    if isinstance(found, str):
+        raise KeysFileInvalid(found)
+    return parse_keys(found)
