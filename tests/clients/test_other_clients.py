@@ -5,8 +5,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.binaries import binary, missing
 
 HERE = Path(__file__).parent
