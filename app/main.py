@@ -83,6 +83,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         title="cocoa-serve",
         version=version("cocoa-serve"),
         lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,  # what clients call the operation
         redirect_slashes=False,  # to where the client's own Host header says
     )
     app.state.settings, app.state.service = settings, service

@@ -27,15 +27,15 @@ class Sample(BaseModel):
     logprob: Annotated[
         float | None,
         Field(
-            description="sum over its tokens in nats, under the raw distribution; null where "
+            description="sum over its tokens in nats, ≤ 0, under the raw distribution; null where "
             "unknown"
         ),
     ]
     similarity: Annotated[
         float | None,
         Field(
-            description="to the answer, mean of both directions; null where none was asked for, "
-            "or where it is the answer"
+            description="to the answer, 0 to 1, mean of both directions; null where none was asked "
+            "for, or where it is the answer"
         ),
     ]
     finish_reason: Annotated[FinishReason, Field(description="what ended it")]
@@ -46,12 +46,14 @@ class Token(BaseModel):
 
     text: Annotated[str, Field(description="its share of the answer's text")]
     logprob: Annotated[
-        float | None, Field(description="in nats, under the raw distribution; null where unknown")
+        float | None,
+        Field(description="in nats, ≤ 0, under the raw distribution; null where unknown"),
     ]
     entropy: Annotated[
         float | None,
         Field(
-            description="of the distribution that it was chosen from, in nats; null where unknown"
+            description="of the distribution that it was chosen from, in nats, ≥ 0; null where "
+            "unknown"
         ),
     ]
 
@@ -60,10 +62,10 @@ class Usage(BaseModel):
     """Tokens read and written."""
 
     prompt_tokens: Annotated[
-        int, Field(description="of the prompt, read once for the answer and all samples")
+        int, Field(description="of the prompt, ≥ 0, read once for the answer and all samples")
     ]
-    completion_tokens: Annotated[int, Field(description="of the answer")]
-    sample_tokens: Annotated[int, Field(description="of all samples together")]
+    completion_tokens: Annotated[int, Field(description="of the answer, ≥ 0")]
+    sample_tokens: Annotated[int, Field(description="of all samples together, ≥ 0")]
 
 
 class ProbeInfo(BaseModel):
@@ -82,21 +84,26 @@ class ProbeInfo(BaseModel):
 class EntropySplit(BaseModel):
     """What `high_semantic_entropy_light` is the probability of: more entropy than the split."""
 
-    nats: Annotated[float, Field(description="semantic entropy above which it is high")]
+    nats: Annotated[float, Field(description="semantic entropy, ≥ 0, above which it is high")]
     base_rate: Annotated[
         float | None,
-        Field(description="share of held-out answers of the probe's training set above the split"),
+        Field(
+            description="share of held-out answers of the probe's training set above the split, "
+            "0 to 1; null where unknown"
+        ),
     ]
 
 
 class Timing(BaseModel):
     """Milliseconds of each stage; `total` also holds what lies between them."""
 
-    queue: Annotated[float, Field(description="waiting for a place in the batch")]
-    generate: Annotated[float, Field(description="answer and samples")]
-    similarity: Annotated[float, Field(description="comparing texts")]
-    score: Annotated[float, Field(description="computing the estimators")]
-    total: Annotated[float, Field(description="from the request's admission to its result")]
+    queue: Annotated[float, Field(description="ms, ≥ 0, waiting for a place in the batch")]
+    generate: Annotated[float, Field(description="ms, ≥ 0, of answer and samples")]
+    similarity: Annotated[float, Field(description="ms, ≥ 0, comparing texts")]
+    score: Annotated[float, Field(description="ms, ≥ 0, computing the estimators")]
+    total: Annotated[
+        float, Field(description="ms, ≥ 0, from the request's admission to its result")
+    ]
 
 
 class SampleGroup(BaseModel):
@@ -104,7 +111,7 @@ class SampleGroup(BaseModel):
 
     text: Annotated[str, Field(description="the answer, or the group's first sample")]
     is_answer: Annotated[bool, Field(description="whether they mean the same as the answer")]
-    count: Annotated[int, Field(description="samples in it")]
+    count: Annotated[int, Field(description="samples in it, ≥ 0")]
     share: Annotated[float, Field(description="of all samples, 0 to 1")]
     mass: Annotated[
         float | None,
@@ -119,10 +126,12 @@ class DecisionInfo(BaseModel):
     accept: Annotated[bool, Field(description="whether the uncertainty is at most the threshold")]
     threshold: Annotated[
         float | None,
-        Field(description="in the unit of the estimator; null where the labels allow none"),
+        Field(
+            description="a real number in the estimator's unit; null where the labels allow none"
+        ),
     ]
     target_error: Annotated[
-        float, Field(description="largest wanted share of wrong answers among the accepted")
+        float, Field(description="largest wanted share of wrong answers among the accepted, 0 to 1")
     ]
     guarantee: Annotated[str, Field(description="the promise in words")]
 
@@ -146,7 +155,8 @@ class Scored(BaseModel):
         Field(description="how the answer was chosen; `given` where the client brought it"),
     ]
     answer_sample: Annotated[
-        int | None, Field(description="index of the answer among the samples, where it is one")
+        int | None,
+        Field(description="index of the answer, ≥ 0, among the samples, where it is one"),
     ]
     estimator: Annotated[str, Field(description="the one reported as `uncertainty`")]
     confidence: Annotated[
@@ -166,21 +176,27 @@ class Scored(BaseModel):
     decision: Annotated[DecisionInfo | None, Field(description="null without `target_error`")]
     escalation: Annotated[EscalationInfo | None, Field(description="null where none was asked")]
     scores: Annotated[
-        dict[str, float | None], Field(description="by estimator; higher is less sure")
+        dict[str, float | None],
+        Field(description="by estimator, real numbers, each in its own unit; higher is less sure"),
     ]
     reasons: Annotated[dict[str, str], Field(description="why a score is null")]
     warnings: Annotated[list[str], Field(description="what to know before trusting the scores")]
     samples_source: Annotated[
         Literal["model", "client"] | None, Field(description="null where there are no samples")
     ]
-    num_samples: Annotated[int, Field(description="how many there are; with `auto`, were drawn")]
-    num_distinct_samples: Annotated[int, Field(description="different texts among the samples")]
+    num_samples: Annotated[
+        int, Field(description="how many there are, 0 to 64; with `auto`, were drawn")
+    ]
+    num_distinct_samples: Annotated[
+        int, Field(description="different texts among the samples, 0 to 64")
+    ]
     stopped_by: Annotated[
         Literal["found_mass", "max_samples"] | None,
         Field(description="what ended the waves of samples; null unless num_samples was auto"),
     ]
     consistency_std_error: Annotated[
-        float | None, Field(description="how far the samples pin consistency down; null without it")
+        float | None,
+        Field(description="how far the samples pin consistency down, 0 to 1; null without it"),
     ]
     found_mass: Annotated[
         float | None,
@@ -207,7 +223,7 @@ class Scored(BaseModel):
         Field(description="null unless high_semantic_entropy_light was asked for"),
     ]
     seed: Annotated[
-        int | None, Field(description="repeats the samples; null where no model draws any")
+        int | None, Field(description="≥ 0, repeats the samples; null where no model draws any")
     ]
     samples: Annotated[list[Sample] | None, Field(description="with `return_samples`, else null")]
     explanation: Annotated[
@@ -309,7 +325,7 @@ class FeedbackKept(BaseModel):
     """A label that is durable."""
 
     id: Annotated[str, Field(description="of the answer")]
-    quality: Annotated[float, Field(description="1 is right, 0 is wrong")]
+    quality: Annotated[float, Field(description="0 to 1: 1 is right, 0 is wrong")]
     task: Annotated[str | None, Field(description="the calibrator's group that it counts to")]
 
 
@@ -339,7 +355,7 @@ class LoadedProbe(BaseModel):
 
     id: Annotated[str, Field(description="changes with the probe")]
     training_set: Annotated[str, Field(description="name of what it was trained on")]
-    layer: Annotated[int, Field(description="k of Hugging Face's hidden_states[k]")]
+    layer: Annotated[int, Field(description="k of Hugging Face's hidden_states[k], ≥ 0")]
 
 
 class LoadedCalibrator(BaseModel):
@@ -349,7 +365,9 @@ class LoadedCalibrator(BaseModel):
     source: Annotated[str, Field(description="what its labels were")]
     groups: Annotated[list[str], Field(description="that a request may name")]
     estimators: Annotated[list[str], Field(description="calibrated on all labels")]
-    target_errors: Annotated[list[float], Field(description="that a request may ask for")]
+    target_errors: Annotated[
+        list[float], Field(description="that a request may ask for, 0 to 1 each")
+    ]
 
 
 class Version(BaseModel):
@@ -381,8 +399,8 @@ class Version(BaseModel):
     limits: Annotated[
         dict[str, int | float | None],
         Field(
-            description="by name, those of the settings and of the models; null where there is "
-            "none, or until it is known"
+            description="by name, ≥ 0 each, those of the settings and of the models, in the unit "
+            "that the name ends in; null where there is none, or until it is known"
         ),
     ]
 

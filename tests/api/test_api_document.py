@@ -1,5 +1,7 @@
 """The OpenAPI document: every field of a response described, an example of every response."""
 
+import re
+
 import pytest
 from pydantic import TypeAdapter
 
@@ -78,6 +80,50 @@ async def test_every_field_of_every_response_is_described(service):
             if "description" not in schema:
                 undescribed.append(f"{name}.{field}")
     assert undescribed == []
+
+
+def numbers_of(schema):
+    """The numbers that a field may hold, with what is said of them there."""
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        yield schema
+    inner = schema.get("anyOf", [])
+    if kind in ("array", "object"):
+        inner = [schema.get("items", {}), schema.get("additionalProperties", {})]
+    for one in inner:
+        if isinstance(one, dict):
+            yield from numbers_of(one)
+
+
+async def test_every_field_of_every_request_is_described(service):
+    schemas = (await document_of(service))["components"]["schemas"]
+    undescribed = []
+    for name in ("GenerateRequest", "ScoreRequest", "ScoreBatch", "FeedbackRequest", "Message"):
+        for field, schema in schemas[name]["properties"].items():
+            if "description" not in schema:
+                undescribed.append(f"{name}.{field}")
+    assert undescribed == []
+
+
+async def test_every_number_has_a_range(service):
+    schemas = (await document_of(service))["components"]["schemas"]
+    without, num_found = [], 0
+    for name, schema in schemas.items():
+        for field, about in schema.get("properties", {}).items():
+            for number in numbers_of(about):
+                num_found += 1
+                told = re.search(r"[≤≥]|\d to \d|real number", about.get("description", ""))
+                if not (told or any("imum" in key.lower() for key in number)):
+                    without.append(f"{name}.{field}")
+    assert without == []
+    assert num_found > 50
+
+
+async def test_operation_ids_are_what_a_client_calls_the_operations(service):
+    names = [operation["operationId"] for _, operation in operations(await document_of(service))]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() for name in names)
+    assert {"generate_with_uncertainty", "score", "feedback", "version", "estimators"} < set(names)
 
 
 async def test_every_response_of_every_route_has_an_example(service):

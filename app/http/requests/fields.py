@@ -106,8 +106,13 @@ class Body(BaseModel):
 class Message(Body):
     """One chat message."""
 
-    role: Annotated[str, Field(min_length=1, max_length=32)]
-    content: Annotated[str, AfterValidator(encodable)]
+    role: Annotated[
+        str,
+        Field(min_length=1, max_length=32, description="Who speaks, as the template knows it."),
+    ]
+    content: Annotated[
+        str, Field(description="What is said, in plain text."), AfterValidator(encodable)
+    ]
 
 
 def _or_null(field: JsonDict) -> JsonDict:

@@ -27,8 +27,12 @@ _OF_LOGPROBS: JsonDict = {
 class ClientSample(Body):
     """A sample that the client brings; its log-probs, in nats, where it has them."""
 
-    text: Annotated[str, AfterValidator(encodable)]
-    token_logprobs: Annotated[TokenLogprobs | None, Field(description="In nats.")] = None
+    text: Annotated[
+        str, Field(description="As it continues the prompt."), AfterValidator(encodable)
+    ]
+    token_logprobs: Annotated[
+        TokenLogprobs | None, Field(description="Log-prob of each token, in nats.")
+    ] = None
 
     def to_given(self) -> GivenSample:
         """The sample as an ask brings it."""
@@ -43,19 +47,29 @@ class ScoreRequest(ScoringRequest):
     given.
     """
 
-    answer: Annotated[str, AfterValidator(encodable)]
+    answer: Annotated[
+        str,
+        Field(description="The text to be scored, as it continues the prompt."),
+        AfterValidator(encodable),
+    ]
     append_eos: Annotated[
         bool, Field(description="Whether the answer ends there; its end then counts.")
     ] = True
     answer_token_logprobs: Annotated[
         TokenLogprobs | None,
         Field(
-            description="In nats, of whoever wrote the answer, its end included; the model here "
-            "does not read the answer then."
+            description="Log-prob of each token, in nats, of whoever wrote the answer, its end "
+            "included; the model here does not read the answer then."
         ),
     ] = None
     samples: Annotated[
-        list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
+        list[ClientSample] | None,
+        Field(
+            min_length=1,
+            max_length=64,
+            fail_fast=True,
+            description="Other answers to the same prompt. Default: some are drawn here.",
+        ),
     ] = None
 
     model_config = ConfigDict(
@@ -85,4 +99,11 @@ class ScoreRequest(ScoringRequest):
 class ScoreBatch(Body):
     """Several answers in one call; each is checked on its own."""
 
-    items: Annotated[list[Any], Field(min_length=1, max_length=64)]
+    items: Annotated[
+        list[Any],
+        Field(
+            min_length=1,
+            max_length=64,
+            description="Bodies of `ScoreRequest`; a fault of one fails that one alone.",
+        ),
+    ]

@@ -103,7 +103,8 @@ class ScoresWanted(NullIsDefault):
             min_length=1,
             max_length=64,
             fail_fast=True,
-            description=f"Default: {', '.join(DEFAULT_ESTIMATORS)}.",
+            description="Names of scores, among those that GET /estimators lists. "
+            f"Default: {', '.join(DEFAULT_ESTIMATORS)}.",
         ),
     ] = None
     estimator: Annotated[
@@ -123,8 +124,8 @@ class ScoresWanted(NullIsDefault):
         int | Literal["auto"],
         PlainValidator(number_or_auto, json_schema_input_type=SampleNumber | Literal["auto"]),
         Field(
-            description='"auto" draws in waves of 2, 3 and then 5, until the answer and the '
-            "distinct samples hold `stop_mass` of the model's probability."
+            description='How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the '
+            "answer and the distinct samples hold `stop_mass` of the model's probability."
         ),
     ] = 10
     max_samples: Annotated[
@@ -141,14 +142,19 @@ class ScoresWanted(NullIsDefault):
         ),
     ] = None
     temperature: Annotated[
-        float, Field(ge=0, le=2, description="At least 0.05 where samples are drawn.")
+        float, Field(ge=0, le=2, description="Of samples; at least 0.05 where any are drawn.")
     ] = 1.0
-    top_k: Annotated[int, Field(ge=0, le=1000, description="0 keeps the whole vocabulary.")] = 50
-    return_samples: bool = False
+    top_k: Annotated[
+        int,
+        Field(ge=0, le=1000, description="Samples keep so many of the likeliest tokens; 0: all."),
+    ] = 50
+    return_samples: Annotated[bool, Field(description="Adds `samples` to the response.")] = False
     explain: Annotated[
         bool, Field(description="Samples in groups by meaning, and a sentence about them.")
     ] = False
-    timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
+    timeout_s: Annotated[
+        float, Field(gt=0, le=600, description="Seconds until the request is given up.")
+    ] = 60.0
     cache: Annotated[
         bool,
         Field(
@@ -232,17 +238,24 @@ class ScoringRequest(ScoresWanted, Prompted):
         Field(
             ge=1,
             le=8192,
-            description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context.",
+            description="Tokens of the answer, and of each sample. "
+            f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context.",
         ),
     ] = None
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_p: Annotated[
+        float,
+        Field(gt=0, le=1, description="Samples keep the likeliest tokens of so much probability."),
+    ] = 1.0
     stop: Annotated[
         StopStrings,
         BeforeValidator(as_list, json_schema_input_type=StopString | StopStrings),
         Field(description="One or several strings that end a text; they are not part of it."),
     ] = []  # noqa: RUF012 - pydantic copies it for each body
-    seed: Annotated[int | None, Field(ge=0, lt=2**63)] = None
-    return_tokens: bool = False
+    seed: Annotated[
+        int | None,
+        Field(ge=0, lt=2**63, description="Repeats the samples. Default: one is drawn."),
+    ] = None
+    return_tokens: Annotated[bool, Field(description="Adds `tokens` to the response.")] = False
 
     def to_ask(self) -> Ask:
         """What every request asks."""

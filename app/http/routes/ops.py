@@ -49,7 +49,7 @@ async def readyz(request: Request) -> Status:
     return Status(status="ready")
 
 
-@router.get("/version", responses=examples.VERSION)
+@router.get("/version", name="version", responses=examples.VERSION)
 async def get_version(request: Request) -> Version:
     """Version, models and limits; the models are null until they are loaded."""
     service: Service = request.app.state.service
