@@ -266,7 +266,10 @@ class Answered(BaseModel):
     usage: Annotated[Usage, Field(description="tokens read and written")]
     uncertainty: Annotated[
         float | None,
-        Field(description="its score; higher is less sure; null with its reason in `reasons`"),
+        Field(
+            description="its score, a real number in the estimator's unit; higher is less sure; "
+            "null with its reason in `reasons`"
+        ),
     ]
 
 

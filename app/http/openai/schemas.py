@@ -13,17 +13,21 @@ class Uncertainty(Scored):
 
     value: Annotated[
         float | None,
-        Field(description="score of `estimator`; higher is less sure; null with its reason"),
+        Field(
+            description="score of `estimator`, a real number; higher is less sure; null with its reason"
+        ),
     ]
-    sample_tokens: Annotated[int, Field(description="of all samples together; no part of `usage`")]
+    sample_tokens: Annotated[
+        int, Field(description="≥ 0, of all samples together; no part of `usage`")
+    ]
 
 
 class TokenLogprob(BaseModel):
     """One token of the answer, the terminating one included."""
 
     token: Annotated[str, Field(description="its share of the answer's text")]
-    logprob: Annotated[float, Field(description="in nats, under the raw distribution")]
-    bytes: Annotated[list[int] | None, Field(description="of `token` in UTF-8")]
+    logprob: Annotated[float, Field(description="in nats, ≤ 0, under the raw distribution")]
+    bytes: Annotated[list[int] | None, Field(description="of `token` in UTF-8, each 0 to 255")]
     top_logprobs: Annotated[
         list[None], Field(description="empty: no alternatives are told here", max_length=0)
     ] = []
@@ -40,9 +44,11 @@ class TextLogprobs(BaseModel):
     """Log-probs of an answer's tokens, as the older endpoint tells them."""
 
     tokens: Annotated[list[str], Field(description="texts that join to the answer")]
-    token_logprobs: Annotated[list[float], Field(description="in nats")]
+    token_logprobs: Annotated[list[float], Field(description="in nats, each ≤ 0")]
     top_logprobs: Annotated[None, Field(description="no alternatives are told here")] = None
-    text_offset: Annotated[list[int], Field(description="where in the answer each token begins")]
+    text_offset: Annotated[
+        list[int], Field(description="character at which each token begins, ≥ 0")
+    ]
 
 
 class AssistantMessage(BaseModel):
@@ -80,14 +86,14 @@ class TextChoice(BaseModel):
 class OpenAIUsage(BaseModel):
     """Tokens read and written for the answer; those of samples are in `uncertainty`."""
 
-    prompt_tokens: Annotated[int, Field(description="of the prompt")]
-    completion_tokens: Annotated[int, Field(description="of the answer")]
-    total_tokens: Annotated[int, Field(description="their sum")]
+    prompt_tokens: Annotated[int, Field(description="of the prompt, ≥ 0")]
+    completion_tokens: Annotated[int, Field(description="of the answer, ≥ 0")]
+    total_tokens: Annotated[int, Field(description="their sum, ≥ 0")]
 
 
 class _Completion(BaseModel):
     id: Annotated[str, Field(description="the request's id; labels are sent by it")]
-    created: Annotated[int, Field(description="seconds since 1970")]
+    created: Annotated[int, Field(description="seconds since 1970, ≥ 0")]
     model: Annotated[str, Field(description="as the request names it")]
     system_fingerprint: Annotated[
         str | None, Field(description="revision of the model, which changes with its weights")
@@ -118,7 +124,9 @@ class ServedModel(BaseModel):
 
     id: Annotated[str, Field(description="the name")]
     object: Annotated[Literal["model"], Field(description="always model")] = "model"
-    created: Annotated[int, Field(description="when this service began, seconds since 1970")]
+    created: Annotated[
+        int, Field(description="when this service began, in seconds since 1970, ≥ 0")
+    ]
     owned_by: Annotated[str, Field(description="always cocoa-serve")] = "cocoa-serve"
 
 
