@@ -232,3 +232,52 @@ async def test_what_a_key_has_used_is_forgotten_once_its_buckets_are_full(redis_
         with redis_server.client() as client:
             assert 0 < client.ttl("cocoa:limits:short:levels") <= 2
             assert 0 < client.ttl("cocoa:limits:short:leases") <= 31
+
+
+async def test_a_redis_whose_user_may_not_run_scripts_leaves_each_process_to_itself(
+    redis_server, caplog
+):
+    with redis_server.client() as client:
+        rights = ["+@read", "+@write", "+@connection", "-@dangerous"]
+        client.execute_command("ACL", "SETUSER", "few", "on", ">secret", "~cocoa:*", *rights)
+        url = redis_server.url.replace("//", "//few:secret@")
+        told = []
+        shared = SharedLimits(url, CacheConfig(url=SecretStr(url), timeout_s=0.5), told.append)
+        task = asyncio.create_task(shared.run())
+        await until(lambda: told == [True])
+        assert "permission refused" in caplog.text
+        assert "secret" not in caplog.text
+        limits = KeyLimits(LocalLimits(), shared, lambda *told: None)
+        gateways = Gateways([limits])
+        await gateways.send(replace(KEY, requests_per_minute=1))
+        await gateways.refused(replace(KEY, requests_per_minute=1))
+        client.execute_command("ACL", "SETUSER", "few", "+eval", "+time")
+        await until(lambda: told == [True, False])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+NONSENSE = {
+    "no pair": 1,
+    "words": [b"0", b"0"],
+    "too many": [0, 0, 0],
+    "another limit": [4, 0],
+    "a wait that is over": [1, -1],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("reply", NONSENSE.values(), ids=NONSENSE)
+async def test_a_reply_without_sense_is_a_fault_and_no_refusal(redis_server, monkeypatch, reply):
+    told = []
+    async with sharing(redis_server.url, told.append) as shared:
+        script = "return redis.error_reply('x')" if reply is None else f"return {_lua(reply)}"
+        monkeypatch.setattr("app.keys.shared._ENTER", script)
+        assert await shared.enter(replace(KEY, max_concurrent=1), "a", costs_tokens=True) is None
+        assert await shared.enter(replace(KEY, max_concurrent=1), "b", costs_tokens=True) is None
+
+
+def _lua(reply):
+    if isinstance(reply, list):
+        return "{" + ", ".join(map(_lua, reply)) + "}"
+    return repr(reply.decode()) if isinstance(reply, bytes) else str(reply)
