@@ -21,6 +21,7 @@ from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.in_process import running_workers
 from workers.protocol import Workers
 from workers.server import Served, make_app
+from workers.wire import GenerationInfo
 
 GENERATE = "/generate-with-uncertainty"
 
@@ -109,6 +110,9 @@ class Service:
         """Have the generator supply all but these."""
         info = self.generator.info
         self.generator._info = replace(info, statistics=info.statistics - set(names))
+        if self.elsewhere is not None:  # a running worker does not change what it is
+            gateways = self.core.scorer.workers.generator
+            gateways._line.info = GenerationInfo.of(self.generator._info)
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.

@@ -12,6 +12,13 @@ from tests.events import events_of, named
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture(params=["embedded", "remote"])
+def placement(request):
+    """Each test once with the models in the service's process, and once behind HTTP."""
+    return request.param
+
+
 # Of one request and the next.
 MOMENTARY = ("id", "timing_ms", "cached")
 
@@ -144,8 +151,10 @@ def fails_after_tokens(service, error):
     ids=["typed", "retryable", "defect"],
 )
 async def test_an_error_after_the_first_byte_is_an_event_and_counts_as_its_status(
-    service, error, status, code, caplog
+    service, placement, error, status, code, caplog
 ):
+    if placement == "remote" and type(error) is RuntimeError:
+        status, code = 503, "engine_error"  # a defect of the worker is its model's failure here
     fails_after_tokens(service, error)
     with caplog.at_level("INFO"):
         events = await streamed(service)
