@@ -292,14 +292,15 @@ JSON, FORM = {"Content-Type": "application/json"}, {"Content-Type": "text/plain"
 async def test_errors_of_the_core_keep_status_code_and_time_to_come_back(
     service, placement, error, status, kind, stream
 ):
+    code = getattr(error, "code", "internal_error")
     if placement == "remote" and type(error) is RuntimeError:
-        status = 503  # a defect of the worker is its model's failure to the gateway
+        status, code = 503, "engine_error"  # a defect of the worker is its model's failure here
     service.generation_raises(error)
     response = await post(service, CHAT, stream=stream)
     told = response.json()["error"]
 
     assert (response.status_code, told["type"]) == (status, kind)
-    assert told["code"] == getattr(error, "code", "internal_error")
+    assert told["code"] == code
     assert response.headers.get("retry-after") == ("7" if status == 429 else None)
     assert "zanzibar" not in response.text
 

@@ -14,7 +14,8 @@ class Uncertainty(Scored):
     value: Annotated[
         float | None,
         Field(
-            description="score of `estimator`, a real number; higher is less sure; null with its reason"
+            description="score of `estimator`, a real number; higher is less sure; null with its "
+            "reason"
         ),
     ]
     sample_tokens: Annotated[
