@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from models.engines.jobs import Row
+from models.engines.jobs import Row, Told
 from models.engines.texts import cut_at_stop, num_stable, without_reasoning
 from models.records import Sequence
 
@@ -43,11 +43,22 @@ class Detokenizer:
 
     def new_piece(self, row: Row) -> str:
         """Text of a streamed row that has become certain since the last call."""
-        text = row.text if row.finish_reason else self.text(row.token_ids)
-        end = len(text) if row.finish_reason else num_stable(text, row.job.request.sampling.stop)
-        piece = text[row.job.num_streamed : end]
-        row.job.num_streamed += len(piece)
+        told = row.job.told
+        if row.finish_reason:
+            piece = row.text[told.num_characters :]
+        else:
+            self._decode_further(told, row.token_ids)
+            end = num_stable(told.pending, row.job.request.sampling.stop)
+            piece, told.pending = told.pending[:end], told.pending[end:]
+        told.num_characters += len(piece)
         return piece
+
+    def _decode_further(self, told: Told, token_ids: list[int]) -> None:
+        """Add what the latest tokens show; decoding all of them each time would cost T²."""
+        text = self.text(token_ids[told.start :])
+        if not text.endswith("\ufffd"):  # it may be half a code point
+            told.pending += text[len(self.text(token_ids[told.start : told.read])) :]
+            told.start, told.read = told.read, len(token_ids)
 
     def sequence(self, row: Row) -> Sequence:
         """The record of a finished row, with the statistics that its request wants."""

@@ -38,6 +38,23 @@ class Row:
         return f"{role}_token_{kind}" in self.job.request.statistics
 
 
+@dataclass(eq=False, slots=True)
+class Told:
+    """How far a streamed sequence was decoded and reported.
+
+    Attributes:
+        num_characters: that were reported.
+        pending: text that was decoded and may yet be cut by a stop string.
+        start, read: the tokens between them are those of the latest piece, which a tokenizer may
+            need to decode the next one.
+    """
+
+    num_characters: int = 0
+    pending: str = ""
+    start: int = 0
+    read: int = 0
+
+
 @dataclass(eq=False, slots=True, kw_only=True)
 class RowJob(Job):
     """A job of the in-flight batch.
@@ -56,7 +73,7 @@ class RowJob(Job):
         prefix: the prefilled prompt, until all rows have joined.
         hidden: of the answer, where the request names layers.
         num_joined: rows that have joined the batch.
-        num_streamed: characters of the streamed sequence that were reported.
+        told: what was reported of the streamed sequence.
         finished: rows that have ended.
     """
 
@@ -73,7 +90,7 @@ class RowJob(Job):
     prefix: Prefix | None = None
     hidden: HiddenMean | None = None
     num_joined: int = 0
-    num_streamed: int = 0
+    told: Told = field(default_factory=Told)
     finished: list[Row] = field(default_factory=list)
 
     @property

@@ -215,6 +215,10 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
     assert operations == {
         ("post", GENERATE): work,
         ("post", "/score"): work,
+        ("post", "/v1/chat/completions"): {*work, "404"},
+        ("post", "/v1/completions"): {*work, "404"},
+        ("get", "/v1/models"): {"200", "401", "429", "503"},
+        ("get", "/v1/models/{name}"): {"200", "401", "404", "422", "429", "503"},
         ("post", "/feedback"): {*body, "401", "404", "422", "429", "500", "503"},
         ("get", "/livez"): {"200", "503"},
         ("get", "/readyz"): {"200", "503"},
@@ -224,14 +228,15 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
     }
 
 
-async def test_every_error_in_the_openapi_document_has_the_one_shape(service):
+async def test_every_error_in_the_openapi_document_has_the_one_shape_of_its_door(service):
     document = (await service.client.get("/openapi.json")).json()
-    for methods in document["paths"].values():
+    for path, methods in document["paths"].items():
+        shape = "OpenAIError" if path.startswith("/v1/") else "ErrorResponse"
         for operation in methods.values():
             for status, response in operation["responses"].items():
                 if status != "200":
                     schema = response["content"]["application/json"]["schema"]
-                    assert schema == {"$ref": "#/components/schemas/ErrorResponse"}
+                    assert schema == {"$ref": f"#/components/schemas/{shape}"}
 
 
 async def test_the_openapi_document_states_every_bound_of_a_request(service):

@@ -93,31 +93,34 @@ def _answer(description: str, example: dict[str, Any]) -> dict[str, Any]:
     return {"description": description, "content": whole | chunks}
 
 
-_ERRORS: Responses = {
-    status: _failed(status) for status in (400, 408, 413, 415, 422, 429, 500, 504)
-}
+_STATUSES = (400, 401, 403, 408, 413, 415, 422, 429, 500, 504)
+_FAILED = _failed(
+    503, "not_ready", "engine_error", "generation_unavailable", "similarity_unavailable"
+)
+_ERRORS: Responses = {**{status: _failed(status) for status in _STATUSES}, 503: _FAILED}
 _NOT_FOUND = _failed(404, "model_not_found") | {"description": "No such model is served here"}
-_FAILED = _failed(503, "not_ready", "engine_error", "similarity_unavailable")
-_NOT_READY: Responses = {503: _failed(503, "not_ready")}
+_NAME_ERRORS: Responses = {
+    401: _failed(401),
+    429: _failed(429, "rate_limited"),
+    503: _failed(503, "not_ready"),
+}
 
 CHAT: Responses = {
     200: _answer("The answer, or with `stream` its chunks", _CHAT),
     404: _NOT_FOUND,
     **_ERRORS,
-    503: _FAILED,
 }
 COMPLETIONS: Responses = {
     200: _answer("How the text goes on, or with `stream` in chunks", _TEXT),
     404: _NOT_FOUND,
     **_ERRORS,
-    503: _FAILED,
 }
-MODELS: Responses = {200: answered(models={"object": "list", "data": [_MODEL]}), **_NOT_READY}
+MODELS: Responses = {200: answered(models={"object": "list", "data": [_MODEL]}), **_NAME_ERRORS}
 MODEL: Responses = {
     200: answered(model=_MODEL),
     404: _NOT_FOUND,
     422: _failed(422, "invalid_request"),
-    **_NOT_READY,
+    **_NAME_ERRORS,
 }
 
 BY_PATH = {

@@ -1,0 +1,76 @@
+"""How the text of a streamed row becomes certain, token by token, and what that costs."""
+
+import pytest
+
+from models.engines.detokenizer import Detokenizer
+from models.engines.jobs import Row, RowJob, sample_uniforms
+from models.records import GenerationRequest, SamplingParams
+from tests.tiny_models import byte_tokenizer
+
+TOKENIZER = byte_tokenizer()
+EOS = 1
+
+
+class Counting(Detokenizer):
+    """Remembers how many tokens it was asked to decode."""
+
+    def __init__(self):
+        super().__init__(TOKENIZER, frozenset({EOS}))
+        self.sizes = []
+
+    def text(self, token_ids):
+        self.sizes.append(len(token_ids))
+        return super().text(token_ids)
+
+
+def streamed(text, stop=()):
+    """The pieces of a text that a row writes byte by byte, and who decoded them."""
+    detokenizer = Counting()
+    sampling = SamplingParams(stop=stop, max_new_tokens=10_000)
+    request = GenerationRequest("a", sampling=sampling)
+    uniforms = sample_uniforms(0, 0, 1)
+    row = Row(
+        RowJob(request, True, prompt_ids=[3], max_new_tokens=10_000, seed=0, uniforms=uniforms), 0
+    )
+    pieces = []
+    for token in [*TOKENIZER.encode(text, add_special_tokens=False), EOS]:
+        row.token_ids.append(token)
+        detokenizer.finish(row)
+        pieces.append(detokenizer.new_piece(row))
+        if row.finish_reason:
+            break
+    assert "".join(pieces) == row.text
+    return pieces, detokenizer
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "pieces"),
+    [
+        ("aé!", (), ["a", "", "é", "!", ""]),
+        ("a🙂b", (), ["a", "", "", "", "🙂", "b", ""]),
+        ("a\ufffdb", (), ["a", "", "", "", "\ufffdb", ""]),
+        ("ab\n\nc", ("\n\n",), ["a", "b", "", ""]),
+        ("a\nb", ("\n\n",), ["a", "", "\nb", ""]),
+        ("é\n", ("\n\n",), ["", "é", "", "\n"]),
+        ("", (), [""]),
+    ],
+    ids=[
+        "two bytes",
+        "four bytes",
+        "a real replacement",
+        "stopped",
+        "not stopped",
+        "held",
+        "empty",
+    ],
+)
+def test_text_is_told_once_nothing_can_change_it(text, stop, pieces):
+    assert streamed(text, stop)[0] == pieces
+
+
+def test_a_long_text_is_not_decoded_from_its_start_at_each_token():
+    text = "Ein längerer Satz. " * 50
+    _, detokenizer = streamed(text)
+    *steps, whole = detokenizer.sizes
+    assert whole == len(text.encode())
+    assert max(steps) <= 8
