@@ -134,7 +134,8 @@ async def _start(
         workers = await build_workers(settings.workers, hooks_of(telemetry))
         turns = None
         if settings.keys.file:
-            turns = Turns(settings.generation.max_rows, settings.keys.shared_rows)
+            shared_rows = settings.keys.shared_rows
+            turns = Turns(max(settings.generation.max_rows, shared_rows), shared_rows)
         admission = Admission(
             settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
         )
