@@ -1,0 +1,20 @@
+"""Client of cocoa-serve: answers of a language model, with how sure it is of them."""
+
+from cocoa_client.asynchronous import AsyncAnswerStream, AsyncClient
+from cocoa_client.client import AnswerStream, Client
+from cocoa_client.core import ScoreItem
+from cocoa_client.errors import CocoaError
+from cocoa_client.models import FeedbackKept, GenerateResponse, ScoreOutcome, Token
+
+__all__ = [
+    "AnswerStream",
+    "AsyncAnswerStream",
+    "AsyncClient",
+    "Client",
+    "CocoaError",
+    "FeedbackKept",
+    "GenerateResponse",
+    "ScoreItem",
+    "ScoreOutcome",
+    "Token",
+]
