@@ -98,12 +98,15 @@ def generation_from_json(value: Mapping[str, Any]) -> Generation:
     if value["answer_form"] not in _ANSWER_FORMS:
         raise ValueError("an unknown form of the answer")
     hidden, readings = value["answer_hidden_mean"], value["probe_readings"]
+    bounds = value["mte_bounds"]
     changed = {
         "answer": _sequence(value["answer"]),
         "samples": tuple(_sequence(sample) for sample in value["samples"]),
         "warnings": _all_of(str, value["warnings"]),
         "probe_readings": {name: _reading(reading) for name, reading in readings.items()},
         "answer_hidden_mean": None if hidden is None else np.array(hidden, dtype=np.float32),
+        "mte_bounds": None if bounds is None else _bounds(bounds),
+        "absent": _reasons(value["absent"]),
     }
     return Generation(**{**value, **changed})
 
@@ -133,6 +136,19 @@ def _reading(value: Mapping[str, Any]) -> ProbeReading:
     number(value["value"], PROBABILITIES)
     number(value["distance_percentile"], PERCENTILES)
     return ProbeReading(**value)
+
+
+def _bounds(value: Any) -> tuple[float, float]:
+    lower, upper = numbers(value, (2,), ENTROPIES).tolist()
+    if lower > upper:
+        raise ValueError("the least is greater than the greatest")
+    return lower, upper
+
+
+def _reasons(value: Mapping[str, Any]) -> dict[str, str]:
+    reasons = dict(value)
+    _all_of(str, list(reasons.values()))
+    return reasons
 
 
 def _check_plain(value: Mapping[str, Any], types: Mapping[str, type]) -> None:

@@ -6,7 +6,8 @@ Drawn by arrow: who asked whom when it went wrong.
                             ├─ PromptTooLong
                             ├─ ChatTemplateError
                             └─ StatisticUnavailable
-                               └─ ProbeMissing
+                               ├─ ProbeMissing
+                               └─ LightNeedsHiddenStates
     client ──→ gateway      UnknownModel             a name that is none of this deployment's
     client ──→ gateway      UnknownAnswer            nothing of this id can be labelled
     client ──→ gateway      Unauthorized, Forbidden, RateLimited    what its key is good for
@@ -72,6 +73,12 @@ class ProbeMissing(StatisticUnavailable):
     """A light estimator was asked for, and no probe for it is loaded."""
 
     code = "probe_missing"
+
+
+class LightNeedsHiddenStates(StatisticUnavailable):
+    """A light estimator was asked for, and the model's server shows probes no hidden states."""
+
+    code = "light_needs_hidden_states"
 
 
 class NotCalibrated(InvalidRequest):

@@ -164,6 +164,9 @@ class Generation:
         answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
         probe_readings: by name of the statistic that each probe predicts.
+        mte_bounds: least and greatest that the answer's mean token entropy can be, in nats, where
+            only the likeliest tokens are known; see `models.entropy_bounds`.
+        absent: statistics that were wanted and cannot be had of this request, and why.
     """
 
     answer: Sequence
@@ -179,6 +182,8 @@ class Generation:
     answer_form: AnswerForm = "literal"
     answer_hidden_mean: Array | None = None
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
+    mte_bounds: tuple[float, float] | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""Micro-batching: items of concurrent callers go through a blocking function together."""
+"""Micro-batching: items of concurrent callers go through one function together."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -29,30 +28,27 @@ class _Ticket(Generic[Item, Result]):
 
 
 class MicroBatcher(Generic[Item, Result]):
-    """Runs `call(items) -> results` on one thread, over the distinct items of everybody who waits.
+    """Awaits `call(items) -> results`, over the distinct items of everybody who waits.
 
     There is no waiting for a batch to fill: while one runs, the next gathers. Callers take turns,
     one item each, so that nobody waits for all the items of a larger one. An exception runs
     each item of its batch once alone, so that one bad item fails its own caller only.
 
     Args:
-        call: results in the order of the items; blocks.
+        call: results in the order of the items.
         max_batch: most items of one call.
-        thread: where `call` runs.
         on_batch: told the size of each batch.
     """
 
     def __init__(
         self,
-        call: Callable[[list[Item]], Sequence[Result]],
+        call: Callable[[list[Item]], Awaitable[Sequence[Result]]],
         *,
         max_batch: int,
-        thread: Executor,
         on_batch: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._call = call
         self._max_batch = max_batch
-        self._thread = thread
         self._on_batch = on_batch
         self._waiting: deque[_Ticket[Item, Result]] = deque()
         self._wake = asyncio.Event()
@@ -113,12 +109,11 @@ class MicroBatcher(Generic[Item, Result]):
         return batch
 
     async def _run_batch(self, batch: list[tuple[_Ticket[Item, Result], Item]]) -> None:
-        loop = asyncio.get_running_loop()
         items = list(dict.fromkeys(item for _, item in batch))
         self._on_batch(len(items))
         outcomes: dict[Item, Result | Exception] = {}
         try:
-            results = await loop.run_in_executor(self._thread, self._call, items)
+            results = await self._call(items)
             outcomes.update(zip(items, results, strict=True))
         except ModelLost:
             raise

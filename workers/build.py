@@ -27,10 +27,15 @@ _CONNECT = {
     ("generation", "cocoa"): "workers.remote:connect_generator",
     ("similarity", "cocoa"): "workers.remote:connect_comparers",
 }
+_CONNECT_OPENAI = "workers.openai.generator:connect_generator"
+_KNOWN_PROBES = "workers.openai.known_probes:known_probes"
 # What is heeded beside a url; the other settings of a model are for whoever loads it.
 _HEEDED = {
     ("generation", "cocoa"): {"admission_limit"},
+    ("generation", "openai"): {"admission_limit", "model"},
     ("similarity", "cocoa"): {"name"},
+    ("similarity", "vllm"): {"name", "model", "strip", "exact_match", "max_batch_pairs"},
+    ("similarity", "tei"): {"name", "strip", "exact_match", "max_batch_pairs"},
 }
 
 
@@ -53,8 +58,11 @@ async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Wor
     nli: Comparer | None = None
     beside = Beside.of(generation)
     if generation.urls:
-        connect = resolve(_CONNECT["generation", generation.api])
-        generator = await connect(generation, hooks)
+        if generation.api == "openai":
+            probes = resolve(_KNOWN_PROBES)(config.probes)
+            generator = await resolve(_CONNECT_OPENAI)(generation, hooks, probes)
+        else:
+            generator = await resolve(_CONNECT["generation", "cocoa"])(generation, hooks)
         beside = Beside.of_id(generator.info.model_id)
     if similarity.urls:
         connect = resolve(_CONNECT["similarity", similarity.api])
@@ -125,8 +133,11 @@ def _check_urls(config: WorkerConfig) -> None:
         ModelNotLoaded: such a setting is there.
     """
     generation, similarity = config.generation, config.similarity
-    if generation.urls:
+    if generation.urls and generation.api == "cocoa":
         _check_left_out("probes", config.probes, ProbeConfig, set(), "generation")
+        if generation.max_request_tokens:
+            message = "is heeded with COCOA_GENERATION__API=openai only"
+            raise ModelNotLoaded(f"{variable('generation.max_request_tokens')} {message}")
     if similarity.urls and similarity.api == "cocoa":
         _check_left_out("nli", config.nli, NliConfig, set(), "similarity")
     _check_group("generation", generation, EngineConfig, generation.api)

@@ -51,9 +51,12 @@ class GeneratorConfig(EngineConfig, UpstreamConfig):
 
     Attributes:
         api: what answers at the url: our own worker, or any OpenAI-compatible server.
+        max_request_tokens: of prompt, answer and samples that one request may ask such a server
+            for; 0 for any number.
     """
 
     api: Literal["cocoa", "openai"] = "cocoa"
+    max_request_tokens: Annotated[int, Ge(0)] = 0
 
 
 @dataclass(frozen=True)

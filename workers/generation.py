@@ -278,17 +278,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
-    told = {}
-    for name, probe in probes.items():
-        card = probe.card
-        told[name] = ProbeInfo(
-            probe.id,
-            card.training_set,
-            probe.layer,
-            probe.sha256,
-            split=card.split,
-            base_rate=card.metrics.get("test", {}).get("positive_share"),
-        )
+    told = {name: ProbeInfo.of(probe.card) for name, probe in probes.items()}
     return GeneratorInfo(
         identity=engine.fingerprint,
         model_id=engine.model_id,

@@ -9,8 +9,9 @@ the numbers of one model for those of another.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, Self
 
+from models.probes.card import Card
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText
@@ -39,6 +40,18 @@ class ProbeInfo:
     split: float | None = None
     base_rate: float | None = None
 
+    @classmethod
+    def of(cls, card: Card) -> Self:
+        """The probe of a card."""
+        return cls(
+            card.sha256[:12],
+            card.training_set,
+            card.layer,
+            card.sha256,
+            split=card.split,
+            base_rate=card.metrics.get("test", {}).get("positive_share"),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class GeneratorInfo:
@@ -54,6 +67,8 @@ class GeneratorInfo:
         num_layers: L of the hidden states; 0 where they are not shown.
         hidden_size: d of the hidden states.
         probes: by the statistic that each predicts.
+        absent: statistics that it cannot supply, and why, where there is more to say than that.
+        capabilities: of an existing server behind an adapter, as they were tried out, by name.
     """
 
     identity: str
@@ -65,6 +80,10 @@ class GeneratorInfo:
     num_layers: int = 0
     hidden_size: int = 0
     probes: Mapping[str, ProbeInfo] = field(default_factory=lambda: MappingProxyType({}))
+    absent: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    capabilities: Mapping[str, str | int | bool | None] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
 @dataclass(frozen=True, slots=True)

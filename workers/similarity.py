@@ -43,10 +43,10 @@ class SimilarityWorker:
         self._model = model
         self._thread = thread
         self._pairs: MicroBatcher[Pair, PairScore] = MicroBatcher(
-            self._score, max_batch=max_batch_pairs, thread=thread, on_batch=on_batch
+            self._score, max_batch=max_batch_pairs, on_batch=on_batch
         )
         self._contexts: MicroBatcher[ContextAndText, str] = MicroBatcher(
-            self._fit, max_batch=max_batch_pairs, thread=thread
+            self._fit, max_batch=max_batch_pairs
         )
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
         self._info = ComparerInfo(
@@ -103,11 +103,13 @@ class SimilarityWorker:
         self._pairs.close()
         self._contexts.close()
 
-    def _fit(self, texts: list[ContextAndText]) -> list[str]:
-        return self._model.fit_contexts(texts)
+    async def _fit(self, texts: list[ContextAndText]) -> list[str]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._model.fit_contexts, texts)
 
-    def _score(self, pairs: list[Pair]) -> list[PairScore]:
-        scores = self._model.score(pairs)
+    async def _score(self, pairs: list[Pair]) -> list[PairScore]:
+        loop = asyncio.get_running_loop()
+        scores = await loop.run_in_executor(self._thread, self._model.score, pairs)
         rows = map(tuple, scores.values.tolist())
         return list(zip(rows, scores.truncated.tolist(), strict=True))
 

@@ -25,6 +25,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.ChatTemplateError: 422,
     errors.StatisticUnavailable: 422,
     errors.ProbeMissing: 422,
+    errors.LightNeedsHiddenStates: 422,
     errors.NotCalibrated: 422,
     errors.UnknownModel: 404,
     errors.UnknownAnswer: 404,

@@ -27,6 +27,7 @@ GENERATED: dict[str, Any] = {
     "answer_form": None,
     "estimator": "cocoa_sp",
     "uncertainty": 0.000188,
+    "degraded": False,
     "confidence": None,
     "percentile": None,
     "confidence_reason": "no calibrator is loaded",
@@ -42,6 +43,8 @@ GENERATED: dict[str, Any] = {
     "stopped_by": None,
     "consistency_std_error": 0.000342,
     "found_mass": None,
+    "entropy_method": "exact",
+    "mte_bounds": None,
     "similarity": "cross_encoder",
     "similarity_model": _PAIR_MODEL,
     "nli_model": None,
@@ -81,6 +84,8 @@ _SCORED = GENERATED | {
     "finish_reason": "given",
     "estimator": "consistency",
     "uncertainty": 0.5003,
+    "degraded": False,
+    "entropy_method": None,
     "scores": {"consistency": 0.5003},
     "samples_source": "client",
     "num_samples": 2,
@@ -101,6 +106,7 @@ _SCORED = GENERATED | {
 _VERSION = {
     "version": "0.1.0",
     "model": _LANGUAGE_MODEL,
+    "model_capabilities": {},
     "similarity_models": {
         "cross_encoder": _PAIR_MODEL,
         "nli": _NLI_MODEL,
@@ -224,6 +230,11 @@ ERRORS: dict[int, tuple[str, _Errors]] = {
             "probe_missing": (
                 "cocoa_sp_light needs a probe for this model, and none is loaded: train one with "
                 "`cocoa probe collect` and `cocoa probe train`",
+                "mode",
+            ),
+            "light_needs_hidden_states": (
+                "cocoa_sp_light needs a probe: the server of the model shows no hidden states to "
+                "probes: that needs the plugin cocoa-vllm",
                 "mode",
             ),
             "not_calibrated": ("no calibrator is loaded", "target_error"),

@@ -159,6 +159,13 @@ class Scored(BaseModel):
         Field(description="index of the answer, ≥ 0, among the samples, where it is one"),
     ]
     estimator: Annotated[str, Field(description="the one reported as `uncertainty`")]
+    degraded: Annotated[
+        bool,
+        Field(
+            description="whether the uncertainty is `consistency` in place of a better one, as no "
+            "log-probs are known"
+        ),
+    ]
     confidence: Annotated[
         float | None,
         Field(description="probability that the answer is right, 0 to 1, by the calibrator"),
@@ -203,6 +210,20 @@ class Scored(BaseModel):
         Field(
             description="probability of the answer and the distinct samples together, 0 to 1; "
             "null where no estimator reads what it is made of"
+        ),
+    ]
+    entropy_method: Annotated[
+        Literal["exact", "topk_bounds"] | None,
+        Field(
+            description="how the entropies of the answer's tokens are known: over the whole "
+            "vocabulary, or between bounds; null where they are not"
+        ),
+    ]
+    mte_bounds: Annotated[
+        list[float] | None,
+        Field(
+            description="least and greatest, ≥ 0, that `mte` can be in nats, where only the likeliest "
+            "tokens are known; they feed no estimator"
         ),
     ]
     similarity: Annotated[
@@ -380,6 +401,13 @@ class Version(BaseModel):
     model: Annotated[
         ModelInfo | None, Field(description="the language model; null until it is loaded")
     ] = None
+    model_capabilities: Annotated[
+        dict[str, str | int | bool | None],
+        Field(
+            description="of an OpenAI-compatible server behind the service, as they were tried "
+            "out; empty where there is none"
+        ),
+    ] = {}
     similarity_models: Annotated[
         dict[str, ModelInfo], Field(description="by similarity function")
     ] = {}

@@ -21,7 +21,7 @@ from models.waves import num_taken
 
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
-_MAY_BE_ABSENT = supplied_by("probe", "question")
+_MAY_BE_ABSENT = supplied_by("answer", "samples", "probe", "question")
 
 
 def encode(computed: Computed) -> bytes:

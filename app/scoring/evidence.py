@@ -200,6 +200,7 @@ def derive(
     statistics = token_statistics(subject) | _compared(plan, subject, said)
     absent: dict[str, str] = {}
     if generation is not None:
+        absent |= {name: why for name, why in generation.absent.items() if name not in statistics}
         statistics |= {name: one.value for name, one in generation.probe_readings.items()}
     if plan.strategy == "given":
         reason = "light estimators read hidden states of a greedy answer"

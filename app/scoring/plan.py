@@ -1,10 +1,16 @@
 """Pure: what an ask needs computed, decided before any work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from app.scoring.ask import Ask
-from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
+from models.errors import (
+    InvalidRequest,
+    LightNeedsHiddenStates,
+    ProbeMissing,
+    StatisticUnavailable,
+)
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.records import GenerationRequest
 from models.selection import Strategy
@@ -40,6 +46,8 @@ LIGHT_ESTIMATORS = (
 )
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 _PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
+# In their place where a model tells no log-probs: samples have texts nevertheless.
+_FALLBACK = "consistency"
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
@@ -79,6 +87,7 @@ class Plan:
         similarity: name of the similarity function.
         statistics: all that estimators, strategy and returned fields read, derived ones included.
         returned: those of the statistics that only returned fields read.
+        degraded: whether the primary is a weaker one than would be reported if all could be known.
     """
 
     estimators: tuple[str, ...]
@@ -87,6 +96,7 @@ class Plan:
     similarity: str
     statistics: frozenset[str]
     returned: frozenset[str] = frozenset()
+    degraded: bool = False
 
     @property
     def is_sampled(self) -> bool:
@@ -130,8 +140,19 @@ def available_statistics(ask: Ask, supplied: frozenset[str], *, has_nli: bool) -
     return derivable(sources, has_nli=has_nli)
 
 
-def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> Plan:
-    """The plan of an ask of which `available` statistics can be known.
+def make_plan(
+    ask: Ask,
+    available: frozenset[str],
+    default_similarity: str,
+    absent: Mapping[str, str] = MappingProxyType({}),
+) -> Plan:
+    """The plan of an ask.
+
+    Args:
+        ask: that is planned.
+        available: statistics of it that can be known.
+        default_similarity: where it names none.
+        absent: of the others, why the generator does not supply them, where it says so.
 
     Raises:
         StatisticUnavailable: a named estimator or the strategy reads what cannot be supplied here.
@@ -143,7 +164,7 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
     _check_light(ask, estimators)
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if strategy != "given":
-        _check_available(ask, estimators, available)
+        _check_available(ask, estimators, available, absent)
     if missing := STRATEGY_NEEDS[strategy] - available:
         message = f"{strategy} reads {', '.join(sorted(missing))}, which cannot be supplied here"
         raise StatisticUnavailable(message, field="strategy")
@@ -162,10 +183,9 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
         shown |= ANSWER_STATISTICS
     if reads_samples((wanted | shown) & available) and ask.samples is None:
         _check_sampling(ask)
-    primary = ask.primary
+    primary, degraded = ask.primary, False
     if primary is None:
-        known = (name for name in _PRIMARY if name in estimators and needs([name]) <= available)
-        primary = next(known, estimators[0])
+        primary, degraded = _primary(estimators, available)
     return Plan(
         estimators=estimators,
         primary=primary,
@@ -173,6 +193,7 @@ def make_plan(ask: Ask, available: frozenset[str], default_similarity: str) -> P
         similarity=ask.similarity or default_similarity,
         statistics=(wanted | shown) & available,
         returned=(shown - wanted) & available,
+        degraded=degraded,
     )
 
 
@@ -226,6 +247,18 @@ def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
     return sorted(needs([estimator]) - available)
 
 
+def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
+    """The uncertainty where none is named, and whether it stands in for a better one."""
+    wanted = [name for name in _PRIMARY if name in estimators]
+    for name in wanted:
+        if needs([name]) <= available:
+            return name, False
+    stands_in = _FALLBACK in estimators and needs([_FALLBACK]) <= available
+    if wanted and stands_in:
+        return _FALLBACK, True
+    return estimators[0], False
+
+
 def _estimators(ask: Ask) -> tuple[str, ...]:
     names: Sequence[str]
     if ask.estimators is not None:
@@ -237,7 +270,9 @@ def _estimators(ask: Ask) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, ask.primary] if ask.primary else names))
 
 
-def _check_available(ask: Ask, estimators: Sequence[str], available: frozenset[str]) -> None:
+def _check_available(
+    ask: Ask, estimators: Sequence[str], available: frozenset[str], absent: Mapping[str, str]
+) -> None:
     named = list(ask.estimators or ())
     if ask.primary is not None:
         named.append(ask.primary)
@@ -245,6 +280,10 @@ def _check_available(ask: Ask, estimators: Sequence[str], available: frozenset[s
     # is none.
     for name in estimators if ask.light else named:
         missing = missing_statistics(name, available)
+        reasons = [absent[statistic] for statistic in missing if statistic in absent]
+        if unread := sorted(PROBE_STATISTICS & set(missing) & absent.keys()):
+            message = f"{name} needs a probe: {absent[unread[0]]}"
+            raise LightNeedsHiddenStates(message, field=_named_by(name, ask))
         if PROBE_STATISTICS & set(missing):
             raise ProbeMissing(
                 f"{name} needs a probe for this model, and none is loaded: train one with "
@@ -253,7 +292,8 @@ def _check_available(ask: Ask, estimators: Sequence[str], available: frozenset[s
             )
         if missing:
             raise StatisticUnavailable(
-                f"{name} reads {', '.join(missing)}, which this deployment cannot supply",
+                f"{name} reads {', '.join(missing)}, which this deployment cannot supply"
+                + "".join(f"; {reason}" for reason in dict.fromkeys(reasons)),
                 field=_named_by(name, ask),
             )
 

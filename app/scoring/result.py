@@ -170,6 +170,19 @@ class Result:
             return None
 
     @property
+    def entropy_method(self) -> Literal["exact", "topk_bounds"] | None:
+        """How the entropies of the answer's tokens are known; None where they are not."""
+        if "answer_token_entropies" in self.evidence.statistics:
+            return "exact"
+        return None if self.mte_bounds is None else "topk_bounds"
+
+    @property
+    def mte_bounds(self) -> tuple[float, float] | None:
+        """Between what the answer's mean token entropy lies, where it is not known exactly."""
+        is_drawn = self.evidence.subject.answer_sample is None
+        return self.generation.mte_bounds if self.generation and is_drawn else None
+
+    @property
     def stopped_by(self) -> Literal["found_mass", "max_samples"] | None:
         """What ended the waves of samples; None where all were drawn at once, or none."""
         sampling = self.ask.sampling

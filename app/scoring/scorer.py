@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -183,7 +183,8 @@ class Scorer:
             names = ", ".join(sorted(comparers))
             raise InvalidRequest(f"must be one of {names}", field="similarity")
         available = self.available_statistics(ask, supplied)
-        plan = make_plan(ask, available, self.workers.default_similarity)
+        absent = self.workers.generator.info.absent if supplied is None else {}
+        plan = make_plan(ask, available, self.workers.default_similarity, absent)
         if self._limits is not None:
             by_sentence = comparers[plan.similarity].info.is_by_sentence
             by_sentence = by_sentence and plan.reads("similarity")
@@ -218,7 +219,8 @@ class Scorer:
             if on_token is not None and source != "computed":
                 on_token(Token(computed.evidence.subject.answer.text))
             scored_at = time.monotonic()
-            scores, reasons = await self._score(plan.estimators, computed.evidence)
+            absent = self._absent(ask, computed.evidence)
+            scores, reasons = await self._score(plan.estimators, computed.evidence, absent)
             uncertainty = scores[plan.primary]
             judgement = judge(ask, plan, self.calibrator, uncertainty)
             now = time.monotonic()
@@ -363,10 +365,15 @@ class Scorer:
         finally:
             self._charge(inquiry.ask.caller, cost)
 
+    def _absent(self, ask: Ask, evidence: Evidence) -> dict[str, str]:
+        """Why statistics are missing: of this ask, or of all that the generator is asked."""
+        is_asked = ask.has_prompt and ask.answer_token_logprobs is None
+        return {**(self.workers.generator.info.absent if is_asked else {}), **evidence.absent}
+
     async def _score(
-        self, names: Sequence[str], evidence: Evidence
+        self, names: Sequence[str], evidence: Evidence, absent: Mapping[str, str]
     ) -> tuple[dict[str, float | None], dict[str, str]]:
-        given = names, evidence.statistics, evidence.absent, self._observer.observe_failure
+        given = names, evidence.statistics, absent, self._observer.observe_failure
         if _SLOW.isdisjoint(names):
             return score(*given)
         loop = asyncio.get_running_loop()

@@ -3,12 +3,12 @@
 import inspect
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from models.engines.texts import unshared
 from models.errors import ChatTemplateError, InvalidRequest
 from models.records import AnswerForm, GenerationRequest
 
@@ -62,9 +62,7 @@ def first_token_ids(
     tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]]
 ) -> list[tuple[int, ...]]:
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
-    ids = [{encode_answer(tokenizer, text, None)[0] for text in group} for group in groups]
-    counts = Counter(token for group in ids for token in group)
-    return [tuple(sorted(token for token in group if counts[token] == 1)) for group in ids]
+    return unshared([[encode_answer(tokenizer, one, None)[0] for one in group] for group in groups])
 
 
 def opens_reasoning(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> bool:

@@ -1,6 +1,8 @@
 """Pure functions on generated text: stop strings, reasoning prefixes, incremental output."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence as SequenceOf
 
 from models.records import FinishReason, SamplingParams, Sequence, Token
 
@@ -90,3 +92,13 @@ def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> 
         entropy = None if entropies is None else float(entropies[i])
         tokens.append(Token("" if tokens else rest, logprob, entropy))
     return tokens or ([Token(rest)] if rest else [])
+
+
+def unshared(groups: SequenceOf[SequenceOf[int]]) -> list[tuple[int, ...]]:
+    """Ids of each group that no other group has.
+
+    >>> unshared([[5, 5, 6], [6, 7]])
+    [(5,), (7,)]
+    """
+    counts = Counter(token for group in groups for token in set(group))
+    return [tuple(sorted(token for token in set(one) if counts[token] == 1)) for one in groups]

@@ -285,7 +285,8 @@ async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(serv
     assert {name for name, value in result["scores"].items() if value is not None} == {
         "consistency"
     }
-    assert result["uncertainty"] is None
+    assert (result["estimator"], result["degraded"]) == ("consistency", True)
+    assert result["uncertainty"] == result["scores"]["consistency"]
     assert all(sample["logprob"] is None for sample in result["samples"])
     assert all(token["logprob"] is None and token["entropy"] is None for token in result["tokens"])
 

@@ -110,7 +110,8 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     assert result["scores"]["consistency"] is not None
     assert result["scores"]["cocoa_ppl"] is None
     assert result["reasons"]["cocoa_ppl"] == "answer_token_logprobs is not available"
-    assert result["uncertainty"] is None
+    assert (result["estimator"], result["degraded"]) == ("consistency", True)
+    assert result["uncertainty"] == result["scores"]["consistency"]
 
 
 @pytest.mark.parametrize("with_logprobs", [False, True], ids=["texts", "texts and log-probs"])

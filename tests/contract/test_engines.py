@@ -8,6 +8,7 @@ import asyncio
 from bisect import bisect_left
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,10 +27,14 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import supplied_by
 from models.waves import num_taken
 from tests.contract.thirty import ThirtyLines
+from tests.openai_server import encode, openai_server
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.worker_servers import remote_generator
+from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
+from workers.hooks import Hooks
 from workers.loading import resolve
+from workers.openai.generator import connect_generator
 
 pytestmark = pytest.mark.anyio
 
@@ -91,6 +96,14 @@ def needs(generator, *statistics):
         pytest.skip(f"does not supply {', '.join(sorted(missing))}")
 
 
+def needs_of_server(generator, **wanted):
+    """Skip a test of what the server behind an adapter cannot do."""
+    can = generator.info.capabilities
+    for name, values in wanted.items():
+        if can and can[name] not in values:
+            pytest.skip(f"{name} is {can[name]}")
+
+
 def samples_of(generation):
     return [(sample.text, sample.num_tokens, sample.token_ids) for sample in generation.samples]
 
@@ -99,8 +112,46 @@ def samples_of(generation):
 REMOTE = {f"{name} over HTTP": BUILDERS[name] for name in ("fake", "tiny llama")}
 
 
-@pytest.fixture(params=[*BUILDERS, *REMOTE])
+# What existing servers may be like, all behind `workers.openai`; see `tests.openai_server`.
+SERVERS = {
+    "vLLM": {},
+    "vLLM with its plugin": {"probes": ()},
+    "an OpenAI-compatible server": {"tokenizes": False, "max_logprobs": 5},
+    "one of chats without end": {
+        "tokenizes": False,
+        "completes": False,
+        "draws_several": False,
+        "shows_end": False,
+    },
+}
+
+
+@asynccontextmanager
+async def over_server(**traits):
+    """A generator over a server that is like that."""
+    async with openai_server(**traits) as server:
+        config = GeneratorConfig(url=server.url, api="openai")
+        generator = await connect_generator(config, Hooks())
+        loop = asyncio.create_task(generator.run())
+        generator._engine = SimpleNamespace(prepare=lambda request: check_length(request, server))
+        try:
+            yield generator
+        finally:
+            await generator.close()
+            await asyncio.gather(loop, return_exceptions=True)
+
+
+def check_length(request, server):
+    if len(encode(request.prompt)) >= server.context:
+        raise PromptTooLong("in the test's own words")
+
+
+@pytest.fixture(params=[*BUILDERS, *REMOTE, *SERVERS])
 async def generator(request, anyio_backend):
+    if request.param in SERVERS:
+        async with over_server(**SERVERS[request.param]) as generator:
+            yield generator
+        return
     if request.param in BUILDERS:
         async with running(BUILDERS[request.param]) as worker:
             yield worker
@@ -220,6 +271,7 @@ async def test_waves_go_without_the_answer_where_its_log_probs_are_not_wanted(ge
 
 
 async def test_a_given_answer_counts_to_the_mass(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
     whole = (await generator.generate(asked(generator))).answer
     given = GivenAnswer(whole.text)
     sampling = {"num_samples": 12, "stop_mass": 1e-30}
@@ -290,6 +342,10 @@ async def test_every_token_of_the_streamed_sequence_is_told_once_with_its_statis
     told = (generation.answer, *generation.samples)[streamed]
 
     assert "".join(token.text for token in tokens) == told.text
+    if told.token_ids is None and told.token_logprobs is None:
+        needs_of_server(
+            generator, token_ids=(True,)
+        )  # for who does not tell tokens, they are guessed
     assert len(tokens) == told.num_tokens
     logprobs = [token.logprob for token in tokens]
     entropies = [token.entropy for token in tokens]
@@ -298,6 +354,7 @@ async def test_every_token_of_the_streamed_sequence_is_told_once_with_its_statis
 
 
 async def test_a_given_answer_is_told_too(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
     tokens = []
     request = asked(generator, answer=GivenAnswer(" It is Rome."))
     generation = await generator.generate(request, tokens.append)
@@ -364,6 +421,8 @@ async def test_what_does_not_fit_the_context_is_refused_with_both_lengths(
 async def test_the_default_of_new_tokens_is_what_fits_beside_a_long_prompt_and_said_to_be(
     generator,
 ):
+    needs_of_server(generator, token_ids=(True,))
+
     def is_too_long(num_words):
         try:
             generator._engine.prepare(long(num_words, 1))
@@ -388,6 +447,7 @@ async def test_the_default_of_new_tokens_is_what_fits_beside_a_long_prompt_and_s
 
 
 async def test_a_given_answer_is_scored_and_samples_still_come(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
     whole = await generator.generate(asked(generator))
     scored = await generator.generate(asked(generator, answer=GivenAnswer(" It is Rome.")))
 
@@ -398,6 +458,7 @@ async def test_a_given_answer_is_scored_and_samples_still_come(generator):
 
 
 async def test_a_stripped_answer_is_scored_as_it_stands_or_as_the_same_one_after_a_blank(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
     led, stripped, after_blank = [
         await generator.generate(asked(generator, answer=GivenAnswer(text), prompt=prompt))
         for text, prompt in (
@@ -417,6 +478,7 @@ async def test_a_stripped_answer_is_scored_as_it_stands_or_as_the_same_one_after
 
 
 async def test_the_end_of_a_given_answer_counts_where_it_ends(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs",))
     ended = await generator.generate(asked(generator, answer=GivenAnswer(" Paris")))
     open_ended = await generator.generate(
         asked(generator, answer=GivenAnswer(" Paris", append_eos=False))
@@ -429,6 +491,7 @@ async def test_the_end_of_a_given_answer_counts_where_it_ends(generator):
 
 
 async def test_a_given_empty_answer_has_no_tokens(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
     empty = GivenAnswer("", append_eos=False)
     scored = await generator.generate(asked(generator, answer=empty))
 
@@ -437,6 +500,7 @@ async def test_a_given_empty_answer_has_no_tokens(generator):
 
 
 async def test_first_token_groups_share_at_most_the_whole_mass(generator):
+    needs_of_server(generator, token_ids=(True,))
     needs(generator, "p_true_logprob")
     reply = await generator.first_token_logprobs(FIRST_TOKEN, GROUPS)
     true, false, empty = reply.logprobs

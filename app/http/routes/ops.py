@@ -1,6 +1,5 @@
 """What operators ask: liveness, readiness, version, metrics, estimators."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 
@@ -25,7 +24,7 @@ from app.settings import Settings
 from models.calibration import ALL, Calibrator
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
-from workers.protocol import ComparerInfo, GeneratorInfo, ProbeInfo
+from workers.protocol import ComparerInfo, GeneratorInfo
 
 router = APIRouter(tags=["operation"])
 
@@ -80,6 +79,7 @@ async def get_version(request: Request) -> Version:
     return Version(
         version=version("cocoa-serve"),
         model=_model_info(generator),
+        model_capabilities=dict(generator.capabilities),
         similarity_models=similarity_models,
         default_similarity=default,
         nli_model=_model_info(workers.nli.info) if workers.nli is not None else None,
@@ -111,11 +111,11 @@ async def estimators(request: Request) -> EstimatorList:
     service: Service = request.app.state.service
     scorer = service.ready_scorer()
     available = scorer.available_statistics(Ask(prompt=""))
-    probes = scorer.workers.generator.info.probes
+    info = scorer.workers.generator.info
     return EstimatorList(
         default=list(DEFAULT_ESTIMATORS),
         light=list(LIGHT_ESTIMATORS),
-        estimators=[_describe(name, available, probes) for name in ESTIMATORS],
+        estimators=[_describe(name, available, info) for name in ESTIMATORS],
     )
 
 
@@ -126,18 +126,17 @@ async def metrics(request: Request) -> Response:
     return Response(service.telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _describe(
-    name: str, available: frozenset[str], probes: Mapping[str, ProbeInfo]
-) -> EstimatorInfo:
+def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:
     missing = missing_statistics(name, available)
-    splits = [split_of(probes.get(statistic)) for statistic in sorted(needs([name]))]
+    splits = [split_of(info.probes.get(statistic)) for statistic in sorted(needs([name]))]
+    reasons = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
     reason = f"{', '.join(missing)} cannot be supplied here" if missing else None
     return EstimatorInfo(
         name=name,
         formula=formula(name),
         needs=sorted(needs([name])),
         available=not missing,
-        reason=reason,
+        reason=reason if reason is None else "; ".join((reason, *reasons)),
         split=next((split for split in splits if split is not None), None),
     )
 

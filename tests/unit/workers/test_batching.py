@@ -44,7 +44,11 @@ async def batching(call, *, max_batch=8):
     """A running batcher, its loop and the sizes that it told."""
     sizes = []
     with ThreadPoolExecutor(1) as thread:
-        batcher = MicroBatcher(call, max_batch=max_batch, thread=thread, on_batch=sizes.append)
+
+        async def on_thread(items):
+            return await asyncio.get_running_loop().run_in_executor(thread, call, items)
+
+        batcher = MicroBatcher(on_thread, max_batch=max_batch, on_batch=sizes.append)
         loop = asyncio.create_task(batcher.run())
         try:
             yield batcher, loop, sizes

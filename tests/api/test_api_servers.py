@@ -1,0 +1,116 @@
+"""The service over an OpenAI-compatible server, which lacks this and that."""
+
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from app.main import create_app
+from app.settings import Settings
+from models.similarity.protocol import NliConfig
+from tests.openai_server import openai_server
+from workers.config import ComparerConfig, GeneratorConfig
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = "What is the capital of France?"
+
+
+@asynccontextmanager
+async def serving_over(settings=None, **traits):
+    """A client of the service, and the server behind it."""
+    async with openai_server(**traits) as server:
+        generation = GeneratorConfig(url=server.url, api="openai", **(settings or {}))
+        app = create_app(
+            Settings(
+                generation=generation,
+                similarity=ComparerConfig(name="fake"),
+                nli=NliConfig(name="fake_nli", model="fake"),
+                calibrator="",
+            ),
+            on_death=lambda: None,
+        )
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client,
+        ):
+            await app.state.service.supervisor.ready.wait()
+            yield client, server
+
+
+async def generated(client, status=200, **body):
+    asked = {"prompt": QUESTION, "max_new_tokens": 8, "seed": 3} | body
+    response = await client.post("/generate-with-uncertainty", json=asked)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+async def test_without_log_probs_consistency_is_the_uncertainty_and_said_to_stand_in():
+    async with serving_over(tokenizes=False, max_logprobs=None) as (client, _):
+        result = await generated(client)
+
+    assert (result["estimator"], result["degraded"]) == ("consistency", True)
+    assert result["uncertainty"] == result["scores"]["consistency"] is not None
+    assert result["scores"]["cocoa_sp"] is None
+    assert "tells no log-probs" in result["reasons"]["cocoa_sp"]
+    assert (result["entropy_method"], result["mte_bounds"]) == (None, None)
+
+
+async def test_without_entropies_there_are_bounds_and_a_reason():
+    async with serving_over() as (client, _):
+        result = await generated(client)
+        estimators = (await client.get("/estimators")).json()["estimators"]
+        version = (await client.get("/version")).json()
+
+    lower, upper = result["mte_bounds"]
+    assert 0 < lower < upper
+    assert (result["entropy_method"], result["scores"]["mte"]) == ("topk_bounds", None)
+    assert "cocoa-vllm" in result["reasons"]["mte"]
+    assert (result["estimator"], result["degraded"]) == ("rb_cocoa_sp", False)
+    [mte] = [one for one in estimators if one["name"] == "mte"]
+    assert not mte["available"]
+    assert "cocoa-vllm" in mte["reason"]
+    assert version["model_capabilities"]["entropy_method"] == "topk_bounds"
+    assert version["model"]["id"] == "tiny"
+
+
+async def test_with_the_plugin_entropies_are_exact():
+    async with serving_over(probes=()) as (client, _):
+        result = await generated(client, return_tokens=True)
+
+    assert (result["entropy_method"], result["mte_bounds"]) == ("exact", None)
+    assert result["scores"]["mte"] > 0
+    assert all(token["entropy"] is not None for token in result["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("traits", "reason"),
+    [({}, "cocoa-vllm"), ({"probes": ()}, "its plugin has no probes")],
+    ids=["no plugin", "a plugin without probes"],
+)
+async def test_light_mode_without_hidden_states_is_refused_with_the_reason(traits, reason):
+    async with serving_over(**traits) as (client, _):
+        error = (await generated(client, 422, mode="light"))["error"]
+
+    assert (error["code"], error["field"]) == ("light_needs_hidden_states", "mode")
+    assert reason in error["message"]
+
+
+async def test_a_server_that_is_gone_is_a_typed_error_that_may_be_repeated():
+    async with serving_over() as (client, server):
+        server.replies += [{"choices": []}] * 9
+        error = (await generated(client, 503, cache=False))["error"]
+        assert error["code"] == "generation_unavailable"
+        server.replies.clear()
+        assert (await generated(client))["scores"]["sp"] is not None
+
+
+async def test_a_request_that_asks_for_more_tokens_than_the_budget_is_refused():
+    async with serving_over({"max_request_tokens": 200}) as (client, _):
+        error = (await generated(client, 422, max_new_tokens=64))["error"]
+        clamped = await generated(client, max_new_tokens=None)
+
+    assert (error["code"], error["field"]) == ("invalid_request", "max_new_tokens")
+    assert "200" in error["message"]
+    assert "max_new_tokens_clamped" in clamped["warnings"]

@@ -1,0 +1,436 @@
+"""An OpenAI-compatible server over a tiny model of its own, which is what a test says it is.
+
+With all its traits it behaves as vLLM does, down to what it gets wrong: tests/vllm holds the real
+one to the same adapter.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tests.worker_servers import listening
+
+BOS, EOS = 0, 1
+_SPECIALS = [b"<s>", b"</s>"]
+_TEXT = """It is The capital Paris Rome Lyon of I do not know a in and France . , ? é
+True False ( ) A B word"""
+_WORDS = [*_TEXT.split(), "\nQ:", "word "]
+_WORDS += [f" {word}" for word in _WORDS if word[0].isalpha()]
+_BYTES = [bytes([i]) for i in range(256)]
+VOCABULARY = [*_SPECIALS, *_BYTES, *(word.encode() for word in _WORDS if len(word.encode()) > 1)]
+_FIRST_WORD = len(_SPECIALS) + len(_BYTES)
+_IDS = {piece: i for i, piece in enumerate(VOCABULARY)}
+_LONGEST = b"|".join(re.escape(piece) for piece in sorted(VOCABULARY, key=len, reverse=True))
+_PIECES = re.compile(_LONGEST, re.DOTALL)
+_HALF, _OTHER_HALF = VOCABULARY.index(b"\xc3"), VOCABULARY.index(b"\xa9")
+_LIKELY = [*range(_FIRST_WORD, len(VOCABULARY)), EOS, _HALF]
+FIRST_SENTINEL = 2_000_000_000
+TEMPLATE_FAULT = {"error": {"message": "No last item", "type": "BadRequestError", "code": 400}}
+
+
+@dataclass
+class Traits:
+    """What the server is, and what a test sees of it; may change while it runs.
+
+    Attributes:
+        weights: other ones are another model.
+        probes: sha256 of those that its plugin reads; None without the plugin.
+        max_logprobs: None tells no log-probs.
+        replies: come instead of the next answers of completions and chats.
+        delay_s: before each answer, and between the events of a stream.
+    """
+
+    weights: int = 0
+    model: str = "tiny"
+    context: int = 512
+    tokenizes: bool = True
+    completes: bool = True
+    chats: bool = True
+    max_logprobs: int | None = 20
+    scales: bool = False
+    draws_several: bool = True
+    shows_end: bool = True
+    heeds_top_k: bool = True
+    heeds_seed: bool = True
+    echoes: bool = True
+    strict: bool = False
+    probes: tuple[str, ...] | None = None
+    word: str | None = None
+    replies: list = field(default_factory=list)
+    delay_s: float = 0.0
+    bodies: list = field(default_factory=list)
+    keys: set = field(default_factory=set)
+    num_running: int = 0
+    url: str = ""
+
+    def sent(self, path):
+        return [body for where, body in self.bodies if where == path]
+
+
+def encode(text, *, special=True):
+    """Token ids, BOS first; a special token that is spelt out is one, as with vLLM."""
+    return [BOS] * special + [_IDS[piece] for piece in _PIECES.findall(text.encode())]
+
+
+def decode(ids, *, special=False):
+    shown = (VOCABULARY[i] for i in ids if special or i >= len(_SPECIALS))
+    return b"".join(shown).decode(errors="replace")
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+def next_logprobs(ids, weights):
+    """Raw log-probs (V,) of what follows; a function of the last tokens and of the length."""
+    key = hashlib.sha256(repr((ids[-2:], len(ids) % 5, weights)).encode()).digest()
+    noise = np.random.Generator(np.random.Philox(int.from_bytes(key[:8]))).standard_normal(
+        len(VOCABULARY)
+    )
+    logits = noise - 14.0
+    logits[_LIKELY] = 2.0 * noise[_LIKELY]
+    logits[EOS] += 1.0
+    if ids[-1] == _HALF:
+        logits[_OTHER_HALF] = 40.0
+    return log_softmax(logits)
+
+
+@dataclass
+class Row:
+    """One generated sequence, with what its request may want of each token."""
+
+    prompt: list
+    ids: list = field(default_factory=list)
+    logprobs: list = field(default_factory=list)
+    tops: list = field(default_factory=list)
+    text: str = ""
+    finish_reason: str = "length"
+    stop_reason: str | None = None
+
+
+def generate(traits, body, prompt, child):
+    """The child-th sequence of a request."""
+    temperature = body.get("temperature", 1.0)
+    seed = body.get("seed") if traits.heeds_seed else None
+    rng = np.random.default_rng(None if seed is None else seed + child)
+    row = Row(prompt)
+    # What does not fit is cut without a word.
+    for _ in range(min(body.get("max_tokens", 16), traits.context - len(prompt))):
+        raw = next_logprobs([*prompt, *row.ids], traits.weights)
+        law = _law(raw, body, traits) if temperature else raw
+        told = law if traits.scales else raw
+        token = int(law.argmax()) if not temperature else _drawn(law, rng)
+        row.ids.append(token)
+        row.logprobs.append(float(told[token]))
+        row.tops.append(_tops(traits, body, told, raw, token, row))
+        row.text = decode(row.ids)
+        if token == EOS:
+            row.finish_reason = "stop"
+            break
+        found = [one for one in body.get("stop") or () if one in row.text]
+        if found:
+            first = min(found, key=row.text.index)
+            row.text = row.text[: row.text.index(first)]
+            row.finish_reason, row.stop_reason = "stop", first
+            break
+    return row
+
+
+def _law(raw, body, traits):
+    logits = raw / body.get("temperature", 1.0)
+    top_k = body.get("top_k", 0) if traits.heeds_top_k else 0
+    if top_k > 0:
+        logits = np.where(logits >= np.sort(logits)[-top_k], logits, -np.inf)
+    law = log_softmax(logits)
+    if (top_p := body.get("top_p", 1.0)) < 1.0:
+        order = np.argsort(-law)
+        beyond = np.cumsum(np.exp(law[order])) - np.exp(law[order]) >= top_p
+        law[order[beyond]] = -np.inf
+        law = log_softmax(law)
+    return law
+
+
+def _drawn(law, rng):
+    masses = np.cumsum(np.exp(law))
+    return int(np.searchsorted(masses, rng.random() * masses[-1]))
+
+
+def _tops(traits, body, told, raw, token, row):
+    """Token id to log-prob of the chosen one, the plugin's columns, and the likeliest ones."""
+    num = body.get("logprobs")
+    if "messages" in body:
+        num = body.get("top_logprobs", 0) if num else None
+    if num is None:
+        return {}
+    tops = {token: float(told[token])}
+    if wanted := body.get("logprob_token_ids"):
+        return tops | {i: float(told[i]) for i in wanted}
+    columns = _columns(traits, body, raw, row)
+    tops |= {FIRST_SENTINEL + i: value for i, value in enumerate(columns)}
+    for i in np.argsort(-told)[: num - len(columns)].tolist():
+        tops[i] = float(max(told[i], -9999.0))
+    return tops
+
+
+def mark(traits):
+    told = repr((traits.weights, traits.probes)).encode()
+    return int.from_bytes(hashlib.sha256(told).digest()[:3])
+
+
+def _columns(traits, body, raw, row):
+    mode = (body.get("vllm_xargs") or {}).get("cocoa")
+    if traits.probes is None or mode is None:
+        return []
+    if mode == "identity":
+        digits = [
+            int(hashlib.sha256(b"%d" % traits.weights).hexdigest()[i : i + 4], 16)
+            for i in (0, 4, 8)
+        ]
+        columns = [mark(traits), 1, 0 if traits.probes else 1, len(traits.probes), *digits]
+        for sha256 in traits.probes:
+            columns += [int(sha256[i : i + 4], 16) for i in range(0, 16, 4)]
+        return [float(one) for one in columns]
+    columns = [float(mark(traits)), float(-(np.exp(raw) * raw).sum())]
+    if mode == "light":
+        for i in range(len(traits.probes)):
+            columns += [((len(row.ids) + i) % 10) / 10, 10.0 * (i + 1)]
+    return columns
+
+
+def _name(token, by_id):
+    return (
+        f"token_id:{token}"
+        if by_id
+        else decode([token], special=True)
+        if token < FIRST_SENTINEL
+        else ""
+    )
+
+
+def _logprobs(traits, body, row, start, end):
+    """The part of a completion's log-probs that covers these tokens."""
+    if body.get("logprobs") is None or traits.max_logprobs is None:
+        return None
+    by_id = bool(body.get("return_tokens_as_token_ids"))
+    shown = [i for i in range(start, end) if traits.shows_end or row.ids[i] != EOS]
+    names = [_name(row.ids[i], by_id) for i in shown]
+    if not by_id:  # the bytes of a code point count with its last token
+        before = [decode(row.ids[:i], special=True).rstrip("\ufffd") for i in shown]
+        after = [decode(row.ids[: i + 1], special=True).rstrip("\ufffd") for i in shown]
+        names = [two[len(one) :] for one, two in zip(before, after, strict=True)]
+    tops = [{_name(i, by_id): value for i, value in row.tops[j].items()} for j in shown]
+    if "messages" in body:
+        content = []
+        for j, name in zip(shown, names, strict=True):
+            likeliest = [{"token": _name(i, False), "logprob": v} for i, v in row.tops[j].items()]
+            top_logprobs = likeliest[: body.get("top_logprobs", 0)]
+            content.append(
+                {"token": name, "logprob": row.logprobs[j], "top_logprobs": top_logprobs}
+            )
+        return {"content": content}
+    return {
+        "text_offset": [0] * len(names),
+        "token_logprobs": [row.logprobs[j] for j in shown],
+        "tokens": names,
+        "top_logprobs": tops if body["logprobs"] or traits.tokenizes else None,
+    }
+
+
+def _choice(traits, body, row, index):
+    choice = {"index": index, "finish_reason": row.finish_reason}
+    choice["logprobs"] = _logprobs(traits, body, row, 0, len(row.ids))
+    if traits.tokenizes:
+        choice["stop_reason"] = row.stop_reason
+    if body.get("return_token_ids") and traits.tokenizes:
+        choice |= {"token_ids": row.ids, "prompt_token_ids": row.prompt}
+    if body.get("prompt_logprobs") is not None and traits.tokenizes:
+        choice["prompt_logprobs"] = _prompt_logprobs(traits, row.prompt)
+    if "messages" in body:
+        return choice | {"message": {"role": "assistant", "content": row.text}}
+    if body.get("echo"):
+        return choice | _echoed(traits, body, row)
+    return choice | {"text": row.text}
+
+
+def _prompt_logprobs(traits, prompt):
+    told = [None]
+    for i, token in enumerate(prompt[1:], 1):
+        logprob = float(next_logprobs(prompt[:i], traits.weights)[token])
+        text = (
+            ""
+            if token == _HALF
+            else decode(prompt[i - (prompt[i - 1] == _HALF) : i + 1], special=True)
+        )
+        told.append({str(token): {"logprob": logprob, "rank": 1, "decoded_token": text}})
+    return told
+
+
+def _echoed(traits, body, row):
+    shown = [
+        None,
+        *(next(iter(one.values()))["logprob"] for one in _prompt_logprobs(traits, row.prompt)[1:]),
+    ]
+    told = _logprobs(traits, body, row, 0, len(row.ids))
+    if told is not None:
+        told["tokens"] = ["", *(decode([i], special=True) for i in row.prompt[1:]), *told["tokens"]]
+        told["token_logprobs"] = [*shown, *told["token_logprobs"]]
+        told["top_logprobs"] = None
+    return {"text": decode(row.prompt) + row.text, "logprobs": told}
+
+
+def _error(status, message, code=None):
+    return JSONResponse({"error": {"message": message, "type": "Error", "code": code}}, status)
+
+
+_KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
+_KNOWN |= {"logprobs", "top_logprobs", "n", "stream", "stream_options"}
+_KNOWN |= {"presence_penalty", "frequency_penalty"}
+
+
+def _refusal(traits, body):
+    """Why the server does not take a body; None where it does."""
+    unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
+    if traits.strict and unknown:
+        return _error(400, f"unknown: {min(unknown)}")
+    if body.get("model") != traits.model:
+        return _error(404, "no such model")
+    wanted = body.get("top_logprobs" if "messages" in body else "logprobs") or 0
+    if wanted > (traits.max_logprobs or 0) and traits.max_logprobs is not None:
+        return _error(400, f"{wanted} is greater than max allowed: {traits.max_logprobs}")
+    if any(one["role"] == "tool" for one in body.get("messages") or ()):
+        return JSONResponse(TEMPLATE_FAULT, 400)
+    if body.get("max_tokens", 1) > traits.context and traits.tokenizes:
+        return _error(400, "max_tokens cannot be greater than max_model_len", code=400)
+    return None
+
+
+def _prompts(traits, body):
+    if "messages" in body:
+        return [encode("".join(f"[{one['role']}]{one['content']}" for one in body["messages"]))]
+    prompt = body["prompt"]
+    if isinstance(prompt, str):
+        return [encode(prompt)]
+    return prompt if prompt and isinstance(prompt[0], list) else [prompt]
+
+
+def openai_app(traits):
+    """The server's application."""
+
+    async def models(request):
+        traits.keys.add(request.headers.get("authorization"))
+        entry = {"id": traits.model, "object": "model"}
+        if traits.tokenizes:
+            entry |= {"root": "/models/tiny", "max_model_len": traits.context}
+        else:
+            entry |= {"meta": {"n_ctx": traits.context, "n_vocab": len(VOCABULARY)}}
+        return JSONResponse({"data": [entry]})
+
+    async def tokenize(request):
+        body = await request.json()
+        if not traits.tokenizes:
+            return _error(404, "Not Found")
+        if "messages" in body:
+            if any(one["role"] == "tool" for one in body["messages"]):
+                return JSONResponse(TEMPLATE_FAULT, 400)
+            ids = _prompts(traits, body)[0]
+        else:
+            ids = encode(body["prompt"], special=body.get("add_special_tokens", True))
+        return JSONResponse({"count": len(ids), "max_model_len": traits.context, "tokens": ids})
+
+    async def detokenize(request):
+        body = await request.json()
+        return JSONResponse({"prompt": decode(body["tokens"], special=True)})
+
+    async def answer(request):
+        body = await request.json()
+        traits.bodies.append((request.url.path, body))
+        traits.keys.add(request.headers.get("authorization"))
+        traits.num_running += 1
+        try:
+            await asyncio.sleep(traits.delay_s)
+            return _answered(traits, body)
+        finally:
+            traits.num_running -= 1
+
+    routes = [
+        Route("/v1/models", models),
+        Route("/tokenize", tokenize, methods=["POST"]),
+        Route("/detokenize", detokenize, methods=["POST"]),
+    ]
+    if traits.completes:
+        routes.append(Route("/v1/completions", answer, methods=["POST"]))
+    if traits.chats:
+        routes.append(Route("/v1/chat/completions", answer, methods=["POST"]))
+    return Starlette(routes=routes)
+
+
+def _answered(traits, body):
+    if traits.replies:
+        reply = traits.replies.pop(0)
+        return reply if isinstance(reply, Response) else JSONResponse(reply)
+    if (refusal := _refusal(traits, body)) is not None:
+        return refusal
+    prompts = _prompts(traits, body)
+    longest = max(map(len, prompts)) + (0 if traits.tokenizes else body.get("max_tokens", 16))
+    if longest > traits.context - traits.tokenizes:
+        return _error(400, "exceeds the context", code="context_length_exceeded")
+    num = body.get("n", 1) if traits.draws_several else 1
+    rows = [generate(traits, body, prompt, i) for prompt in prompts for i in range(num)]
+    usage = {"prompt_tokens": sum(map(len, prompts)), "completion_tokens": 0}
+    usage["completion_tokens"] = sum(len(row.ids) for row in rows)
+    head = {"id": "cmpl-1", "model": traits.model, "system_fingerprint": traits.word}
+    if body.get("stream"):
+        return StreamingResponse(
+            _events(traits, body, rows, head, usage), media_type="text/event-stream"
+        )
+    choices = [_choice(traits, body, row, i) for i, row in enumerate(rows)]
+    return JSONResponse(head | {"choices": choices, "usage": usage})
+
+
+async def _events(traits, body, rows, head, usage):
+    for i in range(max(len(row.ids) for row in rows)):
+        await asyncio.sleep(traits.delay_s)
+        for index, row in enumerate(rows):
+            if i < len(row.ids):
+                choice = _piece(traits, body, row, i) | {"index": index}
+                yield f"data: {json.dumps(head | {'choices': [choice]})}\n\n"
+    yield f"data: {json.dumps(head | {'choices': [], 'usage': usage})}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def _piece(traits, body, row, i):
+    """What the i-th event says of a row; text that a stop string may still cut is held back."""
+    is_last = i == len(row.ids) - 1
+    held = max((len(one) for one in body.get("stop") or ()), default=1) - 1
+
+    def shown(end):
+        text = decode(row.ids[:end]).rstrip("\ufffd")
+        return text[: max(0, len(text) - held)] if held else text
+
+    before = shown(i)
+    text = row.text[len(before) :] if is_last else shown(i + 1)[len(before) :]
+    piece = {"finish_reason": row.finish_reason if is_last else None}
+    piece["logprobs"] = _logprobs(traits, body, row, i, i + 1)
+    if body.get("return_token_ids") and traits.tokenizes:
+        piece["token_ids"] = [row.ids[i]]
+    if is_last and traits.tokenizes:
+        piece["stop_reason"] = row.stop_reason
+    return piece | ({"delta": {"content": text}} if "messages" in body else {"text": text})
+
+
+@asynccontextmanager
+async def openai_server(port=0, **traits):
+    """What the server is, while it runs."""
+    state = Traits(**traits)
+    async with listening(openai_app(state), port=port) as found:
+        state.url = f"http://127.0.0.1:{found}"
+        yield state

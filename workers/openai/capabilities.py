@@ -1,0 +1,255 @@
+"""What a server can do, as it was tried out, and what follows from that. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from models.digests import digest_of
+from models.locations import public_name
+from models.statistics import PROBE_STATISTICS
+from workers.protocol import GeneratorInfo, ProbeInfo
+
+# Whether a sample's log-probs are those of the untouched distribution: always, only where the
+# temperature is 1, or never.
+RawLogprobs = Literal["always", "at_temperature_one", "never"]
+# How a text that exists already can be scored.
+Scoring = Literal["prompt_logprobs", "echo", "none"]
+
+# Likeliest tokens that bounds of the entropy are made of.
+BOUNDS_TOP = 20
+# Groups of spellings are looked for among so many likeliest first tokens.
+LEAST_FIRST_TOKENS = 5
+# Larger than any vocabulary: what the upper bound is made with where the server does not tell.
+LARGEST_VOCABULARY = 1_048_576
+# Nats between the means of two answers of the same weights, at most.
+_MEANS_APART = 0.02
+# Where a server says nothing of its context, it refuses what is too long itself.
+UNKNOWN_CONTEXT = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the plugin `cocoa-vllm` tells with each token of a request that opts in.
+
+    Attributes:
+        mark: changes with weights and probes.
+        revision: of the weights, its first digits; "" where it knows none.
+        probes: first digits of their sha256, in the order of their columns.
+        no_light: why there are no probes' columns; "" where there are.
+    """
+
+    mark: int
+    revision: str
+    probes: tuple[str, ...]
+    no_light: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one server can do.
+
+    Attributes:
+        model_id: as it calls the model.
+        root: where it says that it has it from; "" for none. Never told to anybody.
+        version: of the server's program; "" where it does not say.
+        max_context_tokens: of prompt and new tokens.
+        vocabulary_size: of the model; `LARGEST_VOCABULARY` where it is not known.
+        completes, chats: whether it has the endpoint.
+        tokenizes: whether it renders and tokenizes prompts, takes and gives token ids.
+        logprobs: the most likeliest tokens that it tells beside the chosen one; None without
+            log-probs at all.
+        draws_several: whether one call draws several samples.
+        raw_samples: see `RawLogprobs`.
+        raw_greedy: whether a greedy answer's log-probs are those of the untouched distribution.
+        heeds_top_k, heeds_seed: whether these parameters do anything.
+        extras: further parameters that it takes.
+        scoring: see `Scoring`.
+        tells_chosen_ids: whether it tells the log-probs of ids that a request names.
+        special_prefix: ids that every prompt begins with.
+        eos_id: of the token that ends an answer; None where none was seen.
+        columns: of the plugin; None without it.
+    """
+
+    model_id: str
+    root: str = ""
+    version: str = ""
+    max_context_tokens: int = UNKNOWN_CONTEXT
+    vocabulary_size: int = LARGEST_VOCABULARY
+    completes: bool = False
+    chats: bool = False
+    tokenizes: bool = False
+    logprobs: int | None = None
+    draws_several: bool = False
+    raw_samples: RawLogprobs = "never"
+    raw_greedy: bool = False
+    heeds_top_k: bool = False
+    heeds_seed: bool = False
+    extras: frozenset[str] = frozenset()
+    scoring: Scoring = "none"
+    tells_chosen_ids: bool = False
+    special_prefix: tuple[int, ...] = ()
+    eos_id: int | None = None
+    columns: Columns | None = None
+
+    @property
+    def tells_logprobs(self) -> bool:
+        """Whether an answer's log-probs can be had."""
+        return self.logprobs is not None and self.raw_greedy
+
+    @property
+    def bounds_top(self) -> int:
+        """How many likeliest tokens bound an answer's entropy; 0 where they tell nothing."""
+        if self.columns is not None or not self.tells_logprobs:
+            return 0
+        return min(self.logprobs or 0, BOUNDS_TOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a server answers to a few fixed prompts: other weights hardly answer the same.
+
+    Attributes:
+        texts: greedy answers; None for one that the same weights answer now so, now otherwise.
+        means: of their tokens' log-probs; None for an answer without any.
+    """
+
+    texts: tuple[str | None, ...]
+    means: tuple[float | None, ...]
+
+    def agrees(self, other: "Fingerprint") -> bool:
+        """Whether the same weights may have answered both times."""
+        return self.common(other).texts == self.texts
+
+    def common(self, other: "Fingerprint") -> "Fingerprint":
+        """What holds both times."""
+        texts: list[str | None] = []
+        for text, another, mean, other_mean in zip(
+            self.texts, other.texts, self.means, other.means, strict=True
+        ):
+            near = (mean is None) == (other_mean is None)
+            if mean is not None and other_mean is not None:
+                near = abs(mean - other_mean) <= _MEANS_APART
+            texts.append(text if text == another and near else None)
+        means = [
+            None if text is None else mean for text, mean in zip(texts, self.means, strict=True)
+        ]
+        return Fingerprint(tuple(texts), tuple(means))
+
+    @property
+    def digest(self) -> str:
+        """The same for all who ask the same weights, but for rounding."""
+        means = [None if mean is None else round(mean, 2) + 0.0 for mean in self.means]
+        return digest_of(self.texts, means)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One server as it was last tried out.
+
+    Attributes:
+        words: of its own for what it runs.
+        probes: by the statistic that each predicts, those that its plugin reads.
+    """
+
+    capabilities: Capabilities
+    fingerprint: Fingerprint
+    words: frozenset[str] = frozenset()
+    probes: Mapping[str, ProbeInfo] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that decides its answers, as far as it can be known from outside."""
+        can, probes = self.capabilities, sorted(one.sha256 for one in self.probes.values())
+        parts: list[Any] = [can.model_id, can.root, can.max_context_tokens]
+        parts += [can.completes, can.tokenizes, can.logprobs, can.raw_samples, can.raw_greedy]
+        parts += [can.heeds_top_k, can.scoring, can.eos_id, can.columns, probes]
+        parts.append(self.fingerprint.digest)
+        return digest_of(*parts)
+
+    @property
+    def info(self) -> GeneratorInfo:
+        """See `Generator.info`."""
+        can, columns = self.capabilities, self.capabilities.columns
+        absent = absent_statistics(can, self.probes)
+        revision = columns.revision if columns is not None else ""
+        return GeneratorInfo(
+            identity=self.identity,
+            model_id=public_name(can.model_id),
+            revision=revision or self.identity[:12],
+            dtype="",
+            statistics=supplied_statistics(can, self.probes),
+            max_context_tokens=can.max_context_tokens,
+            probes=self.probes,
+            absent=MappingProxyType(absent),
+            capabilities=MappingProxyType(told(can)),
+        )
+
+
+_LOGPROBS = ("answer_token_logprobs", "answer_token_texts", "sample_token_logprobs")
+_NO_LOGPROBS = "the server of the model tells no log-probs"
+_SCALED = "the server's log-probs are those after temperature or truncation"
+_NO_ENTROPIES = "the server of the model tells no entropies: they need the plugin cocoa-vllm"
+_NO_HIDDEN_STATES = "the server of the model shows no hidden states to probes"
+
+
+def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dict[str, str]:
+    """Each statistic that the server cannot supply, and why."""
+    absent: dict[str, str] = {}
+    if can.logprobs is None:
+        absent |= dict.fromkeys((*_LOGPROBS, "sample_token_texts", "p_true_logprob"), _NO_LOGPROBS)
+    if can.logprobs is not None and not can.raw_greedy:
+        absent |= dict.fromkeys(("answer_token_logprobs", "p_true_logprob"), _SCALED)
+    if can.logprobs is not None and can.raw_samples == "never":
+        absent["sample_token_logprobs"] = _SCALED
+    asks_first = can.tells_chosen_ids or (can.logprobs or 0) >= LEAST_FIRST_TOKENS
+    if "p_true_logprob" not in absent and not asks_first:
+        absent["p_true_logprob"] = "the server tells too few likeliest tokens"
+    if can.columns is None:
+        names = ("answer_token_entropies", "sample_token_entropies")
+        absent |= dict.fromkeys(names, _NO_ENTROPIES if can.tells_logprobs else _NO_LOGPROBS)
+    unread = PROBE_STATISTICS - probes.keys()
+    columns = can.columns
+    if columns is None:
+        why = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm"
+    elif columns.no_light:
+        why = f"{_NO_HIDDEN_STATES}: {columns.no_light}"
+    elif probes or not columns.probes:
+        why = ""  # it could, and has no such probe
+    else:
+        why = "the server's probes are not those that this deployment knows"
+    return absent | (dict.fromkeys(unread, why) if why else {})
+
+
+def supplied_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> frozenset[str]:
+    """Names of `models.statistics` that the server supplies."""
+    known = {*_LOGPROBS, "sample_texts", "sample_token_texts", "p_true_logprob"}
+    known |= {"answer_token_entropies", "sample_token_entropies", *probes}
+    return frozenset(known - absent_statistics(can, probes).keys())
+
+
+def told(can: Capabilities) -> dict[str, str | int | bool | None]:
+    """What `GET /version` says of the server."""
+    columns = can.columns
+    return {
+        "server": can.version or None,
+        "endpoint": "completions" if can.completes else "chat completions",
+        "token_ids": can.tokenizes,
+        "max_logprobs": can.logprobs,
+        "raw_logprobs_of_answers": can.raw_greedy,
+        "raw_logprobs_of_samples": can.raw_samples,
+        "several_samples_a_call": can.draws_several,
+        "top_k": can.heeds_top_k,
+        "seed": can.heeds_seed,
+        "end_of_answer_token": can.eos_id,
+        "scoring_of_given_answers": can.scoring,
+        "entropy_method": entropy_method(can),
+        "plugin_probes": 0 if columns is None else len(columns.probes),
+    }
+
+
+def entropy_method(can: Capabilities) -> str | None:
+    """How entropies are known: exactly, by bounds, or not at all."""
+    if can.columns is not None:
+        return "exact"
+    return "topk_bounds" if can.bounds_top else None

@@ -1,0 +1,116 @@
+"""From a request to what a server is asked: rendered and tokenized there, where it does that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.errors import ChatTemplateError, InvalidRequest
+from models.records import AnswerForm, GenerationRequest
+from workers.asking import Rejected
+from workers.openai.calls import Calls
+from workers.openai.capabilities import Capabilities
+from workers.openai.requests import Prompt
+from workers.upstream import Unreachable
+
+# Variables of a template that the client must not set.
+_RESERVED = frozenset(
+    {"messages", "tools", "documents", "chat_template", "tokenize", "add_generation_prompt"}
+    | {"continue_final_message", "bos_token", "eos_token", "pad_token", "unk_token"}
+)
+# Tokens at a prompt's end that tell how it ends.
+_TAIL = 4
+
+
+async def render(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
+    """What the server is asked for a request.
+
+    Raises:
+        ChatTemplateError: it takes no messages, or its template refuses these.
+        InvalidRequest: the prompt has no tokens, or a template variable is reserved.
+    """
+    if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
+        raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    if can.tokenizes:
+        return await _render_ids(calls, can, request)
+    if request.chat_template_kwargs:
+        message = "the server of the model takes no variables of a chat template"
+        raise InvalidRequest(message, field="chat_template_kwargs")
+    if request.messages is not None:
+        if not can.chats:
+            message = "the server of the model takes no messages: send `prompt`"
+            raise ChatTemplateError(message, field="messages")
+        return Prompt(messages=request.messages)
+    text = request.prompt or ""
+    if not text:
+        raise InvalidRequest("the prompt has no tokens", field="prompt")
+    if can.completes:
+        return Prompt(text=text, opened=_opens(text))
+    return Prompt(messages=({"role": "user", "content": text},), as_message=True)
+
+
+async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
+    """Token ids of a text as it continues another."""
+    if not text:
+        return ()
+    return _ids(await calls.post("/tokenize", {"prompt": text, "add_special_tokens": False}))
+
+
+async def answer_forms(
+    calls: Calls, can: Capabilities, prompt: Prompt, text: str, *, append_eos: bool
+) -> dict[AnswerForm, tuple[int, ...]]:
+    """Ways in which a given answer may continue its prompt; see `models.engines.prompts`."""
+    end = (can.eos_id,) if append_eos and can.eos_id is not None else ()
+    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
+    tail = await _text(calls, (prompt.ids or ())[-_TAIL:])
+    if text[:1].strip() and tail[-1:].strip():
+        blank_led = (*await tokenize(calls, f" {text}"), *end)
+        if blank_led != forms["literal"]:
+            forms["blank_led"] = blank_led
+    return forms
+
+
+async def _render_ids(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
+    if request.prompt is not None:
+        ids = _ids(await calls.post("/tokenize", {"prompt": request.prompt}))
+        # A prompt that spells out the BOS token would otherwise start with two.
+        size = len(can.special_prefix)
+        if size and len(ids) > size and ids[size : 2 * size] == can.special_prefix:
+            ids = ids[size:]
+        opened = _opens(request.prompt)
+    else:
+        ids = await _render_chat(calls, request)
+        opened = _opens(await _text(calls, ids[-_TAIL:]))
+    if not ids:
+        field = "prompt" if request.prompt is not None else "messages"
+        raise InvalidRequest("the prompt has no tokens", field=field)
+    return Prompt(ids=ids, num_tokens=len(ids), opened=opened)
+
+
+async def _render_chat(calls: Calls, request: GenerationRequest) -> tuple[int, ...]:
+    messages = [dict(message) for message in request.messages or ()]
+    body: dict[str, Any] = {"messages": messages, "add_generation_prompt": True}
+    if request.chat_template_kwargs:
+        body["chat_template_kwargs"] = dict(request.chat_template_kwargs)
+    try:
+        return _ids(await calls.post("/tokenize", body))
+    except Rejected:
+        message = "the server's chat template refused the messages, or it has none"
+        raise ChatTemplateError(message, field="messages") from None
+
+
+async def _text(calls: Calls, ids: tuple[int, ...]) -> str:
+    reply = await calls.post("/detokenize", {"tokens": list(ids)})
+    text = reply.get("prompt") if isinstance(reply, Mapping) else None
+    if not isinstance(text, str):
+        raise Unreachable("its text of tokens makes no sense")
+    return text
+
+
+def _ids(reply: Any) -> tuple[int, ...]:
+    ids = reply.get("tokens") if isinstance(reply, Mapping) else None
+    if not isinstance(ids, list) or not set(map(type, ids)) <= {int}:
+        raise Unreachable("its token ids make no sense")
+    return tuple(ids)
+
+
+def _opens(text: str) -> bool:
+    return text.rstrip().endswith("<think>")

@@ -1,0 +1,156 @@
+"""The bodies of calls, and what a request may ask for. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.errors import InvalidRequest
+from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
+from workers.openai.capabilities import Capabilities
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+
+# What would make another distribution of the model's, where a server has a default for it.
+_NEUTRAL: Mapping[str, float] = {
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "repeat_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+EXTRAS = ("top_k", *_NEUTRAL)
+
+# Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
+_SEEDS = 2**31 - 2**16
+# Samples of one request draw with seeds one after the other, so those of neighbouring seeds must
+# lie far apart.
+_STRIDE = 1_000_003
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt as a server is asked it: exactly one of the first three.
+
+    Attributes:
+        ids: token ids.
+        text: raw text.
+        messages: of a chat.
+        num_tokens: of it; None where nobody tokenized it.
+        opened: whether it ends in `<think>`.
+        template_kwargs: of the server's chat template.
+        as_message: whether raw text became a message, as the server completes no text.
+    """
+
+    ids: tuple[int, ...] | None = None
+    text: str | None = None
+    messages: tuple[Mapping[str, str], ...] | None = None
+    num_tokens: int | None = None
+    opened: bool = False
+    template_kwargs: Mapping[str, Any] | None = None
+    as_message: bool = False
+
+    @property
+    def path(self) -> str:
+        """Of the endpoint that takes it."""
+        return CHAT if self.messages is not None else COMPLETIONS
+
+
+def completion(
+    can: Capabilities,
+    prompt: Prompt,
+    *,
+    max_tokens: int,
+    stop: tuple[str, ...] = (),
+    top: int | None = None,
+    mode: str = "",
+    by_text: bool = False,
+) -> dict[str, Any]:
+    """The body of a greedy answer.
+
+    Args:
+        can: what the server can.
+        prompt: that is continued.
+        max_tokens: at most as many new ones.
+        stop: strings that end it.
+        top: so many likeliest tokens beside the chosen one; None for no log-probs.
+        mode: of the plugin; "" for none.
+        by_text: whether tokens are called by their texts, not by their ids.
+    """
+    body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
+    if prompt.messages is not None:
+        body["messages"] = [dict(message) for message in prompt.messages]
+        if prompt.template_kwargs:
+            body["chat_template_kwargs"] = dict(prompt.template_kwargs)
+        if top is not None:
+            body |= {"logprobs": True, "top_logprobs": top} if top else {"logprobs": True}
+    else:
+        body["prompt"] = prompt.text if prompt.ids is None else list(prompt.ids)
+        if top is not None:
+            body["logprobs"] = top
+    body |= {name: value for name, value in _NEUTRAL.items() if name in can.extras}
+    if stop:
+        body["stop"] = list(stop)
+    if can.tokenizes:
+        body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
+    if mode:
+        body["vllm_xargs"] = {"cocoa": mode}
+    return body
+
+
+def drawn(
+    can: Capabilities, body: Mapping[str, Any], sampling: SamplingParams, *, num: int, seed: int
+) -> dict[str, Any]:
+    """The body of samples: that of a greedy answer, with what they are drawn by.
+
+    Args:
+        can: what the server can.
+        body: of `completion`.
+        sampling: the law that they follow.
+        num: of samples.
+        seed: of the first; the others' follow.
+    """
+    law: dict[str, Any] = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "seed": seed,
+    }
+    if "top_k" in can.extras:
+        law["top_k"] = sampling.top_k
+    if num > 1:
+        law["n"] = num
+    return {**body, **law}
+
+
+def first_seed(seed: int) -> int:
+    """Seed of a request's first sample; those of other seeds lie elsewhere.
+
+    >>> first_seed(8) - first_seed(7)
+    1000003
+    """
+    return seed * _STRIDE % _SEEDS
+
+
+def within_budget(request: GenerationRequest, num_prompt: int, budget: int) -> int:
+    """The most new tokens that a request's answer and each of its samples may have.
+
+    Args:
+        request: that is to be asked.
+        num_prompt: tokens of its prompt; 0 where they are not known.
+        budget: tokens of prompt, answer and samples together; 0 for any number.
+
+    Raises:
+        InvalidRequest: `max_new_tokens` does not fit, or nothing does.
+    """
+    asked = request.sampling.max_new_tokens
+    wanted = DEFAULT_NEW_TOKENS if asked is None else asked
+    if not budget:
+        return wanted
+    num_texts = request.num_samples + (request.answer is None)
+    room = max(0, budget - num_prompt) // max(1, num_texts)
+    if room < (1 if asked is None else wanted) and num_texts:
+        raise InvalidRequest(
+            f"{num_texts} texts of {wanted} tokens after a prompt of {num_prompt} exceed the "
+            f"{budget} tokens that a request may ask for: at most {room} new tokens fit",
+            field="max_new_tokens",
+        )
+    return min(wanted, room) if num_texts else wanted
