@@ -16,6 +16,7 @@ import httpx
 import orjson
 
 from models.errors import Overloaded
+from workers.lines import lines
 from workers.upstream import Refused, Unreachable
 
 # The longest wait for a reply: whoever waits for longer has had an error by now.
@@ -104,10 +105,10 @@ async def post_for_events(
         Unreachable: they end before their end, too.
     """
     async with _posted(client, path, body, until=until, on_open=on_open) as response:
-        async for line in response.aiter_lines():
-            if not (event := line.encode()).startswith(_EVENT):
+        async for line in lines(response):
+            if not line.startswith(_EVENT):
                 continue
-            data = event.removeprefix(_EVENT).strip()
+            data = line.removeprefix(_EVENT).strip()
             if data == _END:
                 return
             yield _parsed(data)

@@ -6,7 +6,7 @@ asked anew what it is, so that nothing of other weights is served under their na
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from workers import wire
 from workers.config import Beside, Role, UpstreamConfig
 from workers.deadlines import seconds_left, within
 from workers.hooks import Hooks
+from workers.lines import lines
 from workers.protocol import (
     Comparer,
     ComparerInfo,
@@ -378,7 +379,7 @@ async def _result(response: httpx.Response, on_token: OnToken) -> Any:
         Garbled: a line is none of ours.
         CocoaError: what the worker raised.
     """
-    async for line in _lines(response):
+    async for line in lines(response):
         try:
             value = orjson.loads(line)
         except ValueError:
@@ -395,18 +396,6 @@ async def _result(response: httpx.Response, on_token: OnToken) -> Any:
         else:
             raise wire.Garbled("no line of ours")
     raise Unreachable("its answer ends in the middle")
-
-
-async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Whole lines that are not blank; httpx's own would end at other separators, too."""
-    pending: list[bytes] = []
-    async for chunk in response.aiter_bytes():
-        first, *rest = chunk.split(b"\n")
-        pending.append(first)
-        for piece in rest:
-            if line := b"".join(pending):
-                yield line
-            pending = [piece]
 
 
 async def _refusal(response: httpx.Response) -> Exception:
