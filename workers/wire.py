@@ -63,8 +63,9 @@ class GenerationInfo:
 
     @classmethod
     def of(cls, info: GeneratorInfo) -> Self:
-        """Of a generator, its probes as a dictionary, the only mapping that pydantic writes."""
-        return cls(replace(info, probes=dict(info.probes)))
+        """Of a generator, its mappings as dictionaries, the only ones that pydantic writes."""
+        names = ("probes", "absent", "capabilities")
+        return cls(replace(info, **{name: dict(getattr(info, name)) for name in names}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,8 +222,8 @@ class Scored(BaseModel):
     mte_bounds: Annotated[
         list[float] | None,
         Field(
-            description="least and greatest, ≥ 0, that `mte` can be in nats, where only the likeliest "
-            "tokens are known; they feed no estimator"
+            description="least and greatest, ≥ 0, that `mte` can be in nats, where only the "
+            "likeliest tokens are known; they feed no estimator"
         ),
     ]
     similarity: Annotated[
