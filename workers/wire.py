@@ -64,8 +64,9 @@ class GenerationInfo:
     @classmethod
     def of(cls, info: GeneratorInfo) -> Self:
         """Of a generator, its mappings as dictionaries, the only ones that pydantic writes."""
-        names = ("probes", "absent", "capabilities")
-        return cls(replace(info, **{name: dict(getattr(info, name)) for name in names}))
+        probes, absent = dict(info.probes), dict(info.absent)
+        capabilities = dict(info.capabilities)
+        return cls(replace(info, probes=probes, absent=absent, capabilities=capabilities))
 
 
 @dataclass(frozen=True, slots=True)
