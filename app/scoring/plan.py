@@ -237,9 +237,12 @@ def generation_request(
 
 
 def num_rows(ask: Ask, plan: Plan) -> int:
-    """What an ask takes of a batch: its answer, and the most samples that are drawn for it."""
-    draws = ask.has_prompt and ask.samples is None and reads_samples(plan.statistics)
-    return 1 + (ask.sampling.num_samples if draws else 0)
+    """What an ask takes of the models: its answer, and the samples that it brings or draws."""
+    if ask.samples is not None:
+        return 1 + len(ask.samples)
+    if not ask.has_prompt:
+        return 1
+    return 1 + generation_request(ask, plan.generated).num_samples
 
 
 def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Keys and ports of real processes: limits that gateways share while Redis lets them."""
 
+import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,10 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from tests.chaos.cocoa_process import WITHIN_S, cocoa_serve, outcome, until
+from tests.chaos.listening import listening
 from tests.chaos.redis_server import running_redis
+from tests.conftest import GENERATE
+from tests.conftest import until as until_async
 from tests.made_keys import bearer, key_of, keys_in, keys_toml
 
 SHARED = "cocoa_key_limits_breaker_open"
@@ -194,3 +198,31 @@ def test_with_two_ports_the_process_ends_as_with_one(tmp_path, dies):
             process.popen.terminate()
         assert outcome(request.result(WITHIN_S)) == (503, "not_ready")
         assert process.exit_code() == (1 if dies else 0)
+
+
+@pytest.mark.anyio
+async def test_streams_whose_readers_leave_free_the_places_and_turns_of_their_key(tmp_path):
+    keys = keys_in(tmp_path, shared_rows=2, one={"max_concurrent": 20}, other={})
+    body = json.dumps({"prompt": "Hi", "max_new_tokens": 8, "stream": True, "cache": False})
+    head = f"POST {GENERATE} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
+    head += f"Authorization: {bearer('one')['Authorization']}\r\n"
+    request = f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    async with listening(doors={"keys": keys}) as (service, port, gate):
+        for _ in range(3):
+            connections = []
+            for _ in range(20):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(request)
+                connections.append(writer)
+            await until_async(lambda: service.admission.num_admitted == 20)
+            refused = await service.client.get("/version", headers=bearer("one"))
+            assert outcome(refused) == (429, "rate_limited")
+            for writer in connections:
+                writer.close()
+            await until_async(lambda: service.admission.num_admitted == 0)
+            assert service.admission.num_waiting == 0
+        gate.opened.set()
+        answered = await service.client.post(
+            GENERATE, json={"prompt": "Hi", "max_new_tokens": 8}, headers=bearer("one")
+        )
+        assert outcome(answered) == (200, None)

@@ -11,6 +11,7 @@ from app.scoring.plan import (
     is_repeatable,
     make_plan,
     missing_statistics,
+    num_rows,
 )
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
@@ -281,3 +282,27 @@ def test_only_a_draw_without_a_seed_cannot_be_repeated():
     assert repeatable("most_probable", None)
     assert repeatable("sample", 0)
     assert not repeatable("sample", None)
+
+
+# id: (an ask, what it takes of the models)
+ROWS = {
+    "ten samples": ({}, 11),
+    "no samples": ({"estimators": ("sp",)}, 1),
+    "as few samples as needed": ({"sampling": SamplingParams(20, stop_mass=0.7)}, 21),
+    "samples brought along": ({"samples": (GivenSample("a"), GivenSample("b"))}, 3),
+    "texts alone": (
+        {"prompt": None, "answer": GivenAnswer("a"), "samples": (GivenSample("b"),)},
+        2,
+    ),
+    "log-probs alone": (
+        {"prompt": None, "answer": GivenAnswer("a"), "answer_token_logprobs": (-1.0,)},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "rows"), ROWS.values(), ids=ROWS)
+def test_what_an_ask_takes_is_its_answer_and_its_samples(body, rows):
+    ask = Ask(**{"prompt": "a"} | body)
+    supplied = ALL | {"exact_match"}
+    assert num_rows(ask, make_plan(ask, supplied, "fake")) == rows
