@@ -5,10 +5,11 @@ else the machine does falls on both. The figure is the ratio of medians with a b
 over the blocks; beside it the same where nobody waits for their turn, which it would be without.
 """
 
+import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import httpx
 import numpy as np
 import typer
-from service import PATH, running_service
+from service import PATH, running_cocoa
 from side_by_side import ratio_of, testbed_prompts
 
 from app.keys.records import digest_of, new_key
@@ -35,24 +36,25 @@ def main(
     ] = "embedded",
     device: Annotated[str, typer.Option(help="As in COCOA_GENERATION__DEVICE.")] = "auto",
     shared_rows: Annotated[int, typer.Option(help="As in COCOA_KEYS__SHARED_ROWS.")] = 32,
+    remote: Annotated[bool, typer.Option(help="Both models in processes of their own.")] = False,
     clients: Annotated[int, typer.Option(min=1, help="Of the key that floods.")] = 16,
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 12,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 8,
 ) -> None:
     """Print medians in ms and their ratio, with turns and without."""
+    models = {
+        "GENERATION__MODEL": model,
+        "GENERATION__DEVICE": device,
+        "SIMILARITY__MODEL": similarity_model,
+        "SIMILARITY__DEVICE": device,
+    }
     for name, rows in (("with turns", shared_rows), ("without", UNBOUNDED)):
-        with TemporaryDirectory() as folder, keys_in(Path(folder)) as (file, single, flood):
-            settings: dict[str, Any] = {
-                "KEYS__FILE": file,
-                "KEYS__SHARED_ROWS": rows,
-                "GENERATION__DEVICE": device,
-                "SIMILARITY__DEVICE": device,
-                # Without turns nothing else is to bound what runs at once.
-                "GENERATION__MAX_ROWS": 4096,
-                "GENERATION__MAX_CACHE_TOKENS": 4096 * 512,
-            }
-            with running_service(model, similarity_model, **settings) as url:
-                alone, beside, flooded = measured(url, single, flood, clients, blocks, size)
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            file, single, flood = keys_in(folder)
+            keys = {"KEYS__FILE": file, "KEYS__SHARED_ROWS": rows}
+            url = stack.enter_context(running(models, keys, remote=remote))
+            alone, beside, flooded = measured(url, single, flood, clients, blocks, size)
         low, ratio, high = ratio_of(alone, beside)
         verdict = "" if rows == UNBOUNDED else f", at most {MAX_RATIO:g}: {ratio <= MAX_RATIO}"
         typer.echo(
@@ -63,7 +65,24 @@ def main(
 
 
 @contextmanager
-def keys_in(folder: Path) -> Iterator[tuple[Path, str, str]]:
+def running(models: dict[str, Any], keys: dict[str, Any], *, remote: bool) -> Iterator[str]:
+    """URL of a service, in one process or in three that share the cores."""
+    if not remote:
+        with running_cocoa("serve", **models, **keys) as url:
+            yield url
+        return
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    with ExitStack() as stack:
+        for role in ("generation", "similarity"):
+            group = role.upper()
+            own = {name: value for name, value in models.items() if name.startswith(group)}
+            own[f"{group}__THREADS"] = threads
+            worker = stack.enter_context(running_cocoa("worker", role, **own))
+            keys = {**keys, f"{group}__URL": worker}
+        yield stack.enter_context(running_cocoa("serve", **keys))
+
+
+def keys_in(folder: Path) -> tuple[Path, str, str]:
     """A file of two keys, and the keys."""
     keys = {"single": new_key(), "flood": new_key()}
     entries = [
@@ -71,7 +90,7 @@ def keys_in(folder: Path) -> Iterator[tuple[Path, str, str]]:
     ]
     file = folder / "keys.toml"
     file.write_text("\n".join(entries))
-    yield file, keys["single"], keys["flood"]
+    return file, keys["single"], keys["flood"]
 
 
 def measured(

@@ -122,7 +122,7 @@ async def samples(service):
 @pytest.mark.anyio
 async def test_every_metric_and_label_of_the_rules_is_exposed(samples):
     rules = rule_expressions()
-    assert len(rules) == 9
+    assert len(rules) == 10
     recorded = {name for name in rules if ":" in name}
     assert unknown_names(rules.values(), samples, recorded) == set()
     assert unmatched(rules.values(), samples) == set()
@@ -226,7 +226,7 @@ def promtool(*arguments, text=None):
 
 
 def test_promtool_finds_no_fault_in_rules_and_configuration():
-    assert "9 rules found" in promtool("check", "rules", RULES)
+    assert "10 rules found" in promtool("check", "rules", RULES)
     promtool("check", "config", OBSERVABILITY / "prometheus.yml")
 
 
@@ -320,7 +320,7 @@ async def test_a_real_prometheus_scrapes_the_service_and_understands_rules_and_d
             await query(client, expression)
         groups = (await client.get("/rules")).json()["data"]["groups"]
         rules = [*chain.from_iterable(group["rules"] for group in groups)]
-        assert len(rules) == 9
+        assert len(rules) == 10
         assert {rule.get("lastError", "") for rule in rules} == {""}
         active = {rule["name"] for rule in rules if rule.get("state", "inactive") != "inactive"}
         assert active == set()
