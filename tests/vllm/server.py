@@ -18,7 +18,8 @@ from tests.chaos.redis_server import free_port
 
 PYTHON = os.environ.get("COCOA_TEST_VLLM_PYTHON", ".venv-vllm/bin/python")
 PROBES = [PROBES_DIR / "consistency", PROBES_DIR / "semantic_entropy"]
-NAME = "served"
+# By its id the service knows that its own pair models fit.
+NAME = "embedded"
 START_S = 600
 FIRST_ID = 2_000_000_000
 CPU = {

@@ -7,7 +7,7 @@ import pytest
 
 from models.probes.card import read_card
 from tests.vllm.agreement import Agreement, at_once
-from tests.vllm.server import PROBES, columns, serving
+from tests.vllm.server import NAME, PROBES, columns, serving
 
 pytestmark = pytest.mark.anyio
 MARK, ENTROPY = 0, 1
@@ -48,7 +48,7 @@ async def test_300_answers_are_those_in_process_with_full_light_and_samples_at_o
 
 async def test_the_servers_tokenizer_makes_the_same_prompts(server, testbed):
     for case in testbed:
-        body = {"model": "served", "prompt": case.prompt}
+        body = {"model": NAME, "prompt": case.prompt}
         response = await server.client.post("/tokenize", json=body)
         assert response.json()["tokens"] == case.ids
 
@@ -139,7 +139,7 @@ async def test_the_token_that_completes_a_stop_string_counts(server, testbed):
 
 async def decoded(server, ids):
     """Text of token ids."""
-    response = await server.client.post("/detokenize", json={"model": "served", "tokens": ids})
+    response = await server.client.post("/detokenize", json={"model": NAME, "tokens": ids})
     return response.json()["prompt"]
 
 

@@ -73,7 +73,7 @@ async def test_300_answers_in_full_and_light_are_those_in_process(client, testbe
         largest[name] = max(largest[name], abs(found - expected))
 
     async def full(case, seed):
-        body = await ask(client, case.prompt, seed=seed, estimators=["cocoa_sp", "cocoa_mte"])
+        body = await ask(client, case.prompt, seed=seed, estimators=["cocoa_mte", "sp", "mte"])
         answer = case.expected.answer
         assert body["text"] == answer.text
         assert body["num_samples"] == 10
