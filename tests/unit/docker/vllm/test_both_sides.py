@@ -1,0 +1,110 @@
+"""What the plugin writes is what `workers.openai` reads: they share a page, and no code."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from cocoa_vllm import columns as written
+from cocoa_vllm import identity, modes
+from cocoa_vllm.reader import Row, Step
+
+from models.engines.sampling import entropies
+from models.probes.card import STATISTIC, read_card
+from tests.tiny_probes import saved
+from tests.unit.docker.vllm.fakes import D, V, reader, sampled
+from workers.openai import columns as read
+from workers.openai.capabilities import Capabilities
+from workers.openai.replies import ENTROPY_COLUMN, FIRST_SENTINEL, read_choices
+from workers.openai.requests import Prompt
+from workers.protocol import ProbeInfo
+
+pytestmark = pytest.mark.anyio
+CAN = Capabilities("fake", logprobs=20, raw_greedy=True, completes=True, tokenizes=True)
+# As many as vLLM tells where nobody says otherwise.
+TOP = 20
+REVISION = "4bdbf27c164c" + "0" * 28
+
+
+class Worker:
+    """A plugin's reader behind an adapter's calls, one token a reply."""
+
+    def __init__(self, of):
+        self.of = of
+        self.logits = torch.randn(1, V)
+
+    async def try_post(self, path, body):
+        """A completion of one token in the mode that the body asks for."""
+        return self.reply(body["vllm_xargs"][modes.ARGUMENT], body["logprobs"])
+
+    def reply(self, mode, top):
+        tensors = sampled(self.logits, TOP)
+        states = torch.ones(1, len(self.of.layers), D) if self.of.layers else None
+        step = Step([Row(0, "a", mode, 0)], states if mode == "light" else None)
+        self.of.write(step, self.of.entropies(step, self.logits), tensors)
+        ids = tensors.logprob_token_ids[0, : top + 1].tolist()
+        values = tensors.logprobs[0, : top + 1].tolist()
+        keys = [f"token_id:{token}" for token in ids]
+        logprobs = {
+            "tokens": keys[:1],
+            "token_logprobs": values[:1],
+            "top_logprobs": [dict(zip(keys, values, strict=True))],
+        }
+        choice = {"index": 0, "text": "x", "finish_reason": "length", "token_ids": ids[:1]}
+        return {"choices": [choice | {"logprobs": logprobs}]}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    both = ("consistency", "semantic_entropy")
+    return [saved(tmp_path, target, revision=REVISION) for target in both]
+
+
+def known(folders):
+    """The probes of a deployment, by statistic."""
+    cards = [read_card(Path(folder) / "card.json") for folder in folders]
+    return {STATISTIC[card.target]: ProbeInfo.of(card) for card in cards}
+
+
+def test_constants_are_the_same():
+    assert FIRST_SENTINEL == written.FIRST_ID
+    assert read.FORMAT == identity.FORMAT
+    obstacles = (identity.NO_PROBE, identity.NO_SUPPORT, identity.SPECULATIVE)
+    assert set(read._NO_LIGHT) == {
+        *(identity.READY, *obstacles),
+        *(identity.PARALLEL, identity.OTHER_LOGPROBS),
+    }
+
+
+async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
+    of = reader(*folders, revision=REVISION)
+    found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
+    assert found.mark == of._mark
+    assert found.revision == REVISION[:12]
+    assert not found.no_light
+    assert read.known_probes(found, known(folders)) == known(folders)
+
+
+@pytest.mark.parametrize("obstacle", range(1, 6))
+async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
+    of = reader(*folders, obstacle=obstacle, revision=REVISION)
+    found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
+    assert found.no_light == read._NO_LIGHT[obstacle]
+    assert read.known_probes(found, known(folders)) == {}
+
+
+@pytest.mark.parametrize("statistics", [set(), {"predicted_dissimilarity"}])
+async def test_the_adapter_asks_for_as_many_columns_as_it_reads(folders, statistics):
+    worker, probes = Worker(reader(*folders, revision=REVISION)), known(folders)
+    told = await read.read_columns(worker, CAN, Prompt(ids=(1,)))
+    can = Capabilities("fake", logprobs=20, columns=told)
+    mode, top = read.mode_of(can, probes, frozenset(statistics))
+    assert modes.complaint({modes.ARGUMENT: mode}, top) is None
+    (choice,) = read_choices(worker.reply(mode, top), 1)
+    assert read.mark_of(choice) == told.mark
+    exact = entropies(worker.logits).tolist()
+    assert choice.column(ENTROPY_COLUMN).tolist() == pytest.approx(exact, abs=1e-5)
+    readings = read.readings_of(choice, told, probes, frozenset(statistics))
+    assert readings.keys() == statistics
+    for reading in readings.values():
+        assert 0 <= reading.value <= 1
+        assert 0 <= reading.distance_percentile <= 100
