@@ -31,7 +31,7 @@ _OPENED = "connection.connect_tcp.complete"
 Opened = Callable[[], None]
 
 
-def _ignore() -> None:
+def ignore() -> None:
     """For whoever does not care whether a connection was opened."""
 
 
@@ -72,7 +72,7 @@ async def post_json(
     body: Mapping[str, Any],
     *,
     until: float | None = None,
-    on_open: Opened = _ignore,
+    on_open: Opened = ignore,
 ) -> Any:
     """What a POST answers.
 
@@ -97,7 +97,7 @@ async def post_for_events(
     body: Mapping[str, Any],
     *,
     until: float | None = None,
-    on_open: Opened = _ignore,
+    on_open: Opened = ignore,
 ) -> AsyncGenerator[Any, None]:
     """The server-sent events that a POST answers, as they come; see `post_json`.
 

@@ -12,6 +12,18 @@ Item = TypeVar("Item", bound=Hashable)
 Result = TypeVar("Result")
 
 
+class BatchFailed(Exception):
+    """A call failed for a reason that is none of its items', so that none is tried alone.
+
+    Attributes:
+        error: what each of them gets.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 @dataclass(eq=False, slots=True)
 class _Ticket(Generic[Item, Result]):
     """One caller's items; its future is settled when the last has its result or one has failed.
@@ -117,6 +129,8 @@ class MicroBatcher(Generic[Item, Result]):
             outcomes.update(zip(items, results, strict=True))
         except ModelLost:
             raise
+        except BatchFailed as failure:
+            outcomes = dict.fromkeys(items, failure.error)
         except Exception as error:
             if len(items) > 1:
                 await self._run_each(items, batch)

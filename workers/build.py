@@ -26,6 +26,8 @@ from workers.server import Served
 _CONNECT = {
     ("generation", "cocoa"): "workers.remote:connect_generator",
     ("similarity", "cocoa"): "workers.remote:connect_comparers",
+    ("similarity", "vllm"): "workers.scorers:connect_comparers",
+    ("similarity", "tei"): "workers.scorers:connect_comparers",
 }
 _CONNECT_OPENAI = "workers.openai.generator:connect_generator"
 _KNOWN_PROBES = "workers.openai.known_probes:known_probes"

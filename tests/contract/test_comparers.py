@@ -9,6 +9,7 @@ import pytest
 from models.errors import NotReady
 from models.similarity import ALWAYS_LOADED, OVER_NLI, PAIR_MODELS
 from models.similarity.protocol import NliConfig
+from tests.score_servers import score_server
 from tests.worker_servers import remote_comparers
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
@@ -18,12 +19,24 @@ pytestmark = pytest.mark.anyio
 
 PAIRS = [("Paris", "It is Paris."), ("It is Paris.", "Paris"), ("", "Rome"), ("42. Or 43.", "43")]
 # Those of one deployment: its default, what needs no weights, what an NLI model gives, and itself.
+SERVERS = {"vLLM's /score": "vllm", "TEI's /predict": "tei"}
 NAMES = [*dict.fromkeys([*PAIR_MODELS, *ALWAYS_LOADED]), *OVER_NLI, "the NLI model"]
 
 
 @asynccontextmanager
 async def comparing(name):
     """The comparer of this name in running workers, with the embedded models."""
+    if name in SERVERS:
+        api = SERVERS[name]
+        async with score_server(api) as server:
+            config = WorkerConfig(
+                generation=GeneratorConfig(engine="fake"),
+                similarity=ComparerConfig(url=server.url, api=api),
+                nli=NliConfig(model=""),
+            )
+            async with running_workers(build_workers(config)) as workers:
+                yield workers.comparers["cross_encoder"]
+        return
     is_remote = name.endswith(" over HTTP")
     name = name.removesuffix(" over HTTP")
     default = name if name in PAIR_MODELS else "fake"
@@ -41,7 +54,7 @@ async def comparing(name):
             yield nli if name == "the NLI model" else comparers[name]
 
 
-@pytest.fixture(params=[*NAMES, *(f"{name} over HTTP" for name in NAMES)])
+@pytest.fixture(params=[*NAMES, *SERVERS, *(f"{name} over HTTP" for name in NAMES)])
 def name(request):
     return request.param
 

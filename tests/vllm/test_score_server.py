@@ -1,0 +1,68 @@
+"""vLLM's `/score` with the embedded cross-encoder, held to the pair model in process."""
+
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from models.embedded import CROSS_ENCODER_DIR
+from models.similarity.cross_encoder import CrossEncoderModel
+from models.similarity.protocol import SimilarityConfig
+from tests.vllm.reference import testbed_prompts
+from tests.vllm.server import serving
+from tests.worker_servers import ANYWHERE, running
+from workers.config import ComparerConfig
+from workers.hooks import Hooks
+from workers.scorers import connect_comparers
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory, anyio_backend):
+    folder = tmp_path_factory.mktemp("score")
+    arguments = ("--runner", "pooling")
+    async with serving(
+        folder, "score", *arguments, model=CROSS_ENCODER_DIR, probes=(), plugin=False
+    ) as found:
+        yield found
+
+
+@asynccontextmanager
+async def comparing(server):
+    config = ComparerConfig(url=str(server.client.base_url), api="vllm")
+    comparers, _ = await connect_comparers(config, Hooks(), ANYWHERE)
+    async with running(comparers["cross_encoder"]) as comparer:
+        yield comparer
+
+
+def pairs():
+    """Questions beside each other, which differ in length and in what they share."""
+    texts = [" ".join(prompt.split()) for prompt in testbed_prompts(60)]
+    found = list(pairwise(texts))
+    return found + [(b, a) for a, b in found] + [("Paris", "It is Paris."), ("No", "Yes")]
+
+
+async def test_scores_are_those_of_the_pair_model_in_process(server):
+    asked = pairs()
+    local = CrossEncoderModel.load(SimilarityConfig()).score(asked)
+    async with comparing(server) as comparer:
+        reply = await comparer.compare(asked)
+
+    found = np.array([reply.scores[pair][0] for pair in asked])
+    distance = np.abs(found - local.values).max()
+    print(f"\n[/score] {len(asked)} pairs, farthest {distance:.2e}", flush=True)
+    assert distance < 1e-4
+    assert not any(is_cut for _, is_cut in reply.scores.values())
+
+
+async def test_pairs_that_are_too_long_are_said_to_be_cut(server):
+    long = ("word " * 700, "Paris")
+    async with comparing(server) as comparer:
+        reply = await comparer.compare([long, ("Paris", "Rome")])
+        [context] = await comparer.fit_contexts([("one two " * 400, "three")])
+
+    assert reply.scores[long][1]
+    assert not reply.scores["Paris", "Rome"][1]
+    assert 0 < len(context) < 3200
