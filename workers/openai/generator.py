@@ -26,7 +26,7 @@ from workers.deadlines import within
 from workers.hooks import Hooks
 from workers.openai.answering import Answering
 from workers.openai.calls import Calls
-from workers.openai.capabilities import Served
+from workers.openai.capabilities import UNKNOWN_CONTEXT, Served
 from workers.openai.first_tokens import first_tokens
 from workers.openai.probing import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -211,7 +211,8 @@ class OpenAIGenerator:
         field = "prompt" if request.prompt is not None else "messages"
         if error.code == _TOO_LONG:
             context = self.info.max_context_tokens
-            message = f"prompt and new tokens exceed the {context} tokens of the model's context"
+            size = "" if context == UNKNOWN_CONTEXT else f" of {context} tokens"
+            message = f"prompt and new tokens exceed the model's context{size}"
             return PromptTooLong(message, field=field)
         if request.messages is not None and error.status in (400, 422):
             message = f"the server of the model refuses the messages ({error})"

@@ -130,7 +130,7 @@ async def _by_echo(
         longer = Prompt(text=prompt + continued)
         body = completion(can, longer, max_tokens=1, top=can.logprobs) | {"echo": True}
         reply = await calls.post(COMPLETIONS, body)
-        logprobs, pieces = read_echo(reply, len(prompt), num_new=1)
+        logprobs, pieces = read_echo(reply, len(prompt), len(longer.text or ""))
         read[form] = _Read(logprobs, pieces)
     return read
 

@@ -120,13 +120,13 @@ def read_prompt_logprobs(choice: Any, ids: tuple[int, ...]) -> tuple[Array, tupl
     return logprobs, texts
 
 
-def read_echo(reply: Any, num_characters: int, num_new: int) -> tuple[Array, tuple[str, ...]]:
-    """Log-probs and texts of the tokens of a prompt that reach beyond its first characters.
+def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
+    """Log-probs and texts of the tokens of a prompt that lie between two of its characters.
 
     Args:
         reply: a completion that echoes its prompt.
-        num_characters: of the part whose tokens do not count.
-        num_new: tokens at its end that were generated.
+        first: characters before the answer; a token that reaches beyond them counts.
+        last: characters of prompt and answer; what was generated begins there.
 
     Raises:
         Unreachable: they make no sense.
@@ -135,9 +135,9 @@ def read_echo(reply: Any, num_characters: int, num_new: int) -> tuple[Array, tup
         told = reply["choices"][0]["logprobs"]
         tokens, values = told["tokens"], told["token_logprobs"]
         end, kept_texts, kept = 0, [], []
-        for text, value in zip(tokens[: len(tokens) - num_new], values, strict=False):
-            end += len(text)
-            if end > num_characters:
+        for text, value in zip(tokens, values, strict=True):
+            start, end = end, end + len(text)
+            if start < last and end > first:
                 kept_texts.append(text)
                 kept.append(_number(value))
     except (LookupError, TypeError, ValueError):
