@@ -24,7 +24,7 @@ from app.http.gate import Gate, with_keys
 from app.http.hooks import hooks_of
 from app.http.middleware import RequestMiddleware
 from app.http.openai import examples as openai_examples
-from app.http.routes import feedback, generate, openai, ops, score
+from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.judging import load_calibrator
@@ -89,7 +89,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     app.state.settings, app.state.service = settings, service
     app.state.is_draining = False
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
-    for module in (generate, score, openai, feedback, ops):
+    for module in (generate, score, openai, feedback, ops, page):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
     make_document = app.openapi

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.access import Access
+from app.http.routes.page import FILES_PATH, PAGE_PATH
 
 # What orchestrators, Prometheus and readers of the documentation ask: it needs no key, and goes to
 # the second port where there is one. Whatever is not named here needs a key.
@@ -58,7 +59,8 @@ class Gate:
         is_ops_port = _OPS_PORT in scope
         if self._has_ops_port and path != _AT_BOTH_PORTS and is_operation != is_ops_port:
             raise NoSuchPath
-        if self._access is None or is_operation or is_ops_port:
+        is_page = path == PAGE_PATH or path.startswith(FILES_PATH)  # says nothing without a key
+        if self._access is None or is_operation or is_ops_port or is_page:
             yield
             return
         key = self._access.key_of(_credentials(scope))

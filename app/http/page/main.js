@@ -1,0 +1,291 @@
+// The page: form to request, request to answer, errors to words.
+
+import { ServiceError, ask, get } from "./api.js";
+import { el, percent } from "./dom.js";
+import { Run, comparison } from "./run.js";
+
+const EXAMPLES = {
+  Facts: ["What is the capital of France?", "Which country is Pirot in?"],
+  Arithmetic: ["What is 17 + 25?", "What is 12 * 15?"],
+  Translation: ["Write 2880 in words in German.", "How do you say 41 in French?"],
+};
+const AGAIN_MS = 1000;
+const DEFAULT_TARGET = 0.1;
+const byId = (id) => document.getElementById(id);
+const form = byId("form");
+
+let estimators = { all: new Map(), light: [] };
+let controller = null; // of what is under way
+let lookout = 0; // the latest look at the service
+
+/** What the service can do; looks again while its models load. */
+async function look() {
+  const mine = (lookout += 1);
+  try {
+    const list = await get("estimators", byId("key").value);
+    const version = await get("version", byId("key").value);
+    if (mine !== lookout) return;
+    estimators = { all: new Map(list.estimators.map((one) => [one.name, one])), light: list.light };
+    offerTargets(version.calibrator);
+    state("ready", `Ready: ${version.model.id}`);
+    if (byId("notice").dataset.code === "not_ready") clear(byId("notice"));
+  } catch (error) {
+    if (mine !== lookout) return;
+    const code = error instanceof ServiceError ? error.body.code : null;
+    if (error.status === 401) {
+      state("key", "Wants an API key");
+      byId("key-options").open = true;
+      return;
+    }
+    if (code === null) state("lost", "Not reached; looking again …");
+    else if (code === "not_ready") state("wait", "Models are loading …");
+    else state("lost", `${code}; looking again …`);
+    setTimeout(() => mine === lookout && look(), AGAIN_MS);
+  }
+}
+
+function state(name, words) {
+  byId("state").dataset.state = name;
+  byId("state").textContent = words;
+}
+
+function offerTargets(calibrator) {
+  const select = form.elements.target_error;
+  const kept = select.dataset.offered ? select.value : null;
+  const none = el("option", { value: "" }, "no verdict");
+  const targets = calibrator?.target_errors ?? [];
+  select.replaceChildren(
+    none,
+    ...targets.map((target) => el("option", { value: String(target) }, `at most ${percent(target)}`)),
+  );
+  select.value = kept ?? (targets.includes(DEFAULT_TARGET) ? String(DEFAULT_TARGET) : "");
+  select.dataset.offered = "yes";
+  byId("target-hint").textContent = calibrator
+    ? `Promised by the calibrator, made of ${calibrator.source}.`
+    : "This service has no calibrator: no confidence, no verdict.";
+}
+
+/** The body of a request in a mode; what is left empty is left to the service. */
+function bodyOf(mode, isCompared) {
+  const field = (name) => form.elements[name].value.trim();
+  const prompt = form.elements.prompt.value;
+  const body = {};
+  if (field("input") === "messages") body.messages = [{ role: "user", content: prompt }];
+  else body.prompt = prompt;
+  body.mode = mode;
+  for (const name of ["max_new_tokens", "seed", "target_error"]) {
+    if (field(name)) body[name] = given(field(name));
+  }
+  if (mode === "full") {
+    if (field("num_samples")) body.num_samples = given(field("num_samples"));
+    if (field("temperature")) body.temperature = given(field("temperature"));
+    body.explain = true;
+    body.return_samples = true;
+  }
+  if (form.elements.all.checked) body.estimators = everyEstimator(mode);
+  if (isCompared || !form.elements.cache.checked) body.cache = false;
+  body.return_tokens = true;
+  return body;
+}
+
+/** A number where it is one; else what was typed, so that the service says what is wrong. */
+function given(text) {
+  const value = Number(text);
+  return Number.isNaN(value) ? text : value;
+}
+
+function everyEstimator(mode) {
+  const here = [...estimators.all.values()].filter((one) => one.available);
+  const isLight = (name) => estimators.light.includes(name) || name.endsWith("_light");
+  return here.map((one) => one.name).filter((name) => mode === "full" || isLight(name));
+}
+
+async function submit() {
+  stop();
+  const mine = (controller = new AbortController());
+  const wanted = form.elements.mode.value;
+  const modes = wanted === "both" ? ["full", "light"] : [wanted];
+  for (const id of ["notice", "comparison", "runs"]) clear(byId(id));
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }
+  byId("intro").hidden = true;
+  byId("results").setAttribute("aria-busy", "true");
+  say("Asking. Escape cancels.");
+  const runs = [];
+  try {
+    for (const mode of modes) {
+      const run = new Run(mode, stop);
+      byId("runs").append(run.root);
+      if (runs.push(run) === 1) show(run.root);
+      if (!(await answer(run, modes.length > 1, mine))) return;
+    }
+    if (runs.length > 1) byId("comparison").append(comparison(runs));
+    say(runs.map(inWords).join(" "));
+  } finally {
+    if (controller === mine) {
+      controller = null;
+      byId("results").setAttribute("aria-busy", "false");
+    }
+  }
+}
+
+/** Whether a run came to its result. */
+async function answer(run, isCompared, mine) {
+  const on = { alive: () => run.alive(), token: (token) => run.token(token) };
+  const request = (body) => ask({ ...body, stream: true }, byId("key").value, mine.signal, on);
+  const body = bodyOf(run.mode, isCompared);
+  let refusal = null;
+  try {
+    let result;
+    try {
+      result = await request(body);
+    } catch (error) {
+      // The verdict is an offer of the page: where none can be given, the answer comes without.
+      if (error.body?.code !== "not_calibrated" || error.body.field !== "target_error") throw error;
+      refusal = `None can be given: ${error.body.message}.`;
+      delete body.target_error;
+      result = await request(body);
+    }
+    const url = new URL("generate-with-uncertainty", document.baseURI).href;
+    const withKey = byId("key").value !== "";
+    run.finish(result, { estimators: estimators.all, request: { url, body, withKey }, refusal });
+    return true;
+  } catch (error) {
+    if (mine.signal.aborted) {
+      run.stop("Cancelled; the service has stopped working on it.");
+      if (controller === mine) say("Cancelled.");
+    } else if (run.firstToken === null) {
+      run.stop("No answer.");
+      run.root.remove();
+      fail(error);
+    } else {
+      run.stop("The answer ended in an error.");
+      fail(error);
+    }
+    return false;
+  }
+}
+
+function inWords({ mode, result }) {
+  const sure = result.confidence === null ? "" : ` Confidence ${percent(result.confidence)}.`;
+  const pass = result.decision ? (result.decision.accept ? " May pass." : " Does not pass.") : "";
+  return `Answer, ${mode}: ${result.text.trim()}.${sure}${pass}`;
+}
+
+function stop() {
+  controller?.abort();
+}
+
+/** Scroll to what lies below the window, as on a phone. */
+function show(element) {
+  if (element.getBoundingClientRect().top > 0.7 * innerHeight) element.scrollIntoView();
+}
+
+function say(words) {
+  byId("live").textContent = words;
+}
+
+function clear(element) {
+  element.replaceChildren();
+  delete element.dataset.code;
+}
+
+/** What went wrong, where, and what helps. */
+function fail(error) {
+  const isTyped = error instanceof ServiceError;
+  const { code, message, field, details, request_id: id } = isTyped
+    ? error.body
+    : { code: "no_connection", message: "the service was not reached, or the connection broke" };
+  const faults = (details ?? []).slice(1).map((one) => el("li", {}, fault(one)));
+  const facts = [
+    ["Code", el("code", {}, code)],
+    ["Field", field ? el("code", {}, field) : null],
+    ["HTTP status", error.status ? String(error.status) : null],
+    ["Request", id ? el("code", {}, id) : null],
+  ];
+  const list = facts
+    .filter(([, value]) => value)
+    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+  const notice = byId("notice");
+  notice.dataset.code = code;
+  notice.replaceChildren(
+    el(
+      "div",
+      { class: "card error", role: "alert", id: "error-message" },
+      el("h3", {}, TITLES[code] ?? "That did not work"),
+      el("p", {}, `${message}.`),
+      faults.length ? el("ul", {}, faults) : null,
+      el("p", {}, advice(error, code)),
+      el("dl", { class: "facts" }, list),
+    ),
+  );
+  say("");
+  show(notice);
+  if (code === "not_ready") look();
+  if (error.status === 401) byId("key-options").open = true;
+  point(error.status === 401 ? "key" : field);
+}
+
+const TITLES = {
+  not_ready: "Not ready yet",
+  overloaded: "Too much to do at the moment",
+  rate_limited: "The limit of this key is reached",
+  unauthorized: "A key is needed",
+  deadline_exceeded: "It took too long",
+  no_connection: "No connection",
+};
+
+function advice(error, code) {
+  if (code === "not_ready") {
+    return "The models are loading, which takes from seconds to minutes, or the service is going down. The page looks each second, and says at the top when it is ready.";
+  }
+  if (error.status === 401) return "Put one in under “API key”.";
+  if (error.retryAfter) return `It may work again in ${error.retryAfter} s.`;
+  if (error.status === 422) return "Change it, and ask again.";
+  if (error.status === 503 || error.status === null) return "It may be repeated.";
+  return "";
+}
+
+function fault({ field, message }) {
+  return field ? `${field}: ${message}` : message;
+}
+
+/** Lead to the field at fault. */
+function point(name) {
+  if (!name) return;
+  const place = name === "messages" || name.startsWith("messages.") ? "prompt" : name;
+  const field = byId(place);
+  if (!field || !form.contains(field)) return;
+  const folded = field.closest("details");
+  if (folded) folded.open = true;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", "error-message");
+  field.focus();
+}
+
+for (const [topic, prompts] of Object.entries(EXAMPLES)) {
+  const buttons = prompts.map((prompt) => {
+    const button = el("button", { type: "button", class: "example" }, prompt);
+    button.addEventListener("click", () => {
+      form.elements.prompt.value = prompt;
+      submit();
+    });
+    return button;
+  });
+  const row = el("div", { class: "example-row", role: "group", "aria-label": topic }, buttons);
+  byId("examples").append(el("p", { class: "topic", "aria-hidden": "true" }, topic), row);
+}
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit();
+});
+form.elements.prompt.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+});
+byId("key").addEventListener("change", look);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") stop();
+});
+look();

@@ -1,0 +1,155 @@
+// How sure the model is, and what would change the verdict.
+
+import { el, number, percent, svg } from "./dom.js";
+
+// Estimators that are a doubt of the answer's own times a disagreement: what each factor is called.
+const PRODUCT = /^(?:rb_)?cocoa_(sp|ppl|mte)(?:_light)?$/;
+
+const LEVELS = [
+  [0.8, "high", "Probably right"],
+  [0.5, "middle", "Rather right than wrong"],
+  [0.25, "middle", "Rather wrong than right"],
+  [0, "low", "Probably wrong"],
+];
+
+/** Confidence; where there is no calibrator percentile, or the plain score. */
+export function gauge(result) {
+  const { confidence, percentile, uncertainty, estimator } = result;
+  if (confidence !== null) {
+    const [, level, word] = LEVELS.find(([from]) => confidence >= from);
+    const notes = ["Confidence that the answer is right."];
+    if (percentile !== null) {
+      notes.push(`Surer than ${percent(1 - percentile / 100)} of the calibrator’s answers.`);
+    }
+    return dial("Confidence", confidence, level, word, notes);
+  }
+  if (percentile !== null) {
+    const share = 1 - percentile / 100;
+    const notes = ["of the calibrator’s answers."];
+    return dial("Percentile", share, share >= 0.5 ? "high" : "middle", "Surer than", notes);
+  }
+  const value = uncertainty === null ? "no value" : number(uncertainty);
+  return el(
+    "div",
+    { class: "gauge plain" },
+    el("p", { class: "word" }, "Uncertainty"),
+    el("p", { class: "big" }, value),
+    el("p", { class: "note" }, `${estimator}; higher is less sure, from 0 without an end`),
+    el("p", { class: "note" }, reasonOf(result)),
+  );
+}
+
+function reasonOf({ confidence_reason: reason, reasons, estimator }) {
+  return `No confidence: ${reasons[estimator] ?? reason ?? "not known"}.`;
+}
+
+function dial(name, share, level, word, notes) {
+  const arc = { d: "M 12 62 A 48 48 0 0 1 108 62", fill: "none", pathLength: 100 };
+  const picture = svg(
+    "svg",
+    { viewBox: "0 0 120 70", "aria-hidden": "true", class: "dial" },
+    svg("path", { ...arc, class: "track" }),
+    svg("path", { ...arc, class: "value", "stroke-dasharray": `${100 * share} 200` }),
+    ...[0.25, 0.5, 0.75].map(tick),
+  );
+  const meter = {
+    class: "meter",
+    role: "meter",
+    "aria-label": name,
+    "aria-valuemin": "0",
+    "aria-valuemax": "100",
+    "aria-valuenow": String(Math.round(100 * share)),
+    "aria-valuetext": `${percent(share)}, ${word}`,
+  };
+  return el(
+    "div",
+    { class: "gauge", "data-level": level },
+    el("div", meter, picture, el("p", { class: "big" }, percent(share))),
+    el("p", { class: "word" }, word),
+    notes.map((note) => el("p", { class: "note" }, note)),
+  );
+}
+
+function tick(share) {
+  const angle = Math.PI * (1 - share);
+  const at = (radius) => [60 + radius * Math.cos(angle), 62 - radius * Math.sin(angle)];
+  const [[x1, y1], [x2, y2]] = [at(41), at(55)];
+  return svg("line", { x1, y1, x2, y2, class: "tick" });
+}
+
+/** Whether the answer may pass, how far it is from the threshold, and what would change that. */
+export function verdict(result, refusal) {
+  const { decision } = result;
+  if (decision === null) {
+    const why = refusal ?? "Choose a share of wrong answers that may pass to get one.";
+    return el("div", { class: "verdict" }, el("h4", {}, "No verdict"), el("p", {}, why));
+  }
+  const { accept, threshold, target_error: target, guarantee } = decision;
+  return el(
+    "div",
+    { class: "verdict", "data-accept": String(accept) },
+    el(
+      "h4",
+      {},
+      el("span", { class: "mark", "aria-hidden": "true" }, accept ? "✓" : "✕"),
+      accept ? "May pass" : "Does not pass",
+      el("small", {}, ` with at most ${percent(target)} wrong`),
+    ),
+    distance(result.uncertainty, threshold),
+    el("p", {}, change(result)),
+    el("p", { class: "note" }, `The promise: ${guarantee}.`),
+  );
+}
+
+/** A line from 0 with the part that passes, the threshold, and where the answer stands. */
+function distance(uncertainty, threshold) {
+  if (threshold === null || uncertainty === null) return null;
+  const end = 1.15 * Math.max(uncertainty, threshold) || 1;
+  const pass = el("span", { class: "pass" });
+  const limit = el("span", { class: "limit" }, el("b", {}, number(threshold)));
+  const here = el("span", { class: "here" }, el("b", {}, number(uncertainty)));
+  pass.style.setProperty("width", `${(100 * threshold) / end}%`);
+  limit.style.setProperty("left", `${(100 * threshold) / end}%`);
+  here.style.setProperty("left", `${(100 * uncertainty) / end}%`);
+  for (const [mark, value] of [[limit, threshold], [here, uncertainty]]) {
+    if (value > 0.8 * end) mark.classList.add("right");
+    else if (value < 0.2 * end) mark.classList.add("left");
+  }
+  const told = `Uncertainty ${number(uncertainty)}, threshold ${number(threshold)}`;
+  return el(
+    "div",
+    { class: "distance", role: "img", "aria-label": told },
+    here,
+    el("span", { class: "axis" }, pass),
+    limit,
+  );
+}
+
+/** In words, what would turn the verdict. */
+function change({ uncertainty, decision, scores, estimator }) {
+  const { accept, threshold } = decision;
+  if (threshold === null) return "No answer passes here, however sure the model is.";
+  if (uncertainty === null) return "The answer has no uncertainty, and so it does not pass.";
+  const gap = number(Math.abs(uncertainty - threshold));
+  const base = scores[PRODUCT.exec(estimator)?.[1]];
+  const where = accept
+    ? `Its uncertainty is ${gap} below the threshold ${number(threshold)}. `
+    : `Its uncertainty is ${gap} above the threshold ${number(threshold)}. `;
+  if (!(base > 0)) return where;
+  const disagreement = uncertainty / base;
+  const limit = threshold / base;
+  const stands = percent(Math.min(1, disagreement));
+  if (!accept) {
+    return (
+      `${where}With this surprise (${number(base)}) it would pass if at most ${percent(limit)} ` +
+      `of what else the model says meant something else; it is ${stands}.`
+    );
+  }
+  if (limit >= 1) {
+    return `${where}With so little surprise (${number(base)}) it would pass whatever else the model says.`;
+  }
+  return (
+    `${where}With this surprise (${number(base)}) it would no longer pass if more than ` +
+    `${percent(limit)} of what else the model says meant something else; it is ${stands}.`
+  );
+}

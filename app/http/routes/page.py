@@ -1,0 +1,43 @@
+"""The page at `/`: static files, and a policy that lets nothing else in."""
+
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from starlette.staticfiles import StaticFiles
+
+PAGE_PATH = "/"
+FILES_PATH = "/page/"
+
+_FOLDER = Path(__file__).parent.parent / "page"
+_INDEX = "index.html"
+# Nothing inline, nothing from elsewhere, nobody's frame.
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # asked for anew each time, by its ETag
+}
+
+router = APIRouter(include_in_schema=False)
+_files = StaticFiles(directory=_FOLDER, check_dir=False)
+
+
+@router.get(PAGE_PATH)
+async def page(request: Request) -> Response:
+    """The page."""
+    return await _file(_INDEX, request)
+
+
+@router.get(FILES_PATH + "{name}")
+async def page_file(name: str, request: Request) -> Response:
+    """What the page is made of; 404 for anything else."""
+    return await _file(name, request)
+
+
+async def _file(name: str, request: Request) -> Response:
+    response = await _files.get_response(name, request.scope)
+    response.headers.update(_HEADERS)
+    return response

@@ -1,0 +1,101 @@
+"""The page at `/` as a person uses it."""
+
+from contextlib import asynccontextmanager
+
+from playwright.async_api import expect
+
+from app.main import create_app
+from app.settings import Settings
+from tests.worker_servers import listening
+
+WITHIN_MS = 60_000
+expect.set_options(timeout=WITHIN_MS)
+DESK, PHONE = (1280, 900), (375, 800)
+
+
+@asynccontextmanager
+async def embedded_service():
+    """URL of the service over the embedded models."""
+    app = create_app(Settings(), on_death=lambda: None)
+    async with app.router.lifespan_context(app):
+        await app.state.service.supervisor.ready.wait()
+        async with listening(app) as port:
+            yield f"http://127.0.0.1:{port}"
+
+
+class Visit:
+    """One visit of the page.
+
+    Attributes:
+        page: Playwright's.
+        urls: whatever was asked for.
+        complaints: of the browser: errors of scripts and of its security policy.
+    """
+
+    def __init__(self, page):
+        self.page = page
+        self.urls, self.complaints = [], []
+        page.on("request", lambda request: self.urls.append(request.url))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._hear)
+
+    def _hear(self, message):
+        # A refused request is said there, too; the page tells of those itself.
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            self.complaints.append(message.text)
+
+    def __call__(self, selector):
+        """What a selector of CSS finds."""
+        return self.page.locator(selector)
+
+    async def is_ready(self):
+        await expect(self("#state")).to_have_attribute("data-state", "ready")
+
+    async def choose(self, mode="full", **fields):
+        """Fill in the form, folded options too."""
+        await self.page.check(f"input[name=mode][value={mode}]")
+        await self("details#options").evaluate("folded => { folded.open = true; }")
+        for name, value in fields.items():
+            await self.page.fill(f"#{name}", str(value))
+
+    async def ask(self, prompt, mode="full", **fields):
+        """Ask, and wait until it is over."""
+        await self.choose(mode, prompt=prompt, **fields)
+        await self.page.click("#ask")
+        await self.is_over()
+
+    async def is_over(self):
+        await expect(self("#results")).to_have_attribute("aria-busy", "false")
+
+    async def texts(self, selector):
+        return await self(selector).all_inner_texts()
+
+    async def unfold(self):
+        """Open whatever is folded."""
+        await self("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+
+
+@asynccontextmanager
+async def visiting(browser, url, *, size=DESK, colours="light", route=None, **options):
+    """A visit in a browser that knows nothing of others.
+
+    Args:
+        browser: Chromium.
+        url: of the service.
+        size: of the window, in pixels.
+        colours: that the system prefers.
+        route: what stands between page and service: (pattern of URLs, handler).
+        options: of the context.
+    """
+    width, height = size
+    context = await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=colours, **options
+    )
+    try:
+        visit = Visit(await context.new_page())
+        if route is not None:
+            await visit.page.route(*route)
+        await visit.page.goto(url)
+        yield visit
+    finally:
+        await context.close()
