@@ -4,18 +4,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from app.cli.environment import settings_or_exit
-from app.lab.overwriting import RESULTS
-from models.selection import Strategy
 
 
 def calibrate(
     out: Annotated[Path, typer.Option(help="The calibrator's file, JSON; plots lie beside it.")],
     results: Annotated[
         Path | None,
-        typer.Option(help=f"Folder of `cocoa evaluate`, with its {RESULTS} and scores."),
+        typer.Option(help="Folder of `cocoa evaluate`, with its results.json and scores."),
     ] = None,
     feedback: Annotated[
         str | None,
@@ -33,7 +30,8 @@ def calibrate(
         typer.Option(help="Quality from which an answer is right, where it has degrees."),
     ] = None,
     strategy: Annotated[
-        Strategy | None, typer.Option(help="Of the answers of --results; the run's first.")
+        Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None,
+        typer.Option(help="Of the answers of --results; the run's first."),
     ] = None,
     similarity: Annotated[
         str | None, typer.Option(help="Function, of --results; the run's first.")
@@ -59,6 +57,8 @@ def calibrate(
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-serve[evaluation]", err=True)
         raise typer.Exit(1) from None
+    from rich.console import Console
+
     from app.feedback.protocol import StoreFailed
     from models.calibration import ALL, to_json
 

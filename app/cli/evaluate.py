@@ -6,28 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
-import httpx
 import typer
 
 from app.cli.command_line import command_line
 from app.cli.environment import settings_or_exit
-from app.cli.progress import progress_of
-from app.lab import judge
-from app.lab.datasets import load
-from app.lab.overwriting import check_replaceable
-from app.lab.quality import QUALITY, quality_names
-from app.settings import Settings
-from models.errors import CocoaError, ModelNotLoaded
-from models.estimators import ESTIMATORS
-from models.records import SamplingParams
-from models.selection import Strategy
+from app.lab.measures import MEASURES
 
 if TYPE_CHECKING:
     from app.lab.evaluation import EvaluationSpec
     from app.lab.run import Draw, Run
+    from app.settings import Settings
+    from models.selection import Strategy
 
-_MEASURES = [*QUALITY, "judge"]
-_STRATEGIES: tuple[Strategy, ...] = tuple(name for name in get_args(Strategy) if name != "given")
+_MEASURES = [*MEASURES, "judge"]
 
 Name = TypeVar("Name", bound=str)
 
@@ -103,6 +94,16 @@ def evaluate(
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-serve[models,evaluation]", err=True)
         raise typer.Exit(1) from None
+    import httpx
+
+    from app.lab import judge
+    from app.lab.datasets import load
+    from app.lab.overwriting import check_replaceable
+    from app.lab.quality import QUALITY, quality_names
+    from models.errors import CocoaError, ModelNotLoaded
+    from models.estimators import ESTIMATORS
+    from models.records import SamplingParams
+
     settings = settings_or_exit()
     measure = _known(quality, _MEASURES, "--quality")[0] if quality is not None else None
     measures = dict(QUALITY)
@@ -127,7 +128,7 @@ def evaluate(
             draws=draws,
             seed=seed,
             estimators=chosen,
-            strategies=_known(answers, _STRATEGIES, "--answers"),
+            strategies=_known(answers, _strategies(), "--answers"),
             similarities=None if similarity is None else list(dict.fromkeys(similarity.split(","))),
             measure_names=quality_names(examples, measure),
             measures=measures,
@@ -155,7 +156,15 @@ def evaluate(
     )
 
 
-def _with_progress(spec: "EvaluationSpec", settings: Settings) -> "Run":
+def _strategies() -> "list[Strategy]":
+    """Those by which an answer may be chosen here."""
+    from models.selection import Strategy
+
+    return [name for name in get_args(Strategy) if name != "given"]
+
+
+def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
+    from app.cli.progress import progress_of
     from app.lab.evaluation import evaluate as run_evaluation
 
     with progress_of("prompts") as progress:

@@ -11,17 +11,10 @@ import typer
 
 from app.cli.command_line import command_line
 from app.cli.environment import settings_or_exit
-from app.cli.progress import progress_of
-from app.lab.datasets import drawn, load
-from app.lab.examples import Example, read_jsonl
-from app.lab.overwriting import check_replaceable
-from app.lab.probes import collecting
-from app.lab.probes.collecting import CollectionSpec
-from app.lab.probes.collection import only, read
-from app.lab.quality import QUALITY, quality_names
-from models.errors import CocoaError, ModelNotLoaded
+from app.lab.measures import MEASURES
 
 if TYPE_CHECKING:
+    from app.lab.examples import Example
     from app.lab.probes.checkpoint import Epoch
 
 probe = typer.Typer(help=__doc__, no_args_is_help=True)
@@ -63,11 +56,14 @@ def collect(
     The prompts need no references.
     """
     with _errors_told():
+        from app.lab.probes.collecting import CollectionSpec
+        from app.lab.probes.collecting import collect as collect_all
+
         examples = _prompts(prompts, limit, seed)
         spec = CollectionSpec(_name_of(prompts), examples, out, num_samples, seed, _layers(layers))
         settings = settings_or_exit()
         with _prompts_shown(len(examples)) as on_done:
-            asyncio.run(collecting.collect(spec, settings, on_done))
+            asyncio.run(collect_all(spec, settings, on_done))
     typer.echo(f"{len(examples)} prompts: {out}")
 
 
@@ -95,6 +91,7 @@ def train(
     """
     with _errors_told():
         # Networks and plots come from extras, without which the other commands work.
+        from app.lab.probes.collection import read
         from app.lab.probes.from_collection import (
             TrainingSpec,
             claim,
@@ -134,7 +131,7 @@ def evaluate(
         typer.Option(help="The probe's own collection; with it, each task is also left out once."),
     ] = None,
     quality: Annotated[
-        str | None, typer.Option(help=f"Measure of the answers: {', '.join(QUALITY)}.")
+        str | None, typer.Option(help=f"Measure of the answers: {', '.join(MEASURES)}.")
     ] = None,
     limit: Limit = None,
     num_resamples: Annotated[
@@ -147,13 +144,18 @@ def evaluate(
 
     Reports errors, ranks, PRR of light against full, and tasks that it never saw.
     """
-    if quality is not None and quality not in QUALITY:
+    if quality is not None and quality not in MEASURES:
         raise typer.BadParameter(
-            f"{quality!r} is none of {', '.join(QUALITY)}", param_hint="--quality"
+            f"{quality!r} is none of {', '.join(MEASURES)}", param_hint="--quality"
         )
     with _errors_told():
+        from app.lab.datasets import load
+        from app.lab.overwriting import check_replaceable
+        from app.lab.probes.collecting import CollectionSpec, collect_and_measure
+        from app.lab.probes.collection import only, read
         from app.lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
         from app.lab.probes.outputs import settings_of, write_evaluation
+        from app.lab.quality import QUALITY, quality_names
         from models.probes.card import check_model
         from models.probes.probe import TrainedProbe
 
@@ -172,7 +174,7 @@ def evaluate(
         settings = settings_or_exit()
         with _prompts_shown(len(examples)) as on_done:
             measured = asyncio.run(
-                collecting.collect_and_measure(spec, measures, settings, on_done, trained.card)
+                collect_and_measure(spec, measures, settings, on_done, trained.card)
             )
         answers = only(read(spec.folder), {example.id for example in examples})
         evaluation = ProbeEvaluationSpec(trained, answers, measured, training, num_resamples, seed)
@@ -184,6 +186,8 @@ def evaluate(
 
 @contextmanager
 def _prompts_shown(num_prompts: int) -> Iterator[Callable[[], None]]:
+    from app.cli.progress import progress_of
+
     with progress_of("prompts") as progress:
         task = progress.add_task("collecting", total=num_prompts)
         yield lambda: progress.advance(task)
@@ -192,6 +196,8 @@ def _prompts_shown(num_prompts: int) -> Iterator[Callable[[], None]]:
 @contextmanager
 def _epochs_shown(what: str) -> "Iterator[Callable[[Epoch], None]]":
     """How many epochs there will be is not known, since each layer ends when it gets no better."""
+    from app.cli.progress import progress_of
+
     with progress_of("epochs") as progress:
         task = progress.add_task(what, total=None)
 
@@ -205,6 +211,8 @@ def _epochs_shown(what: str) -> "Iterator[Callable[[Epoch], None]]":
 @contextmanager
 def _errors_told() -> Iterator[None]:
     """An expected error ends the command with 1 and one line, a model that is not loaded with 2."""
+    from models.errors import CocoaError, ModelNotLoaded
+
     try:
         yield
     except ImportError as error:
@@ -218,8 +226,11 @@ def _errors_told() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _prompts(name: str, limit: int | None, seed: int) -> list[Example]:
+def _prompts(name: str, limit: int | None, seed: int) -> "list[Example]":
     """Prompts of a file, which may lack references, or of a dataset."""
+    from app.lab.datasets import drawn, load
+    from app.lab.examples import read_jsonl
+
     if not name.endswith(".jsonl"):
         return load(name, limit=limit, seed=seed)
     return drawn(read_jsonl(Path(name), labelled=False), limit, seed)

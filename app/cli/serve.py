@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 
 from app.cli.environment import settings_or_exit
-from app.cli.running import run
-from app.main import create_app
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on (COCOA_HOST, 127.0.0.1).")]
 Port = Annotated[
@@ -17,5 +15,8 @@ Port = Annotated[
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
+    from app.cli.running import run
+    from app.main import create_app
+
     settings = settings_or_exit()
     run(partial(create_app, settings), settings, host, port, ops_port=settings.ops_port)

@@ -1,35 +1,40 @@
 """`cocoa worker`: one model in a process of its own, for gateways that have its url."""
 
-import ssl
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from app.cli.environment import settings_or_exit
-from app.cli.running import run
 from app.cli.serve import Host, Port
-from app.settings import Settings
-from app.worker import create_worker_app
-from workers.config import Role, variable
+
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 # Longer than gateways keep a connection that they do not use, so that they never meet its end.
 _KEEP_ALIVE_S = 75
 
 
 def worker(
-    role: Annotated[Role, typer.Argument(help="Which model.")],
+    role: Annotated[Literal["generation", "similarity"], typer.Argument(help="Which model.")],
     host: Host = None,
     port: Port = None,
 ) -> None:
     """Serve one model of this deployment to gateways (docs/workers.md)."""
+    from app.cli.running import run
+    from app.worker import create_worker_app
+
     settings = settings_or_exit()
     _check_files(settings)
     run(partial(create_worker_app, role, settings), settings, host, port, **_options(settings))
 
 
-def _check_files(settings: Settings) -> None:
+def _check_files(settings: "Settings") -> None:
     """End the command with 2 where the server could not take its certificate, key or authority."""
+    import ssl
+
+    from workers.config import variable
+
     config, context = settings.worker, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     setting = "tls_cert_file"
     try:
@@ -44,7 +49,9 @@ def _check_files(settings: Settings) -> None:
         raise typer.Exit(2) from None
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def _options(settings: "Settings") -> dict[str, Any]:
+    import ssl
+
     config = settings.worker
     options: dict[str, Any] = {"timeout_keep_alive": _KEEP_ALIVE_S}
     if config.tls_cert_file:

@@ -1,4 +1,7 @@
-"""What a fresh process imports: no model library, and nothing that reads the environment."""
+"""What a fresh process imports: no model library, and nothing that reads the environment.
+
+The command line imports next to nothing before it knows which command is to run.
+"""
 
 import os
 import subprocess
@@ -32,3 +35,36 @@ def test_importing_a_door_imports_no_model_library_and_reads_no_setting(module):
         timeout=60,
     )
     assert (result.stdout.strip(), result.returncode) == ("[]", 0), result.stderr
+
+
+# Each takes as long as everything that `cocoa --help` needs, or imports one that does.
+NOT_FOR_HELP = (
+    *LIBRARIES,
+    "numpy",
+    "pydantic",
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "httpx",
+    "redis",
+    "huggingface_hub",
+    "models",
+    "workers",
+    "app.main",
+    "app.settings",
+    "app.scoring",
+)
+
+
+def test_help_imports_no_room_of_a_command():
+    code = (
+        "import sys; from app.cli import main; sys.argv = ['cocoa', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print([name for name in {NOT_FOR_HELP} if name in sys.modules], file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert "evaluate" in result.stdout
+    assert (result.stderr.strip(), result.returncode) == ("[]", 0)

@@ -8,6 +8,7 @@ import sacrebleu
 from sacrebleu.metrics import BLEU
 
 from app.lab.examples import Example
+from app.lab.measures import MEASURES
 from app.lab.quality import (
     QUALITY,
     choice,
@@ -205,6 +206,10 @@ async def test_align_without_a_model_is_refused():
 async def test_lengths_must_agree():
     with pytest.raises(ValueError, match="1 outputs for 2 examples"):
         await QUALITY["exact_match"].score(["a"], [example("a"), example("b")])
+
+
+def test_the_command_line_names_every_measure():
+    assert tuple(QUALITY) == MEASURES
 
 
 @pytest.mark.parametrize("name", sorted(QUALITY.keys() - {"comet"}))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.estimators import page
+from app.cli.listing import page
 from models.estimators import ESTIMATORS
 
 DOCS = Path(__file__).parents[4] / "docs"

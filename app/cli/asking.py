@@ -1,0 +1,170 @@
+"""What `cocoa ask` does: one request, to a running service or the same application here."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import httpx
+import typer
+from pydantic import JsonValue, ValidationError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.environment import settings_or_exit
+from app.http.schemas import ErrorResponse, GenerateResponse
+from app.keys.records import KeysConfig
+from app.main import create_app
+from models.errors import ModelNotLoaded
+from workers.supervision import Supervisor
+
+_TIMEOUT_S = 90  # above the request's own deadline, which answers first
+
+
+def ask_and_print(
+    body: Mapping[str, object], url: str | None, key: str | None, *, as_json: bool
+) -> None:
+    """Send one request and print what came back; the command ends where it failed.
+
+    Args:
+        body: of the request.
+        url: of a running service; None loads the models here.
+        key: API key of that service.
+        as_json: print the response's object, instead of a page for a person.
+    """
+    try:
+        response = asyncio.run(_post(body, url, key))
+        is_success = response.status_code == httpx.codes.OK
+        if is_success:
+            answered = GenerateResponse.model_validate_json(response.content)
+        else:
+            error = ErrorResponse.model_validate_json(response.content).error
+    except (httpx.HTTPError, httpx.InvalidURL) as failure:
+        _fail(f"{url}: {str(failure) or type(failure).__name__}")
+    except ValidationError:
+        kind = response.headers.get("content-type", "no content type")
+        _fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
+    if not is_success:
+        field = f" (field {error.field})" if error.field else ""
+        _fail(f"{error.code}: {error.message}{field}")
+    if as_json:
+        typer.echo(response.text)
+    else:
+        _print(answered, Console())
+
+
+def json_of(messages: str) -> JsonValue:
+    """What a file of that name says, or else the text itself."""
+    try:
+        path = Path(messages)
+        is_file = not messages.lstrip().startswith("[") and path.is_file()
+        value: JsonValue = json.loads(path.read_bytes() if is_file else messages)
+    except (OSError, ValueError) as error:
+        what = "is neither a file nor JSON" if not messages.endswith(".json") else "cannot be read"
+        raise typer.BadParameter(
+            f"{what} ({type(error).__name__}): "
+            """'[{"role": "user", "content": "Hello"}]' would do""",
+            param_hint="--messages",
+        ) from None
+    return value
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
+
+
+async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:
+    path = "/generate-with-uncertainty"
+    if url is not None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
+            return await client.post(path, json=body)
+    # The same application as `cocoa serve`, without a socket: one path for every answer.
+    died = asyncio.Event()
+
+    def on_death() -> None:
+        if supervisor.ready.is_set():
+            os._exit(1)  # a thread may hang; the log has the reason
+        died.set()
+
+    # Whoever runs it needs no key, and finds all paths at the one door there is.
+    settings = settings_or_exit().model_copy(update={"keys": KeysConfig(), "ops_port": None})
+    app = create_app(settings, on_death)
+    supervisor: Supervisor = app.state.service.supervisor
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S
+        ) as client,
+    ):
+        events = [asyncio.create_task(event.wait()) for event in (supervisor.ready, died)]
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        for event in events:
+            event.cancel()
+        if died.is_set():  # the log has the reason
+            is_refused = isinstance(supervisor.failure, ModelNotLoaded)
+            raise typer.Exit(2 if is_refused else 1)
+        return await client.post(path, json=body)
+
+
+def _print(response: GenerateResponse, console: Console) -> None:
+    console.print(Text.assemble(("answer      ", "dim"), (_shown_text(response), "bold")))
+    console.print(
+        Text.assemble(
+            ("uncertainty ", "dim"), f"{_number(response.uncertainty)} nats ({response.estimator})"
+        )
+    )
+    if response.confidence is not None:
+        console.print(
+            Text.assemble(
+                ("confidence  ", "dim"),
+                f"{100 * response.confidence:.0f} % right, by the calibrator {response.calibrator}",
+            )
+        )
+    for warning in response.warnings:
+        console.print(Text(f"warning     {warning}", style="yellow"))
+    console.print(_scores(response))
+    console.print(_samples(response))
+    console.print(
+        Text(
+            f"{response.model.id if response.model else '-'} · seed {response.seed} · "
+            f"{response.usage.prompt_tokens} prompt, {response.usage.completion_tokens} answer, "
+            f"{response.usage.sample_tokens} sampled tokens · {response.timing_ms.total:.0f} ms",
+            style="dim",
+        )
+    )
+
+
+def _shown_text(response: GenerateResponse) -> str:
+    return "(held back)" if response.text is None else response.text.strip() or "(empty)"
+
+
+def _scores(response: GenerateResponse) -> Table:
+    table = Table()
+    table.add_column("score (higher: less sure)")
+    table.add_column("value", justify="right")
+    for name, value in response.scores.items():
+        table.add_row(name, response.reasons.get(name, "") if value is None else _number(value))
+    return table
+
+
+def _samples(response: GenerateResponse) -> Table:
+    samples = response.samples or []
+    counts = Counter(sample.text.strip() for sample in samples)
+    similarity = {sample.text.strip(): sample.similarity for sample in samples}
+    table = Table()
+    table.add_column("samples", justify="right")
+    table.add_column("similarity", justify="right")
+    table.add_column(f"{len(counts)} distinct texts")
+    for text, count in counts.most_common():
+        table.add_row(str(count), _number(similarity[text]), Text(text or "(empty)"))
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
