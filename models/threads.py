@@ -16,8 +16,8 @@ class ModelThread(ThreadPoolExecutor):
     """An executor of one thread. A call that waits for its turn is not running yet.
 
     Attributes:
-        busy_since: monotonic seconds at which the running call began, None between calls. Only the
-            thread writes it.
+        busy_since: monotonic seconds at which the running call, or its present part, began; None
+            between calls. Only the thread writes it.
 
     Args:
         name: of the thread.
@@ -33,6 +33,10 @@ class ModelThread(ThreadPoolExecutor):
     ) -> None:
         super().__init__(1, name, initializer, initargs)
         self.busy_since: float | None = None
+
+    def mark(self) -> None:
+        """Say from within a call that a part of it has ended, and that the next one begins now."""
+        self.busy_since = time.monotonic()
 
     def submit(
         self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs

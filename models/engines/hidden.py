@@ -3,7 +3,7 @@
 No other layer and no other position is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,14 +39,22 @@ class HiddenTap:
                 self._states[layer] = torch.empty(0)
                 self._blocks[layer - 1].register_forward_hook(self._keeper(layer))
 
+    @property
+    def layers(self) -> Container[int]:
+        """Those that are watched."""
+        return self._states
+
+    def keep(self, layer: int, states: Tensor) -> None:
+        """Take a watched block's output (rows, S, d) from whoever runs it without its hooks."""
+        self._states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
+
     def state(self, layers: Sequence[int], row: int) -> Tensor:
         """States (len(layers), d) float32 of one row of the latest pass."""
         return torch.stack([self._states[layer][row] for layer in layers]).float()
 
     def _keeper(self, layer: int) -> Any:
         def keep(block: nn.Module, inputs: object, output: Any) -> None:
-            states = output[0] if isinstance(output, tuple) else output  # (rows, S, d)
-            self._states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
+            self.keep(layer, output[0] if isinstance(output, tuple) else output)
 
         return keep
 

@@ -4,8 +4,8 @@ Rows with the same prompt and the same tokens so far share one row of the cache 
 different tokens: a model that is sure of its answer decodes its samples for the price of a few
 rows.
 
-One `InflightBatch` lives on one thread. The event loop hands it new jobs with each step and reads
-what the step reports; between steps it only sets `Job.cancelled`. So there are no locks.
+One `InflightBatch` lives on one thread. It is handed new jobs with each step and reports what the
+step brought; meanwhile the event loop only sets `Job.cancelled`. So there are no locks.
 """
 
 import math
@@ -212,7 +212,7 @@ class InflightBatch:
     def _decode(self, report: StepReport) -> None:
         """Append one token to every row, let finished rows leave, feed the rest."""
         self._plan = self._plan or make_plan(self._rows, self._cache.logits.device)
-        choice = choose(self._cache.logits_of(self._slots), self._plan)
+        choice = choose(self._cache.logits, self._slots, self._plan)
         columns = zip(
             choice.token_ids, choice.logprobs, choice.entropies, choice.best_logits, strict=True
         )

@@ -14,7 +14,7 @@ from annotated_types import Ge
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Token
 
-# Told after each step how many rows it decoded; 0 when the batch has run empty.
+# Told of each step, in order, how many rows it decoded; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
 
 

@@ -17,7 +17,8 @@ from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from models.checkpoints import device_watched
 from models.engines.hidden import HiddenTap
-from models.engines.sampling import entropies, token_logprobs
+from models.engines.lean import LeanForward, is_llama_like
+from models.engines.sampling import entropies
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
@@ -58,6 +59,7 @@ class RowCache:
         self.model = model
         self.mergeable = is_mergeable(model)
         self.tap = HiddenTap(model)
+        self._lean = LeanForward(model, self.tap) if is_llama_like(model) else None
         self.clear()
 
     def clear(self) -> None:
@@ -104,22 +106,15 @@ class RowCache:
             logits = torch.cat(
                 [logits, following[:-1]]
             )  # (chunk, V): each predicts one of the chunk's tokens
-            logprobs.append(token_logprobs(logits, chunk))
+            log_normalizers = logits.logsumexp(-1)
+            logprobs.append(logits.gather(1, chunk[:, None])[:, 0] - log_normalizers)
             if with_entropies:
-                entropy.append(entropies(logits))
+                entropy.append(entropies(logits, log_normalizers))
             logits = following[-1:]
         empty = self.logits.new_empty(0)
         return torch.cat([empty, *logprobs]), torch.cat(
             [empty, *entropy]
         ) if with_entropies else None
-
-    def logits_of(self, rows: Sequence[int]) -> Tensor:
-        """Logits (len(rows), V) of these rows, which may repeat."""
-        return (
-            self.logits
-            if _is_all(rows, len(self.lengths))
-            else self.logits[self._tensor(list(rows))]
-        )
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with these rows, which may repeat."""
@@ -187,13 +182,15 @@ class RowCache:
         arguments: dict[str, Tensor] = {}
         width = cache.get_seq_length() + ids.shape[1] if self.mergeable else 0
         # Without padding the model counts positions itself, and attention takes its fast path.
-        if min(lengths) < width:
+        is_padded = min(lengths) < width
+        first = width - self._tensor(lengths) if is_padded else None  # where a row's tokens begin
+        if self._lean is not None and not _is_hooked(self.model):
+            with device_watched():
+                return self._lean(ids, cache, first, num_logits=num_logits)
+        if first is not None:
             columns = torch.arange(width, device=ids.device)
-            first = (width - self._tensor(lengths))[
-                :, None
-            ]  # (rows, 1), where each row's tokens begin
-            arguments["position_ids"] = (columns[-ids.shape[1] :] - first).clamp(min=0)
-            arguments["attention_mask"] = (columns >= first).long()
+            arguments["position_ids"] = (columns[-ids.shape[1] :] - first[:, None]).clamp(min=0)
+            arguments["attention_mask"] = (columns >= first[:, None]).long()
         with device_watched():
             output = self.model(
                 input_ids=ids,
@@ -224,6 +221,11 @@ def _one_row(cache: Any, row: int, length: int) -> Any:
     """The unpadded cache of one row of a prefill, as views."""
     own = slice(row, row + 1), slice(None), slice(-length, None)
     return _cache_of((layer.keys[own], layer.values[own]) for layer in cache.layers)
+
+
+def _is_hooked(model: PreTrainedModel) -> bool:
+    """Whether somebody looks at the model's calls, who would see none of a lean pass."""
+    return bool(model._forward_hooks or model._forward_pre_hooks)
 
 
 def _is_all(rows: Sequence[int], count: int) -> bool:

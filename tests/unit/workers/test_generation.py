@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from models.engines.fake import FakeEngine
+from models.engines.protocol import StepReport
 from models.errors import (
     DeadlineExceeded,
     EngineError,
@@ -27,6 +28,7 @@ from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
 from models.statistics import ANSWER_STATISTICS
+from models.threads import ModelThread
 from tests.conftest import until
 from tests.tiny_probes import random_probe, saved
 from workers.build import load_workers
@@ -379,6 +381,87 @@ async def test_each_step_says_how_many_rows_it_decoded_and_an_empty_batch_none()
         await worker.generate(sampled)
         await until(lambda: steps[-1] == 0 and len(steps) > 1)
     assert steps == [0, 11, 0]
+
+
+class Stepping(FakeEngine):
+    """Takes `num_steps` steps for each job; where `partner` is set, waits for a second job."""
+
+    def __init__(self, num_steps=50, *, partner=False):
+        super().__init__()
+        self.num_needed = num_steps
+        self.partner = partner
+        self.jobs = []
+        self.num_steps = 0
+
+    @property
+    def is_idle(self):
+        return not self.jobs
+
+    def step(self, incoming):
+        self.num_steps += 1
+        self.jobs = [job for job in [*self.jobs, *incoming] if not job.cancelled]
+        report = StepReport(num_rows=len(self.jobs))
+        if self.num_steps >= self.num_needed and not (self.partner and len(self.jobs) < 2):
+            report = super().step(self.jobs)
+            self.jobs = []
+        else:
+            time.sleep(0.001)
+        return report
+
+
+class CountingThread(ModelThread):
+    """Knows how many calls it was given."""
+
+    num_calls = 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.num_calls += 1
+        return super().submit(fn, *args, **kwargs)
+
+
+async def test_steps_without_news_stay_on_the_models_thread_and_all_are_told():
+    thread, rows = CountingThread("generation"), []
+    async with running(Stepping(50), model_thread=thread, on_step=rows.append) as worker:
+        await worker.generate(REQUEST)
+        await until(lambda: rows[-1] == 0)
+    assert (thread.num_calls, rows) == (1, [0] + 49 * [1] + [1, 0])
+
+
+async def test_a_job_that_comes_while_steps_run_joins_them():
+    async with running(Stepping(1, partner=True)) as worker:
+        first = asyncio.create_task(worker.generate(REQUEST))
+        await until(lambda: worker.num_waiting == 1 and worker.busy_since is not None)
+        second = asyncio.create_task(worker.generate(REQUEST))
+        assert len(await asyncio.wait_for(asyncio.gather(first, second), 30)) == 2
+
+
+async def test_running_steps_end_when_their_only_job_is_cancelled():
+    engine = Stepping(10**9)
+    async with running(engine) as worker:
+        asking = asyncio.create_task(worker.generate(REQUEST))
+        await until(lambda: engine.num_steps > 3)
+        asking.cancel()
+        await until(lambda: engine.is_idle and worker.busy_since is None)
+
+
+async def test_each_of_many_steps_has_a_beginning_of_its_own():
+    engine = Stepping(10**9)
+    async with running(engine) as worker:
+        asking = asyncio.create_task(worker.generate(REQUEST))
+        await until(lambda: engine.num_steps > 3)
+        earlier = worker.busy_since
+        await until(lambda: worker.busy_since > earlier)
+        asking.cancel()
+
+
+async def test_closing_ends_running_steps():
+    engine = Stepping(10**9)
+    async with running(engine) as worker:
+        asking = asyncio.create_task(worker.generate(REQUEST))
+        await until(lambda: engine.num_steps > 3)
+        await worker.close()
+        with pytest.raises(NotReady):
+            await asking
 
 
 async def test_tokens_that_no_step_reported_are_told_when_the_job_is_finished():

@@ -1,0 +1,225 @@
+"""The forward pass of Llama-like models over their own weights, with little Python around it.
+
+transformers' own pass calls thirty modules a layer and builds its masks anew at each step, which
+for a small model costs more than the arithmetic. Here a layer is a dozen operations: query, key and
+value are one product, gate and up another one, and rotations are looked up. Models that it does not
+know, and those that somebody has put a hook on, go through transformers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
+
+from models.engines.hidden import HiddenTap
+
+# Those whose rotations depend on the position alone.
+_FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    weight: Tensor
+    eps: float
+
+    def __call__(self, states: Tensor) -> Tensor:
+        if states.dtype == torch.float32:
+            return F.rms_norm(states, self.weight.shape, self.weight, self.eps)
+        # As transformers does: normalised in float32, scaled in the model's own precision.
+        normal = F.rms_norm(states.float(), self.weight.shape, None, self.eps)
+        return self.weight * normal.to(states.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, states: Tensor) -> Tensor:
+        return F.linear(states, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One layer; `queries_keys_values` and `gate_up` are several of its products in one."""
+
+    attention_norm: _Norm
+    queries_keys_values: _Product
+    output: _Product
+    mlp_norm: _Norm
+    gate_up: _Product
+    down: _Product
+    activation: Any
+
+
+class LeanForward:
+    """Logits of a model, as `RowCache` asks for them.
+
+    Args:
+        model: one that `is_llama_like`; its weights move into larger tensors, of which its own
+            parameters become views.
+        tap: told the states that it watches.
+    """
+
+    def __init__(self, model: PreTrainedModel, tap: HiddenTap) -> None:
+        decoder: Any = model.model
+        config = model.config
+        self._tap = tap
+        self._embedding = decoder.embed_tokens.weight
+        self._blocks = [_block_of(layer) for layer in decoder.layers]
+        self._norm = _norm_of(decoder.norm)
+        self._head = _product_of(model.lm_head)
+        self._rotary = decoder.rotary_emb
+        self._num_heads = int(config.num_attention_heads)
+        self._num_kv_heads = int(config.num_key_value_heads)
+        self._head_size = int(decoder.layers[0].self_attn.head_dim)
+        self._is_grouped = self._num_heads != self._num_kv_heads
+        self._cos = self._sin = self._embedding.new_empty(0, 1, self._head_size)
+
+    def __call__(
+        self, ids: Tensor, cache: Any, first: Tensor | None, *, num_logits: int = 1
+    ) -> Tensor:
+        """Logits (rows, num_logits, V) of ids (rows, S), whose keys and values join the cache.
+
+        first: (rows,) column at which each row's tokens begin, after padding; None where there is
+            no padding.
+        """
+        num_past, num_new = cache.get_seq_length(), ids.shape[1]
+        width = num_past + num_new
+        columns = torch.arange(num_past, width, device=ids.device)
+        mask = _mask(columns, width, first)
+        positions = columns if first is None else (columns - first[:, None]).clamp(min=0)
+        cos, sin = self._rotations(positions, width)
+        is_causal = mask is None and num_new > 1
+        states = F.embedding(ids, self._embedding)
+        for number, block in enumerate(self._blocks, start=1):
+            states = self._layer(block, states, cache, number - 1, cos, sin, mask, is_causal)
+            if number in self._tap.layers:
+                self._tap.keep(number, states)
+        return self._head(self._norm(states[:, -num_logits:]))
+
+    def _layer(
+        self,
+        block: _Block,
+        states: Tensor,
+        cache: Any,
+        index: int,
+        cos: Tensor,
+        sin: Tensor,
+        mask: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor:
+        rows, num_new, _ = states.shape
+        together = block.queries_keys_values(block.attention_norm(states))
+        together = together.view(rows, num_new, -1, self._head_size)
+        rotated = together[:, :, : self._num_heads + self._num_kv_heads]
+        # `sin` has its sign: rolled by half, the first half of what comes is to be subtracted.
+        rotated = rotated * cos + rotated.roll(self._head_size // 2, -1) * sin
+        rotated, values = rotated.transpose(1, 2), together[:, :, -self._num_kv_heads :]
+        queries, keys = rotated[:, : self._num_heads], rotated[:, self._num_heads :]
+        keys, values = _appended(cache, index, keys, values.transpose(1, 2))
+        attended = F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=mask,
+            is_causal=is_causal,
+            enable_gqa=self._is_grouped,
+        )
+        states = states + block.output(attended.transpose(1, 2).reshape(rows, num_new, -1))
+        gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
+        return states + block.down(block.activation(gate) * up)
+
+    def _rotations(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines (…, S, 1, head size) of positions (…, S) below `length`."""
+        if length > len(self._cos):
+            size = 1 << (length - 1).bit_length()
+            columns = torch.arange(size, device=positions.device)[None]
+            cos, sin = self._rotary(self._embedding, columns)
+            half = self._head_size // 2
+            self._cos = cos[0, :, None].clone()
+            self._sin = torch.cat([-sin[0, :, None, :half], sin[0, :, None, half:]], dim=-1)
+        return self._cos[positions], self._sin[positions]
+
+
+def is_llama_like(model: PreTrainedModel) -> bool:
+    """Whether `LeanForward` knows the model: its layers, its rotations, its attention."""
+    config = model.config
+    if type(model) not in (LlamaForCausalLM, Qwen2ForCausalLM):
+        return False
+    layer_types = getattr(config, "layer_types", None) or ["full_attention"]
+    linears = [module for module in model.modules() if hasattr(module, "in_features")]
+    return (
+        config._attn_implementation == "sdpa"
+        and set(layer_types) == {"full_attention"}
+        and config.rope_parameters["rope_type"] in _FIXED_ROTATIONS
+        and all(type(module) is nn.Linear for module in linears)
+        and len({(weight.device, weight.dtype) for weight in model.parameters()}) == 1
+    )
+
+
+def _appended(cache: Any, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """All keys and values (rows, heads, width, head size) of a layer, the new ones last."""
+    if index >= len(cache.layers):
+        together: tuple[Tensor, Tensor] = cache.update(keys, values, index)
+        return together
+    layer = cache.layers[index]
+    layer.keys = torch.cat([layer.keys, keys], dim=2)
+    layer.values = torch.cat([layer.values, values], dim=2)
+    return layer.keys, layer.values
+
+
+def _mask(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
+    """What each new position may read, (rows or 1, 1, S, width); None where a rule says it.
+
+    One token may read all that there is, and several with nothing before them are causal.
+
+    columns: (S,) of the new positions.
+    """
+    num_new = len(columns)
+    if first is None and num_new in (1, width):
+        return None
+    every = torch.arange(width, device=columns.device)
+    mask = (every <= columns[:, None])[None, None]  # (1, 1, S, width)
+    if first is None:
+        return mask
+    # Padding reads itself: a row that may read nothing at all would be NaN.
+    is_token = (every >= first[:, None])[:, None, None]
+    return mask & is_token | (every == columns[:, None])
+
+
+def _block_of(layer: Any) -> _Block:
+    attention, mlp = layer.self_attn, layer.mlp
+    return _Block(
+        attention_norm=_norm_of(layer.input_layernorm),
+        queries_keys_values=_fused([attention.q_proj, attention.k_proj, attention.v_proj]),
+        output=_product_of(attention.o_proj),
+        mlp_norm=_norm_of(layer.post_attention_layernorm),
+        gate_up=_fused([mlp.gate_proj, mlp.up_proj]),
+        down=_product_of(mlp.down_proj),
+        activation=mlp.act_fn,
+    )
+
+
+def _norm_of(norm: Any) -> _Norm:
+    return _Norm(norm.weight.detach(), float(norm.variance_epsilon))
+
+
+def _product_of(linear: nn.Linear) -> _Product:
+    return _Product(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
+
+
+def _fused(linears: Sequence[nn.Linear]) -> _Product:
+    """Several products of one input as one; the linears' own weights become views of its."""
+    weight = torch.cat([linear.weight.detach() for linear in linears])
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    start = 0
+    for linear in linears:
+        end = start + linear.out_features
+        linear.weight = nn.Parameter(weight[start:end], requires_grad=False)
+        start = end
+    return _Product(weight, torch.cat(biases) if biases else None)

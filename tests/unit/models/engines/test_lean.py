@@ -1,0 +1,125 @@
+"""The lean forward pass gives transformers' numbers, on padded and unpadded rows alike."""
+
+import copy
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+
+from models.engines.lean import is_llama_like
+from models.engines.rows import RowCache
+from tests.tiny_models import CONFIGS, random_model
+
+_LLAMA = CONFIGS["llama"].to_dict()
+LLAMA_3 = LlamaConfig(
+    **_LLAMA
+    | {
+        "attention_bias": True,
+        "mlp_bias": True,
+        "tie_word_embeddings": True,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 10_000.0,
+            "factor": 4.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    }
+)
+MODELS = {"llama": CONFIGS["llama"], "qwen2": CONFIGS["qwen2"], "llama 3": LLAMA_3}
+PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13] * 40]
+
+
+def two_caches(config, dtype=torch.float32):
+    """A cache that takes the lean pass, and one of the same weights that does not."""
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config).eval().to(dtype)
+    plain = RowCache(copy.deepcopy(model))
+    plain._lean = None
+    lean = RowCache(model)
+    assert lean._lean is not None
+    return lean, plain
+
+
+@torch.inference_mode()
+def logits_and_states(cache):
+    """Of a padded prefill, two decoding steps, a given answer in the middle of them."""
+    cache.tap.watch((1,))
+    found = []
+    prefixes = cache.prefill(PROMPTS)
+    found += [prefix.logits for prefix in prefixes]
+    found += [cache.tap.state((1,), row) for row in range(3)]
+    (alone,) = cache.prefill(PROMPTS[:1])
+    found.append(alone.logits)
+    found += cache.score(alone, list(range(20, 90)), with_entropies=True)
+    cache.recompose([], [*prefixes, alone])
+    for tokens in ([3, 4, 5, 6], [7, 8, 9, 10]):
+        cache.forward(tokens)
+        found += [cache.logits, cache.tap.state((1,), 1)]
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_and_hidden_states_are_those_of_transformers(name):
+    lean, plain = two_caches(MODELS[name])
+
+    for ours, theirs in zip(logits_and_states(lean), logits_and_states(plain), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=1e-5)
+
+
+def test_in_half_precision_numbers_differ_by_rounding_only():
+    lean, plain = two_caches(CONFIGS["llama"], torch.bfloat16)
+
+    for ours, theirs in zip(logits_and_states(lean), logits_and_states(plain), strict=True):
+        torch.testing.assert_close(ours.float(), theirs.float(), atol=2e-2, rtol=2e-2)
+
+
+def test_weights_are_held_once():
+    lean, _ = two_caches(CONFIGS["llama"])
+    attention = lean.model.model.layers[0].self_attn
+
+    together = lean._lean._blocks[0].queries_keys_values.weight
+    assert attention.q_proj.weight.data_ptr() == together.data_ptr()
+    assert attention.v_proj.weight.untyped_storage().data_ptr() == together.data_ptr()
+
+
+def test_a_hooked_model_is_called_as_a_module():
+    lean, _ = two_caches(CONFIGS["llama"])
+    calls = []
+    lean.model.register_forward_pre_hook(lambda *_: calls.append(1))
+
+    with torch.inference_mode():
+        lean.prefill(PROMPTS)
+
+    assert calls
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIGS["gpt2"],
+        CONFIGS["sliding"],
+        CONFIGS["hybrid"],
+        LlamaConfig(**_LLAMA | {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}),
+        Qwen2Config(
+            **CONFIGS["qwen2"].to_dict()
+            | {
+                "use_sliding_window": True,
+                "sliding_window": 8,
+                "max_window_layers": 1,
+                "layer_types": None,
+            }
+        ),
+    ],
+    ids=["gpt2", "sliding", "hybrid", "dynamic rotations", "half of the layers sliding"],
+)
+def test_what_it_does_not_know_goes_through_transformers(config):
+    assert not is_llama_like(AutoModelForCausalLM.from_config(config))
+
+
+def test_eager_attention_was_asked_for_and_is_left_alone():
+    model = random_model("llama")
+    model.set_attn_implementation("eager")
+
+    assert not is_llama_like(model)
