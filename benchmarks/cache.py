@@ -5,8 +5,6 @@ bytes again and again over one connection. For comparison, the same requests are
 (`cache: false`) and a route that does nothing is measured.
 """
 
-import asyncio
-import json
 import os
 import shutil
 import socket
@@ -23,12 +21,19 @@ import typer
 from latency import testbed_prompts
 from report import Figure, figure_records, figures_table, machine, publish, spread
 from rich.table import Table
-from service import PATH, connect, free_port, post, running_service
+from service import (
+    NUM_CLIENTS,
+    connect,
+    free_port,
+    measure_rate,
+    post,
+    request_bytes,
+    running_service,
+)
 
 from models.embedded import TESTBED_DIR
 
 _RESULTS = Path(__file__).parent / "results" / "cache.json"
-_NUM_CLIENTS = 16
 # What the framework alone costs on this machine, for comparison.
 _EMPTY = b"GET /livez HTTP/1.1\r\nHost: cocoa\r\n\r\n"
 
@@ -51,11 +56,11 @@ def main(
         url = stack.enter_context(running_service("embedded", "embedded", CACHE__URL=redis_url))
         os.sched_setaffinity(0, cores[1:])
         computed, cached = measure_latency(url, bodies, rounds)
-        rate = measure_rate(url, [_request_bytes(body) for body in bodies], seconds)
+        rate = measure_rate(url, [request_bytes(body) for body in bodies], seconds)
         empty_rate = measure_rate(url, [_EMPTY], seconds)
     spreads = {"computed, ms": spread(computed), "cached, ms": spread(cached)}
     computed_ms, cached_ms = spreads["computed, ms"].median, spreads["cached, ms"].median
-    rate_name = f"cached answers per second on one core, {_NUM_CLIENTS} clients"
+    rate_name = f"cached answers per second on one core, {NUM_CLIENTS} clients"
     figures = [
         Figure("cached answer over HTTP, median", cached_ms, "ms", 3.0),
         Figure(rate_name, rate, "1/s", 1500.0, at_least=True),
@@ -110,41 +115,8 @@ def measure_latency(
     return computed, cached
 
 
-def measure_rate(url: str, requests: list[bytes], seconds: float) -> float:
-    """Answers per second to clients that send their next request as soon as they are answered."""
-    port = int(url.rpartition(":")[2])
-    asyncio.run(_count(port, requests, min(1.0, seconds)))  # warm up
-    return asyncio.run(_count(port, requests, seconds)) / seconds
-
-
-async def _count(port: int, requests: list[bytes], seconds: float) -> int:
-    ends_at = time.monotonic() + seconds
-
-    async def client(first: int) -> int:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        count = 0
-        while time.monotonic() < ends_at:
-            writer.write(requests[(first + count) % len(requests)])
-            head = await reader.readuntil(b"\r\n\r\n")
-            if not head.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(f"the service answered {head[:12]!r}")
-            length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-            await reader.readexactly(int(length))
-            count += 1
-        writer.close()
-        return count
-
-    return sum(await asyncio.gather(*map(client, range(_NUM_CLIENTS))))
-
-
 def _body(prompt: str) -> dict[str, Any]:
     return {"prompt": prompt, "seed": 1, "max_new_tokens": 64}
-
-
-def _request_bytes(body: dict[str, Any]) -> bytes:
-    content = json.dumps(body).encode()
-    head = f"POST {PATH} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
-    return head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 def _wait_for(port: int) -> None:

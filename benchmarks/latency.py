@@ -1,10 +1,14 @@
 """Latency and throughput of the service beside Hugging Face's greedy `generate`, on the same cores.
 
-The service runs in a process of its own and receives requests over HTTP, on one connection.
-`generate` runs in this process with a thread for every core while the service is idle. The two
-sides of a ratio are measured in turn, request by request or round by round, so that other load on
-the machine affects both alike.
+Each side has a process: the service, asked over HTTP on one connection, `generate`, and the engine
+in a tight loop. While one is measured the others sleep.
 
+- Blocks: a rest, three requests that warm up, then as many as a block has; all sides in turn, four
+  rounds. These are the warm figures. The ratio of two sides is that of their medians in one round,
+  and the median over the rounds.
+- Cold: each request after a second of idleness.
+- Interleaved: request by request in turn with a short pause. Every side then pays for threads that
+  have gone to sleep, `generate` most, which flatters the service.
 - Without cross-request batching: the same service with `max_rows` = 11, the rows of one request at
   M = 10, so that a step has no more rows than one request, and `max_batch_pairs` = 20, the pairs of
   one request in both orders. Rows of a request still join as soon as rows of the previous one
@@ -13,10 +17,12 @@ the machine affects both alike.
 - Beside a long request: the embedded model ends its answers after a few tokens, so this measurement
   uses a model of the same shape with random weights and no EOS. Its long request decodes 256 tokens
   in each of 11 rows.
+- `--profile` adds where the time of a request goes.
 """
 
 import json
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,9 +36,12 @@ from typing import Annotated, Any
 import httpx
 import torch
 import typer
+from alone import engine_alone, greedy_generate, in_own_process, steps_by_part
+from evaluating import prompts_per_second
+from larger import measure_larger
 from report import Figure, Spread, figure_records, figures_table, machine, publish, spread
 from rich.table import Table
-from service import connect, post, requests_per_second, running_service
+from service import cached_per_second, connect, post, requests_per_second, running_service
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from models.checkpoints import embedded_or
@@ -44,7 +53,15 @@ NUM_CLIENTS = 16
 LONG_TOKENS, SHORT_TOKENS = 256, 8
 STAGES = ("queue", "generate", "similarity", "score", "total")
 UNBATCHED = {"GENERATION__MAX_ROWS": M + 1, "SIMILARITY__MAX_BATCH_PAIRS": 2 * M}
-# Long enough for the other process's OpenMP threads to stop spinning.
+GREEDY, LIGHT, FULL_REQUEST = "greedy generate", "light request", "request, M = 10"
+DOUBLED, ENGINE_LIGHT, ENGINE_FULL = (
+    "request, M = 20",
+    "engine alone, light",
+    "engine alone, M = 10",
+)
+# Long enough for every other process's threads to stop spinning, and for what the last block left.
+_REST_S = 1.0
+_NUM_WARM_UP = 3
 _PAUSE_S = 0.02
 _RESULTS = Path(__file__).parent / "results" / "latency.json"
 _PROMPTS = (
@@ -54,27 +71,35 @@ _PROMPTS = (
     "Hello",
 )
 
+# Milliseconds of each prompt of a block, one after another.
+Side = Callable[[Sequence[str]], list[float]]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How much is measured."""
 
-    num_prompts: int  # for latency
+    num_blocks: int  # of each side
+    block_size: int  # requests
+    num_cold: int  # requests after a second of idleness
+    num_interleaved: int
     num_requests: int  # of each client in a round, for rates
     num_rounds: int  # for rates
     num_long: int  # long requests
+    num_evaluated: int  # prompts of an evaluation
 
 
-FULL = Plan(num_prompts=120, num_requests=10, num_rounds=6, num_long=4)
-QUICK = Plan(num_prompts=25, num_requests=5, num_rounds=3, num_long=2)
+FULL = Plan(4, 60, 15, 60, num_requests=10, num_rounds=6, num_long=4, num_evaluated=300)
+QUICK = Plan(2, 20, 4, 15, num_requests=5, num_rounds=3, num_long=2, num_evaluated=60)
 
 
 @dataclass(slots=True)
 class Samples:
-    """Measured values by name: milliseconds, and requests per second."""
+    """Measured values by name: milliseconds, requests per second, and ratios of rounds."""
 
     ms: dict[str, list[float]] = field(default_factory=dict)
     rates: dict[str, list[float]] = field(default_factory=dict)
+    ratios: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, name: str, value: float) -> None:
         self.ms.setdefault(name, []).append(value)
@@ -92,30 +117,33 @@ def main(
     testbed: Annotated[
         Path, typer.Option(help="Folder of JSONL files with a `prompt` in each line.")
     ] = TESTBED_DIR,
-    quick: Annotated[bool, typer.Option("--quick", help="A minute instead of several.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few minutes instead of many.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say where the time of a request goes.")
+    ] = False,
+    only_blocks: Annotated[
+        bool, typer.Option("--only-blocks", help="Leave out all but blocks and --profile.")
+    ] = False,
     json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
     """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     torch.set_num_threads(cores)
     plan, samples = QUICK if quick else FULL, Samples()
-    prompts = testbed_prompts(testbed, plan.num_prompts)
+    prompts = testbed_prompts(testbed, max(plan.block_size, plan.num_interleaved))
     bodies = [_body(prompt, max_new_tokens) for prompt in prompts]
     path = embedded_or(model, LANGUAGE_MODELS)
-    with ExitStack() as stack:
-        url = stack.enter_context(running_service(model, similarity_model))
-        unbatched = stack.enter_context(running_service(model, similarity_model, **UNBATCHED))
-        generate = greedy_generate(path, max_new_tokens)
-        measure_latency(url, generate, prompts, max_new_tokens, samples)
-        measure_rates(url, unbatched, bodies, plan, samples)
-    with tempfile.TemporaryDirectory() as folder:
-        save_endless_model(path, folder)
-        with running_service(folder, similarity_model) as url:
-            measure_beside_long(url, prompts, plan.num_long, samples)
-        with running_service(model, similarity_model) as url:
-            measure_beside_items(url, bodies, plan.num_long, samples)
+    measure_blocks(model, similarity_model, prompts, max_new_tokens, cores, plan, samples)
+    figures = _block_figures(samples)
+    if not only_blocks:
+        figures += _figures_beside(model, similarity_model, path, prompts, bodies, plan, samples)
+        figures += measure_larger(cores, 1 if quick else 3)
     spreads = {name: spread(values) for name, values in (samples.ms | samples.rates).items()}
-    figures = _figures(samples, spreads)
+    tables = [_spread_table(spreads)]
+    if profile:
+        tables.append(
+            _profile_table(model, prompts[: plan.block_size], max_new_tokens, cores, spreads)
+        )
     report = {
         "machine": machine(cores),
         "models": [public_name(model), public_name(similarity_model)],
@@ -123,9 +151,10 @@ def main(
         "plan": asdict(plan),
         "figures": figure_records(figures),
         "measurements": {name: asdict(value) for name, value in spreads.items()},
+        "ratios of rounds": samples.ratios,
     }
     figures_title = f"{cores} cores of {machine(cores)['cpu']}"
-    publish([_spread_table(spreads), figures_table(figures_title, figures)], report, json_path)
+    publish([*tables, figures_table(figures_title, figures)], report, json_path)
 
 
 def testbed_prompts(testbed: Path, count: int) -> list[str]:
@@ -138,62 +167,164 @@ def testbed_prompts(testbed: Path, count: int) -> list[str]:
     return Random(0).sample(prompts, count)
 
 
-def greedy_generate(path: str, max_new_tokens: int) -> Callable[[str], float]:
-    """A function that measures Hugging Face's greedy `generate` in fp32 on a prompt, in ms.
-
-    Tokenising and decoding do not count.
-    """
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-
-    def measure(prompt: str) -> float:
-        inputs = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
-        started_at = time.perf_counter()
-        model.generate(
-            **inputs,
-            do_sample=False,
-            max_new_tokens=max_new_tokens,
-            pad_token_id=tokenizer.pad_token_id or 0,
-        )
-        return (time.perf_counter() - started_at) * 1000
-
-    return measure
-
-
-def measure_latency(
-    url: str,
-    generate: Callable[[str], float],
+def measure_blocks(
+    model: str,
+    similarity_model: str,
     prompts: Sequence[str],
     max_new_tokens: int,
+    cores: int,
+    plan: Plan,
     samples: Samples,
 ) -> None:
-    """For each prompt in turn: M = 10 over HTTP, `generate` here, M = 20 over HTTP.
+    """Blocks of each side in turn, then single requests after idleness, then all interleaved."""
+    path = embedded_or(model, LANGUAGE_MODELS)
+    with ExitStack() as stack:
+        url = stack.enter_context(running_service(model, similarity_model))
+        client = stack.enter_context(connect(url))
 
-    Where the model has a probe, light mode over HTTP follows.
-    """
-    with connect(url) as client:
-        has_probe = "predicted_dissimilarity" in client.get("/version").json()["probes"]
-        for prompt in prompts[:5]:  # warm up
-            post(client, _body(prompt, max_new_tokens))
-            generate(prompt)
-            if has_probe:
-                post(client, _body(prompt, max_new_tokens, mode="light"))
-        for prompt in prompts:
-            time.sleep(_PAUSE_S)
-            reply = post(client, _body(prompt, max_new_tokens))
-            samples.add("request, M = 10", reply.elapsed_ms)
-            samples.add("outside the pipeline", reply.elapsed_ms - reply.body["timing_ms"]["total"])
-            for stage in STAGES:
-                samples.add(f"timing_ms.{stage}", reply.body["timing_ms"][stage])
-            time.sleep(_PAUSE_S)
-            samples.add("greedy generate", generate(prompt))
-            time.sleep(_PAUSE_S)
-            doubled = post(client, _body(prompt, max_new_tokens, 2 * M))
-            samples.add("request, M = 20", doubled.elapsed_ms)
-            if has_probe:
+        def alone(make: Callable[..., Any], *arguments: Any) -> Side:
+            return stack.enter_context(in_own_process(make, *arguments))
+
+        def over_http(name: str, num_samples: int = M, mode: str = "full") -> Side:
+            def block(asked: Sequence[str]) -> list[float]:
+                bodies = [_body(prompt, max_new_tokens, num_samples, mode) for prompt in asked]
+                return [_request(client, body, name, samples) for body in bodies]
+
+            return block
+
+        sides = {
+            GREEDY: alone(greedy_generate, path, max_new_tokens, cores),
+            ENGINE_LIGHT: alone(engine_alone, model, max_new_tokens, cores, 0),
+            LIGHT: over_http(LIGHT, mode="light"),
+            ENGINE_FULL: alone(engine_alone, model, max_new_tokens, cores, M),
+            FULL_REQUEST: over_http(FULL_REQUEST),
+            DOUBLED: over_http(DOUBLED, 2 * M),
+        }
+        if "predicted_dissimilarity" not in client.get("/version").json()["probes"]:
+            del sides[LIGHT]
+        for _ in range(plan.num_blocks):
+            medians = {}
+            for name, side in sides.items():
+                time.sleep(_REST_S)
+                side(prompts[:_NUM_WARM_UP])
+                block = side(prompts[: plan.block_size])
+                medians[name] = statistics.median(block)
+                for value in block:
+                    samples.add(name, value)
+            _add_ratios(medians, samples)
+        shown = [name for name in (GREEDY, LIGHT, FULL_REQUEST) if name in sides]
+        for number in range(plan.num_cold):
+            for name in shown:
+                time.sleep(_REST_S)
+                samples.add(f"cold: {name}", *sides[name]([prompts[number]]))
+        for prompt in prompts[: plan.num_interleaved]:
+            for name in shown:
                 time.sleep(_PAUSE_S)
-                light = post(client, _body(prompt, max_new_tokens, mode="light"))
-                samples.add("light request", light.elapsed_ms)
+                samples.add(f"interleaved: {name}", *sides[name]([prompt]))
+
+
+def _add_ratios(medians: dict[str, float], samples: Samples) -> None:
+    """Ratios of one round's medians, which were taken within a minute."""
+    pairs = [(name, GREEDY) for name in medians if name not in (GREEDY, DOUBLED)]
+    for name, other in [*pairs, (DOUBLED, FULL_REQUEST)]:
+        ratios = samples.ratios.setdefault(f"{name} / {other}", [])
+        ratios.append(medians[name] / medians[other])
+
+
+def _request(client: httpx.Client, body: dict[str, Any], name: str, samples: Samples) -> float:
+    """Milliseconds of a request; what the service says of its stages is kept, too."""
+    reply = post(client, body)
+    timing_ms = reply.body["timing_ms"]
+    if name == FULL_REQUEST:
+        samples.add("outside the pipeline", reply.elapsed_ms - timing_ms["total"])
+    if name in (FULL_REQUEST, LIGHT):
+        for stage in STAGES:
+            samples.add(f"{name}: {stage}", timing_ms[stage])
+    return reply.elapsed_ms
+
+
+def _profile_table(
+    model: str,
+    prompts: Sequence[str],
+    max_new_tokens: int,
+    cores: int,
+    spreads: dict[str, Spread],
+) -> Table:
+    """Median milliseconds by who takes them: the engine's parts by itself, then the rest.
+
+    The engine runs on as many threads as in the service.
+    """
+    table = Table(title="Where the time of a request goes (ms)", title_justify="left")
+    for column in ("part", "light", "M = 10"):
+        table.add_column(column, justify="left" if column == "part" else "right")
+    columns = []
+    for name, num_samples in ((LIGHT, 0), (FULL_REQUEST, M)):
+        threads = max(1, cores // 2)
+        with in_own_process(steps_by_part, model, max_new_tokens, threads, num_samples) as block:
+            block(prompts[:_NUM_WARM_UP])
+            measured = block(prompts)
+        parts = {part: statistics.median(one[part] for one in measured) for part in measured[0]}
+        stage = {of: spreads[f"{name}: {of}"].median for of in STAGES if f"{name}: {of}" in spreads}
+        columns.append(
+            {
+                "forward passes": parts["forward"],
+                "sampling and statistics": parts["sampling"],
+                "bookkeeping, texts": parts["engine"] - parts["forward"] - parts["sampling"],
+                "thread change and event loop": parts["worker"] - parts["engine"],
+                "generation in the service beyond that": stage["generate"] - parts["worker"],
+                "similarity": stage["similarity"],
+                "queue, scores": stage["total"] - stage["generate"] - stage["similarity"],
+                "HTTP": spreads[name].median - stage["total"],
+                "request": spreads[name].median,
+            }
+            if stage
+            else {}
+        )
+    for part in columns[-1]:
+        table.add_row(part, *(f"{column[part]:.2f}" if column else "" for column in columns))
+    return table
+
+
+def _figures_beside(
+    model: str,
+    similarity_model: str,
+    path: str,
+    prompts: Sequence[str],
+    bodies: list[dict[str, Any]],
+    plan: Plan,
+    samples: Samples,
+) -> list[Figure]:
+    """Rates, what runs beside other work, cached answers, an evaluation."""
+    with ExitStack() as stack:
+        url = stack.enter_context(running_service(model, similarity_model))
+        unbatched = stack.enter_context(running_service(model, similarity_model, **UNBATCHED))
+        measure_rates(url, unbatched, bodies, plan, samples)
+    with tempfile.TemporaryDirectory() as folder:
+        save_endless_model(path, folder)
+        with running_service(folder, similarity_model) as url:
+            measure_beside_long(url, prompts, plan.num_long, samples)
+        with running_service(model, similarity_model) as url:
+            measure_beside_items(url, bodies, plan.num_long, samples)
+    cached = cached_per_second(model, similarity_model, bodies)
+    evaluated = prompts_per_second(model, similarity_model, plan.num_evaluated)
+    spreads = {name: spread(values) for name, values in (samples.ms | samples.rates).items()}
+
+    def ratio(name: str, other: str) -> float:
+        return spreads[name].median / spreads[other].median
+
+    clients_ratio = ratio("16 clients", "1 client")
+    batched_ratio = ratio("16 clients", "16 clients, unbatched")
+    beside_ratio = ratio("short request beside a long one", "short request alone")
+    items_ratio = ratio("single request beside 64 items", "single request alone")
+    rates = "requests per second, 16 clients"
+    return [
+        Figure(f"{rates} / 1", clients_ratio, "x", 2.4, at_least=True),
+        Figure(f"{rates}, batched / unbatched", batched_ratio, "x", 1.5, at_least=True),
+        Figure("short request beside a 256-token one / alone", beside_ratio, "x", 2.5),
+        Figure("single request beside a call of 64 items / alone", items_ratio, "x", 3.0),
+        Figure("cached answers per second, one core", cached, "1/s", 1500.0, at_least=True),
+        Figure("evaluated prompts per second", evaluated, "1/s", 30.0, at_least=True),
+    ]
 
 
 def measure_rates(
@@ -276,33 +407,25 @@ def save_endless_model(path: str, folder: str) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _figures(samples: Samples, spreads: dict[str, Spread]) -> list[Figure]:
-    def ratio(name: str, other: str) -> float:
-        return spreads[name].median / spreads[other].median
-
-    outside_ms = spreads["outside the pipeline"].median
-    light_ratio = None
-    if "light request" in spreads:
-        light_ratio = ratio("light request", "greedy generate")
-    full_ratio = ratio("request, M = 10", "greedy generate")
-    doubled_ratio = ratio("request, M = 20", "request, M = 10")
-    clients_ratio = ratio("16 clients", "1 client")
-    batched_ratio = ratio("16 clients", "16 clients, unbatched")
-    beside_ratio = ratio("short request beside a long one", "short request alone")
-    items_ratio = ratio("single request beside 64 items", "single request alone")
-    rates = "requests per second, 16 clients"
-    figures = [
-        Figure("request, M = 10, over HTTP / greedy generate", full_ratio, "x", 3.0),
-        Figure("M = 20 / M = 10", doubled_ratio, "x", 1.35),
-        Figure("outside the pipeline", outside_ms, "ms", 3.0),
-        Figure(f"{rates} / 1", clients_ratio, "x", 1.7, at_least=True),
-        Figure(f"{rates}, batched / unbatched", batched_ratio, "x", 1.5, at_least=True),
-        Figure("short request beside a 256-token one / alone", beside_ratio, "x", 3.0),
-        Figure("single request beside a call of 64 items / alone", items_ratio, "x", 3.0),
-    ]
-    if light_ratio is None:
-        return figures
-    return [Figure("light, over HTTP / greedy generate", light_ratio, "x", 0.95), *figures]
+def _block_figures(samples: Samples) -> list[Figure]:
+    """The warm figures, then the cold and interleaved ones."""
+    limits = {
+        f"{LIGHT} / {GREEDY}": 1.10,
+        f"{FULL_REQUEST} / {GREEDY}": 3.2,
+        f"{DOUBLED} / {FULL_REQUEST}": 1.25,
+    }
+    figures = []
+    for name, ratios in samples.ratios.items():
+        figures.append(Figure(name, statistics.median(ratios), "x", limits.get(name)))
+    outside_ms = statistics.median(samples.ms["outside the pipeline"])
+    figures.append(Figure("outside the pipeline", outside_ms, "ms", 2.0))
+    for way in ("cold", "interleaved"):
+        for name in (LIGHT, FULL_REQUEST):
+            if ours := samples.ms.get(f"{way}: {name}"):
+                theirs = samples.ms[f"{way}: {GREEDY}"]
+                value = statistics.median(ours) / statistics.median(theirs)
+                figures.append(Figure(f"{way}: {name} / {GREEDY}", value, "x"))
+    return figures
 
 
 def _spread_table(spreads: dict[str, Spread]) -> Table:

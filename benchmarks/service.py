@@ -1,6 +1,7 @@
 """The service in a process of its own, and clients that send it requests over HTTP."""
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import httpx
 
 PATH = "/generate-with-uncertainty"
+NUM_CLIENTS = 16
 _START_S, _STOP_S = 180, 30
 _TIMEOUT_S = 120
 
@@ -98,6 +100,57 @@ async def _requests_per_second(
         started_at = time.perf_counter()
         await asyncio.gather(*(ask_on(connections) for _ in range(num_clients)))
         return len(bodies) / (time.perf_counter() - started_at)
+
+
+def cached_per_second(
+    model: str, similarity_model: str, bodies: Sequence[dict[str, Any]], seconds: float = 10.0
+) -> float:
+    """Rate of answers from the cache in memory; the service has a core to itself."""
+    cores = sorted(os.sched_getaffinity(0))
+    bodies = [body | {"cache": True} for body in bodies]
+    try:
+        os.sched_setaffinity(0, cores[:1])
+        with running_service(model, similarity_model) as url, connect(url) as client:
+            os.sched_setaffinity(0, cores[1:] or cores)
+            for body in bodies:
+                post(client, body)
+            return measure_rate(url, [request_bytes(body) for body in bodies], seconds)
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def measure_rate(url: str, requests: list[bytes], seconds: float) -> float:
+    """Answers per second to clients that send their next request as soon as they are answered."""
+    port = int(url.rpartition(":")[2])
+    asyncio.run(_count(port, requests, min(1.0, seconds)))  # warm up
+    return asyncio.run(_count(port, requests, seconds)) / seconds
+
+
+async def _count(port: int, requests: list[bytes], seconds: float) -> int:
+    ends_at = time.monotonic() + seconds
+
+    async def client(first: int) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        count = 0
+        while time.monotonic() < ends_at:
+            writer.write(requests[(first + count) % len(requests)])
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(f"the service answered {head[:12]!r}")
+            length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length))
+            count += 1
+        writer.close()
+        return count
+
+    return sum(await asyncio.gather(*map(client, range(NUM_CLIENTS))))
+
+
+def request_bytes(body: dict[str, Any]) -> bytes:
+    """A request as it goes over the connection."""
+    content = json.dumps(body).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nHost: cocoa\r\nContent-Type: application/json\r\n"
+    return head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:

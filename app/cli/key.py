@@ -8,7 +8,6 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from app.cli.environment import settings_or_exit
-from app.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
 
 key = typer.Typer(help="Keys for clients of the service (docs/keys.md).", no_args_is_help=True)
 
@@ -47,6 +46,8 @@ def new(
 
     A service that runs knows the key a second later.
     """
+    from app.keys.records import KeysFileInvalid, digest_of, new_key, parse_keys
+
     fresh = new_key()
     fields = {
         "name": _quoted(name),
@@ -86,6 +87,8 @@ def _add(path: Path, entry: str) -> None:
         KeysFileInvalid: the file would not be valid then.
         OSError: it cannot be read or written.
     """
+    from app.keys.records import parse_keys
+
     path = path.resolve()
     content = path.read_bytes() if path.exists() else b""
     if content and not content.endswith(b"\n"):
