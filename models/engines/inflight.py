@@ -43,6 +43,7 @@ class InflightBatch:
         self._slots: list[
             int
         ] = []  # of each row its row of the cache: rows with the same tokens so far share one
+        self._unread: list[int] = []  # of each row of the cache its latest token, chosen only
         self._plan: StepPlan | None = None
 
     @property
@@ -54,6 +55,9 @@ class InflightBatch:
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         """Drop cancelled rows, let waiting ones join, append one token to every row.
 
+        The model reads a token at the beginning of the step after the one that chose it: what that
+        step brought is told without waiting for a pass that only those who go on need.
+
         Raises:
             Exception: whatever the model raises while decoding; the caller then calls `abandon` and
                 fails every job that has started.
@@ -61,6 +65,7 @@ class InflightBatch:
         self._waiting.extend(incoming)
         report = StepReport()
         self._drop_cancelled()
+        self._read_tokens()
         self._join(report)
         report.num_rows = len(self._rows)
         if self._rows:
@@ -70,7 +75,7 @@ class InflightBatch:
     def abandon(self) -> None:
         """Forget every job that has started; those that only wait stay."""
         self._waiting = deque(job for job in self._waiting if job.started_at is None)
-        self._rows, self._slots, self._plan = [], [], None
+        self._rows, self._slots, self._unread, self._plan = [], [], [], None
         self._cache.clear()
 
     def _drop_cancelled(self) -> None:
@@ -210,7 +215,7 @@ class InflightBatch:
         return logprobs.tolist(), [] if entropies is None else entropies.tolist()
 
     def _decode(self, report: StepReport) -> None:
-        """Append one token to every row, let finished rows leave, feed the rest."""
+        """Append one token to every row and let finished rows leave."""
         self._plan = self._plan or make_plan(self._rows, self._cache.logits.device)
         choice = choose(self._cache.logits, self._slots, self._plan)
         columns = zip(
@@ -244,19 +249,21 @@ class InflightBatch:
         )
 
     def _branch(self, nexts: list[tuple[int, int]]) -> None:
-        """Feed each row's token to the cache.
+        """Give each row its slot of the cache, which has yet to read the row's token.
 
         Rows that came from one slot and chose one token go on sharing it.
         """
         branches = {branch: slot for slot, branch in enumerate(dict.fromkeys(nexts))}
         self._slots = [branches[branch] for branch in nexts]
         self._cache.keep([parent for parent, _ in branches])
-        if branches:
-            self._cache.forward([token for _, token in branches])
-            self._add_hidden()
+        self._unread = [token for _, token in branches]
 
-    def _add_hidden(self) -> None:
-        """Count the step's state of each answer, whose latest token was its input."""
+    def _read_tokens(self) -> None:
+        """Feed the latest tokens to the model; count the state that each answer's leaves."""
+        if not self._unread:
+            return
+        self._cache.forward(self._unread)
+        self._unread = []
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
                 hidden.add(self._cache.tap.state(hidden.layers, slot))
@@ -290,6 +297,7 @@ class InflightBatch:
     ) -> None:
         kept = {slot: i for i, slot in enumerate(dict.fromkeys(self._slots[i] for i in alive))}
         self._cache.recompose(list(kept), [prefix for prefix, _ in joins])
+        self._unread = [self._unread[slot] for slot in kept] if self._unread else []
         self._slots = [kept[self._slots[i]] for i in alive]
         self._slots += [len(kept) + i for i, (_, count) in enumerate(joins) for _ in range(count)]
         self._rows, self._plan = [self._rows[i] for i in alive] + joined, None

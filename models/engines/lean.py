@@ -56,6 +56,22 @@ class _Block:
     activation: Any
 
 
+@dataclass(frozen=True, slots=True)
+class SharedPrompts:
+    """Prompts that rows read beside keys and values of their own, each held once.
+
+    Attributes:
+        groups: of each prompt its cache, of one row, and the rows (R,) that read it; None in place
+            of a cache for the rows that read no prompt.
+        lengths: (rows,) tokens of each row's prompt.
+        longest: of them.
+    """
+
+    groups: list[tuple[Any | None, Tensor]]
+    lengths: Tensor
+    longest: int
+
+
 class LeanForward:
     """Logits of a model, as `RowCache` asks for them.
 
@@ -77,27 +93,42 @@ class LeanForward:
         self._num_heads = int(config.num_attention_heads)
         self._num_kv_heads = int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
-        self._is_grouped = self._num_heads != self._num_kv_heads
         self._cos = self._sin = self._embedding.new_empty(0, 1, self._head_size)
 
     def __call__(
-        self, ids: Tensor, cache: Any, first: Tensor | None, *, num_logits: int = 1
+        self,
+        ids: Tensor,
+        cache: Any,
+        first: Tensor | None,
+        *,
+        num_logits: int = 1,
+        shared: SharedPrompts | None = None,
     ) -> Tensor:
         """Logits (rows, num_logits, V) of ids (rows, S), whose keys and values join the cache.
 
-        first: (rows,) column at which each row's tokens begin, after padding; None where there is
-            no padding.
+        Args:
+            ids: tokens that the rows read now; one each where prompts are shared.
+            cache: of what they have read before.
+            first: (rows,) column at which each row's tokens begin, after padding; None where there
+                is no padding.
+            num_logits: of the last positions.
+            shared: prompts that come before what is in the cache.
         """
         num_past, num_new = cache.get_seq_length(), ids.shape[1]
         width = num_past + num_new
         columns = torch.arange(num_past, width, device=ids.device)
         mask = _mask(columns, width, first)
         positions = columns if first is None else (columns - first[:, None]).clamp(min=0)
-        cos, sin = self._rotations(positions, width)
-        is_causal = mask is None and num_new > 1
+        if shared is not None:
+            positions = positions + shared.lengths[:, None]
+        cos, sin = self._rotations(positions, width + (shared.longest if shared else 0))
+        if shared is not None:
+            attend: _Attend = _Beside(shared, mask)
+        else:
+            attend = _Whole(mask, is_causal=mask is None and num_new > 1)
         states = F.embedding(ids, self._embedding)
         for number, block in enumerate(self._blocks, start=1):
-            states = self._layer(block, states, cache, number - 1, cos, sin, mask, is_causal)
+            states = self._layer(block, states, cache, number - 1, cos, sin, attend)
             if number in self._tap.layers:
                 self._tap.keep(number, states)
         return self._head(self._norm(states[:, -num_logits:]))
@@ -110,8 +141,7 @@ class LeanForward:
         index: int,
         cos: Tensor,
         sin: Tensor,
-        mask: Tensor | None,
-        is_causal: bool,
+        attend: "_Attend",
     ) -> Tensor:
         rows, num_new, _ = states.shape
         together = block.queries_keys_values(block.attention_norm(states))
@@ -122,14 +152,7 @@ class LeanForward:
         rotated, values = rotated.transpose(1, 2), together[:, :, -self._num_kv_heads :]
         queries, keys = rotated[:, : self._num_heads], rotated[:, self._num_heads :]
         keys, values = _appended(cache, index, keys, values.transpose(1, 2))
-        attended = F.scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            attn_mask=mask,
-            is_causal=is_causal,
-            enable_gqa=self._is_grouped,
-        )
+        attended = attend(queries, keys, values, index)
         states = states + block.output(attended.transpose(1, 2).reshape(rows, num_new, -1))
         gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
         return states + block.down(block.activation(gate) * up)
@@ -144,6 +167,77 @@ class LeanForward:
             self._cos = cos[0, :, None].clone()
             self._sin = torch.cat([-sin[0, :, None, :half], sin[0, :, None, half:]], dim=-1)
         return self._cos[positions], self._sin[positions]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Attention to what the cache holds."""
+
+    mask: Tensor | None
+    is_causal: bool
+
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=self.mask,
+            is_causal=self.is_causal,
+            enable_gqa=queries.shape[1] != keys.shape[1],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """Attention of one token a row to its prompt, which it shares with others, and to its own rest.
+
+    The rows of a prompt are so many queries of one product with it: its keys and values are read
+    once, and neither copied for a row nor moved as the row grows.
+    """
+
+    shared: SharedPrompts
+    mask: Tensor | None
+
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
+        rows, num_heads, _, size = queries.shape
+        queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)  # by key-value head
+        own = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
+        if self.mask is not None:
+            own = own.masked_fill(~self.mask, -torch.inf)
+        if len(self.shared.groups) == 1:
+            attended = _with_prompt(self.shared.groups[0][0], layer, queries, own, values)
+        else:
+            attended = torch.empty_like(queries)
+            for prompt, members in self.shared.groups:
+                of = queries[members], own[members], values[members]
+                attended[members] = _with_prompt(prompt, layer, *of)
+        return attended.reshape(rows, num_heads, 1, size)
+
+
+_Attend = _Whole | _Beside
+
+
+def _with_prompt(
+    prompt: Any | None, layer: int, queries: Tensor, own: Tensor, values: Tensor
+) -> Tensor:
+    """What rows attend to, (rows, key-value heads, queries of each, head size).
+
+    prompt: cache of one row; None where the rows read none.
+    own: scores (rows, key-value heads, queries of each, width) of `values`.
+    """
+    if prompt is None:
+        return torch.softmax(own, dim=-1, dtype=torch.float32).to(own.dtype) @ values
+    rows, heads, count, size = queries.shape
+    keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
+    together = queries.transpose(0, 1).reshape(heads, rows * count, size)
+    before = (together @ keys_before.transpose(1, 2)).view(heads, rows, count, -1).transpose(0, 1)
+    scores = torch.cat([before, own], dim=-1)
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(own.dtype)
+    length = keys_before.shape[1]
+    of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
+    read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
+    attended: Tensor = read + weights[..., length:] @ values
+    return attended
 
 
 def is_llama_like(model: PreTrainedModel) -> bool:

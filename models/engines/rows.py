@@ -17,13 +17,16 @@ from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from models.checkpoints import device_watched
 from models.engines.hidden import HiddenTap
-from models.engines.lean import LeanForward, is_llama_like
+from models.engines.lean import LeanForward, SharedPrompts, is_llama_like
 from models.engines.sampling import entropies
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
 # length.
 _SCORE_CHUNK = 64
+# Tokens from which a prompt is read where it lies, by all its rows at once. To copy a shorter one
+# for each row takes less than a second product a layer.
+_SHARED_FROM = 64
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +68,9 @@ class RowCache:
     def clear(self) -> None:
         """Forget all rows."""
         self.cache: Any = None  # transformers' Cache, whose layers are typed too widely to read
-        self.lengths: list[int] = []
+        self.lengths: list[int] = []  # of each row, in `cache`
+        self._prompts: list[Prefix | None] = []  # that each row reads beside it
+        self._shared: SharedPrompts | None = None
         self.logits = torch.empty(0, 0, device=self.model.device)
 
     def prefill(self, prompts: Sequence[list[int]]) -> list[Prefix]:
@@ -143,17 +148,27 @@ class RowCache:
         if self.cache is None:
             raise ValueError("no rows to decode")
         self.lengths = [length + 1 for length in self.lengths]
-        self.logits = self._forward(self._tensor(list(tokens))[:, None], self.cache, self.lengths)[
-            :, -1
-        ].float()
+        ids = self._tensor(list(tokens))[:, None]
+        logits = self._forward(ids, self.cache, self.lengths, shared=self._shared)
+        self.logits = logits[:, -1].float()
 
     def _assemble(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         old_width = max(self.lengths, default=0)
-        self.lengths = [self.lengths[row] for row in index.tolist()]
-        self.lengths += [prefix.length for prefix in joins]
+        kept = index.tolist()
+        shares = [self._lean is not None and prefix.length >= _SHARED_FROM for prefix in joins]
+        self._prompts = [self._prompts[row] for row in kept]
+        self._prompts += [
+            prefix if shared else None for prefix, shared in zip(joins, shares, strict=True)
+        ]
+        self._shared = self._sharing()
+        sources = [
+            _without_tokens(prefix.cache) if shared else prefix.cache
+            for prefix, shared in zip(joins, shares, strict=True)
+        ]
+        self.lengths = [self.lengths[row] for row in kept]
+        self.lengths += [source.get_seq_length() for source in sources]
         width = max(self.lengths)
         trimmed = max(0, old_width - width)
-        sources = [prefix.cache for prefix in joins]
         if self.cache is not None and len(index):
             sources = [self.cache, *sources]
         assembled = []
@@ -162,6 +177,19 @@ class RowCache:
             shape = index, len(joins), trimmed, width
             assembled.append((_assemble_tensor(keys, *shape), _assemble_tensor(values, *shape)))
         self.cache = _cache_of(assembled)
+
+    def _sharing(self) -> SharedPrompts | None:
+        """Which rows read which prompt; None where nobody shares any."""
+        members: dict[Prefix | None, list[int]] = {}
+        for row, prompt in enumerate(self._prompts):
+            members.setdefault(prompt, []).append(row)
+        if set(members) <= {None}:
+            return None
+        groups = []
+        for prompt, rows in members.items():
+            groups.append((None if prompt is None else prompt.cache, self._tensor(rows)))
+        lengths = [0 if prompt is None else prompt.length for prompt in self._prompts]
+        return SharedPrompts(groups, self._tensor(lengths), max(lengths))
 
     def _reorder(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         if joins:
@@ -173,7 +201,12 @@ class RowCache:
             self.lengths = [self.lengths[row] for row in index.tolist()]
 
     def _forward(
-        self, ids: Tensor, cache: Cache, lengths: list[int], num_logits: int = 1
+        self,
+        ids: Tensor,
+        cache: Cache,
+        lengths: list[int],
+        num_logits: int = 1,
+        shared: SharedPrompts | None = None,
     ) -> Tensor:
         """Logits (rows, num_logits, V) of ids (rows, S).
 
@@ -184,9 +217,9 @@ class RowCache:
         # Without padding the model counts positions itself, and attention takes its fast path.
         is_padded = min(lengths) < width
         first = width - self._tensor(lengths) if is_padded else None  # where a row's tokens begin
-        if self._lean is not None and not _is_hooked(self.model):
+        if self._lean is not None and (shared is not None or not _is_hooked(self.model)):
             with device_watched():
-                return self._lean(ids, cache, first, num_logits=num_logits)
+                return self._lean(ids, cache, first, num_logits=num_logits, shared=shared)
         if first is not None:
             columns = torch.arange(width, device=ids.device)
             arguments["position_ids"] = (columns[-ids.shape[1] :] - first[:, None]).clamp(min=0)
@@ -221,6 +254,11 @@ def _one_row(cache: Any, row: int, length: int) -> Any:
     """The unpadded cache of one row of a prefill, as views."""
     own = slice(row, row + 1), slice(None), slice(-length, None)
     return _cache_of((layer.keys[own], layer.values[own]) for layer in cache.layers)
+
+
+def _without_tokens(cache: Any) -> Any:
+    """The beginning of what a row of a shared prompt keeps for itself."""
+    return _cache_of((layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in cache.layers)
 
 
 def _is_hooked(model: PreTrainedModel) -> bool:

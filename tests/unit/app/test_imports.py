@@ -53,6 +53,7 @@ NOT_FOR_HELP = (
     "app.main",
     "app.settings",
     "app.scoring",
+    "app.keys",
 )
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
+from models.engines import rows
 from models.engines.lean import is_llama_like
 from models.engines.rows import RowCache
 from tests.tiny_models import CONFIGS, random_model
@@ -73,6 +74,51 @@ def test_in_half_precision_numbers_differ_by_rounding_only():
 
     for ours, theirs in zip(logits_and_states(lean), logits_and_states(plain), strict=True):
         torch.testing.assert_close(ours.float(), theirs.float(), atol=2e-2, rtol=2e-2)
+
+
+@torch.inference_mode()
+def logits_of_branching_rows(cache):
+    """Of rows that branch, leave and join, some with a long prompt and some with a short one."""
+    found = []
+    (long, short, other), (later,) = cache.prefill(PROMPTS), cache.prefill([[14] * 30])
+    cache.recompose([], [long, short])
+    cache.forward([3, 4])
+    found.append(cache.logits)
+    cache.keep([0, 0, 1])
+    cache.forward([5, 6, 7])
+    found.append(cache.logits)
+    cache.recompose([2, 0, 1], [other, later, other])
+    cache.forward([8, 9, 10, 11, 12, 13])
+    found.append(cache.logits)
+    cache.keep([5, 3, 1])
+    cache.forward([14, 15, 16])
+    found.append(cache.logits)
+    cache.keep([0, 0])
+    cache.forward([17, 18])
+    return [*found, cache.logits]
+
+
+@pytest.mark.parametrize("shared_from", [1, 3, 1000])
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_that_share_a_prompt_read_what_rows_with_copies_read(name, shared_from, monkeypatch):
+    monkeypatch.setattr(rows, "_SHARED_FROM", shared_from)
+    lean, plain = two_caches(MODELS[name])
+
+    pairs = zip(logits_of_branching_rows(lean), logits_of_branching_rows(plain), strict=True)
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=1e-5)
+
+
+def test_a_shared_prompt_is_copied_for_no_row(monkeypatch):
+    monkeypatch.setattr(rows, "_SHARED_FROM", 3)
+    lean, _ = two_caches(CONFIGS["llama"])
+    with torch.inference_mode():
+        lean.recompose([], lean.prefill([[13] * 40]))
+        lean.forward([3])
+        lean.keep([0, 0, 0])
+        lean.forward([4, 5, 6])
+
+    assert [layer.keys.shape[:3] for layer in lean.cache.layers] == 3 * [(3, 2, 2)]
 
 
 def test_weights_are_held_once():
