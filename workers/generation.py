@@ -188,16 +188,20 @@ class GenerationWorker:
         streams = on_token is not None
         job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
         waiter = await self._finished(job, on_token)
-        generation = await self._beside("detokenising", lambda: self._engine.generation(job))
+
+        def read_job() -> Generation:
+            generation = self._engine.generation(job)
+            if not probes:
+                return generation
+            layers = asked.hidden_layers
+            readings = _typed("reading a probe", lambda: read(probes, layers, generation))
+            return with_readings(generation, readings, request)
+
+        generation = await self._beside("detokenising", read_job)
         if on_token is not None:
             sequence = (generation.answer, *generation.samples)[request.streamed]
             for token in remaining_tokens(sequence, waiter.num_told, waiter.num_characters):
                 on_token(token)
-        if probes:
-            readings = await self._beside(
-                "reading a probe", lambda: read(probes, asked.hidden_layers, generation)
-            )
-            generation = with_readings(generation, readings, request)
         if _was_clamped(asked, job.request):
             warnings = (*generation.warnings, "max_new_tokens_clamped")
             generation = replace(generation, warnings=warnings)
@@ -226,7 +230,7 @@ class GenerationWorker:
             NotReady: the worker ended meanwhile.
         """
         self._check_open()
-        call = asyncio.get_running_loop().run_in_executor(self._text_thread, work)
+        call = asyncio.get_running_loop().run_in_executor(self._text_thread, _typed, what, work)
         self._calls.add(call)
         try:
             return await call
@@ -234,10 +238,6 @@ class GenerationWorker:
             if _is_being_cancelled():
                 raise
             raise NotReady(_STOPPED) from None  # `run` has ended, and the call with it
-        except CocoaError:
-            raise
-        except Exception as error:
-            raise EngineError(f"{what} failed: {type(error).__name__}") from error
         finally:
             self._calls.discard(call)
 
@@ -296,6 +296,20 @@ class GenerationWorker:
         else:
             job.cancelled = True
             waiter.future.set_exception(error)
+
+
+def _typed(what: str, work: Callable[[], Result]) -> Result:
+    """What `work` returns.
+
+    Raises:
+        CocoaError: what it raises itself; anything else becomes an `EngineError`.
+    """
+    try:
+        return work()
+    except CocoaError:
+        raise
+    except Exception as error:
+        raise EngineError(f"{what} failed: {type(error).__name__}") from error
 
 
 def _was_clamped(asked: GenerationRequest, prepared: GenerationRequest) -> bool:
