@@ -63,7 +63,13 @@ def _serve(there: Connection, make: Callable[..., Measure], arguments: tuple[Any
         there.send([measure(prompt) for prompt in there.recv()])
 
 
-def greedy_generate(path: str, max_new_tokens: int, threads: int, num_samples: int = 0) -> Measure:
+def greedy_generate(
+    path: str,
+    max_new_tokens: int,
+    threads: int,
+    num_samples: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measure:
     """Hugging Face's greedy `generate` in fp32; `num_samples` > 0 adds a call that draws."""
     torch.set_num_threads(threads)
     tokenizer = AutoTokenizer.from_pretrained(path)
@@ -72,29 +78,35 @@ def greedy_generate(path: str, max_new_tokens: int, threads: int, num_samples: i
 
     def measure(prompt: str) -> float:
         inputs = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
-        began_at = time.perf_counter()
+        began_at = clock()
         model.generate(**inputs, **options, do_sample=False)
         if num_samples:
             drawn = {"do_sample": True, "num_return_sequences": num_samples, "top_k": 50}
             model.generate(**inputs, **options, **drawn)
-        return 1000 * (time.perf_counter() - began_at)
+        return 1000 * (clock() - began_at)
 
     return measure
 
 
-def engine_alone(model: str, max_new_tokens: int, threads: int, num_samples: int) -> Measure:
+def engine_alone(
+    model: str,
+    max_new_tokens: int,
+    threads: int,
+    num_samples: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measure:
     """The engine in a tight loop: prompt to texts and statistics."""
     torch.set_num_threads(threads)
     engine = TransformersEngine.load(EngineConfig(model=model))
 
     def measure(prompt: str) -> float:
-        began_at = time.perf_counter()
+        began_at = clock()
         job = engine.prepare(request_of(prompt, max_new_tokens, num_samples))
         report = engine.step([job])
         while not report.finished:
             report = engine.step([])
         engine.generation(job)
-        return 1000 * (time.perf_counter() - began_at)
+        return 1000 * (clock() - began_at)
 
     return measure
 

@@ -135,6 +135,7 @@ def main(
     path = embedded_or(model, LANGUAGE_MODELS)
     measure_blocks(model, similarity_model, prompts, max_new_tokens, cores, plan, samples)
     figures = _block_figures(samples)
+    figures += processor_times(model, prompts[: plan.block_size], max_new_tokens)
     if not only_blocks:
         figures += _figures_beside(model, similarity_model, path, prompts, bodies, plan, samples)
         figures += measure_larger(cores, 1 if quick else 3)
@@ -221,6 +222,28 @@ def measure_blocks(
             for name in shown:
                 time.sleep(_PAUSE_S)
                 samples.add(f"interleaved: {name}", *sides[name]([prompt]))
+
+
+def processor_times(model: str, prompts: Sequence[str], max_new_tokens: int) -> list[Figure]:
+    """Of one thread, engine / `generate`: what other work on the machine disturbs least."""
+    path, common = embedded_or(model, LANGUAGE_MODELS), (max_new_tokens, 1)
+    with (
+        in_own_process(greedy_generate, path, *common, 0, time.thread_time) as greedy,
+        in_own_process(engine_alone, model, *common, 0, time.thread_time) as light,
+        in_own_process(engine_alone, model, *common, M, time.thread_time) as full,
+    ):
+        sides = {GREEDY: greedy, ENGINE_LIGHT: light, ENGINE_FULL: full}
+        times: dict[str, list[float]] = {name: [] for name in sides}
+        for side in sides.values():
+            side(prompts[:_NUM_WARM_UP])
+        for prompt in prompts:
+            for name, side in sides.items():
+                times[name] += side([prompt])
+    figures = []
+    for name in (ENGINE_LIGHT, ENGINE_FULL):
+        ratio = statistics.median(times[name]) / statistics.median(times[GREEDY])
+        figures.append(Figure(f"processor time: {name} / {GREEDY}", ratio, "x"))
+    return figures
 
 
 def _add_ratios(medians: dict[str, float], samples: Samples) -> None:
