@@ -3,13 +3,14 @@
 import asyncio
 import socket
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 import uvicorn
 
 from app.http.connections import Connections
 from app.settings import Limits
-from tests.conftest import Service, serving, until
+from tests.conftest import serving, until
 
 
 class Gate:
@@ -49,6 +50,7 @@ async def listening(limits=None, **generation):
             port = listener.getsockname()[1]
             await until(lambda: server.started)
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-                yield Service(service.app, client), port, Gate(service)
+                listened = replace(service, client=client)
+                yield listened, port, Gate(listened)
             server.should_exit = True
             await running

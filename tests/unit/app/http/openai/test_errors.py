@@ -1,0 +1,52 @@
+"""Errors in OpenAI's words; who shares the work shares the error, which keeps its own words."""
+
+import pytest
+
+from app.http.openai.errors import named_by_params, openai_error
+from app.http.schemas import ErrorBody
+from models.errors import Overloaded, PromptTooLong
+
+
+@pytest.mark.parametrize(
+    ("field", "param"),
+    [
+        ("max_new_tokens", "max_tokens"),
+        ("primary", "uncertainty.estimator"),
+        ("light", "uncertainty.mode"),
+        ("num_samples", "uncertainty.num_samples"),
+        ("temperature", "temperature"),
+        ("messages", "messages"),
+    ],
+)
+def test_fields_of_an_ask_are_named_as_the_body_names_them_in_a_copy(field, param):
+    raised = PromptTooLong("too long", field=field)
+    with pytest.raises(PromptTooLong) as renamed, named_by_params():
+        raise raised
+
+    assert (renamed.value.field, renamed.value.message) == (param, "too long")
+    assert raised.field == field
+
+
+def test_an_error_of_no_field_stays_as_it_is():
+    raised = Overloaded("full", retry_after_s=3)
+    with pytest.raises(Overloaded) as same, named_by_params():
+        raise raised
+    assert same.value is raised
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, "authentication_error"),
+        (403, "permission_error"),
+        (404, "invalid_request_error"),
+        (422, "invalid_request_error"),
+        (429, "rate_limit_error"),
+        (500, "server_error"),
+        (504, "server_error"),
+    ],
+)
+def test_the_type_of_an_error_follows_from_its_status(status, kind):
+    body = ErrorBody(code="a_code", message="what", field="prompt", request_id="id")
+    expected = {"message": "what", "param": "prompt", "code": "a_code", "request_id": "id"}
+    assert openai_error(status, body) == {"error": {**expected, "type": kind}}
