@@ -76,7 +76,11 @@ class Service:
         except (IndexError, OSError):
             writer.transport.abort()  # as a cluster refuses a Service without endpoints
             return
-        await asyncio.gather(copy_stream(reader, other[1]), copy_stream(other[0], writer))
+        try:
+            await asyncio.gather(copy_stream(reader, other[1]), copy_stream(other[0], writer))
+        finally:
+            other[1].close()
+            writer.close()
 
 
 async def copy_stream(reader, writer):
@@ -186,7 +190,8 @@ class Cluster:
         (container,) = spec["containers"]
         hook = container["lifecycle"]["preStop"]["exec"]["command"]
         podman("exec", pod.container, *hook)
-        podman("pod", "stop", "-t", spec["terminationGracePeriodSeconds"], pod.name)
+        # Not the pod: with it podman would take the network from requests under way.
+        podman("stop", "-t", spec["terminationGracePeriodSeconds"], pod.container)
         code = podman("container", "inspect", "--format", "{{.State.ExitCode}}", pod.container)
         podman("pod", "rm", "-f", pod.name)
         self.pods.remove(pod)
