@@ -25,3 +25,8 @@ def gateway_image():
 @pytest.fixture(scope="session")
 def worker_image():
     return image("worker")
+
+
+def pytest_configure(config):
+    # Connections that a killed process leaves behind are no fault of a test.
+    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
