@@ -95,6 +95,12 @@ class ProbeMissing(StatisticUnavailable):
     default_code = "probe_missing"
 
 
+class LightNeedsHiddenStates(StatisticUnavailable):
+    """A light estimator, and a language model behind a server that tells no hidden states."""
+
+    default_code = "light_needs_hidden_states"
+
+
 class NotCalibrated(InvalidRequest):
     """`target_error`, and no calibrator is good for the request."""
 

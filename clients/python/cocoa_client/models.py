@@ -258,6 +258,8 @@ class GenerateResponse(BaseModel):
     """index of the answer, ≥ 0, among the samples, where it is one"""
     estimator: str
     """the one reported as `uncertainty`"""
+    degraded: bool
+    """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
     confidence: float | None
     """probability that the answer is right, 0 to 1, by the calibrator"""
     percentile: float | None
@@ -288,6 +290,10 @@ class GenerateResponse(BaseModel):
     """how far the samples pin consistency down, 0 to 1; null without it"""
     found_mass: float | None
     """probability of the answer and the distinct samples together, 0 to 1; null where no estimator reads what it is made of"""
+    entropy_method: Literal["exact", "topk_bounds"] | None
+    """how the entropies of the answer's tokens are known: over the whole vocabulary, or between bounds; null where they are not"""
+    mte_bounds: list[float] | None
+    """least and greatest, ≥ 0, that `mte` can be in nats, where only the likeliest tokens are known; they feed no estimator"""
     similarity: str | None
     """similarity function; null where none was asked"""
     similarity_model: ModelInfo | None
@@ -337,6 +343,8 @@ class Version(BaseModel):
     """of the service"""
     model: ModelInfo | None = None
     """the language model; null until it is loaded"""
+    model_capabilities: dict[str, str | int | bool | None] = {}
+    """of an OpenAI-compatible server behind the service, as they were tried out; empty where there is none"""
     similarity_models: Annotated[dict[str, ModelInfo], Field(validate_default=True)] = {}
     """by similarity function"""
     default_similarity: str | None = None
