@@ -356,7 +356,7 @@ def openai_app(traits):
         traits.keys.add(request.headers.get("authorization"))
         traits.num_running += 1
         try:
-            await asyncio.sleep(traits.delay_s)
+            await _delay(request, traits.delay_s)
             return _answered(traits, body)
         finally:
             traits.num_running -= 1
@@ -371,6 +371,13 @@ def openai_app(traits):
     if traits.chats:
         routes.append(Route("/v1/chat/completions", answer, methods=["POST"]))
     return Starlette(routes=routes)
+
+
+async def _delay(request, seconds):
+    """Wait, but not for a client that has gone."""
+    end = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < end and not await request.is_disconnected():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 def _answered(traits, body):

@@ -1,7 +1,7 @@
 """vLLM's `/score` with the embedded cross-encoder, held to the pair model in process."""
 
 from contextlib import asynccontextmanager
-from itertools import pairwise
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ import pytest
 from models.embedded import CROSS_ENCODER_DIR
 from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.protocol import SimilarityConfig
-from tests.vllm import reference
 from tests.vllm.server import serving
 from tests.worker_servers import ANYWHERE, running
 from workers.config import ComparerConfig
@@ -38,10 +37,18 @@ async def comparing(server):
 
 
 def pairs():
-    """Questions beside each other, which differ in length and in what they share."""
-    texts = [" ".join(prompt.split()) for prompt in reference.testbed_prompts(60)]
-    found = list(pairwise(texts))
-    return found + [(b, a) for a, b in found] + [("Paris", "It is Paris."), ("No", "Yes")]
+    """Answers beside each other: the same in other words, others in the same words, and neither."""
+    texts = []
+    for city in ("Paris", "Rome", "Tokyo", "New York"):
+        texts += [city, f"It is {city}.", f"The capital is {city}.", f"The answer is {city}."]
+    texts += [
+        "42",
+        "The answer is 42.",
+        "I do not know.",
+        "das alte Haus",
+        "das alte Haus am Fluss",
+    ]
+    return list(permutations(texts, 2))
 
 
 async def test_scores_are_those_of_the_pair_model_in_process(server):
@@ -51,6 +58,7 @@ async def test_scores_are_those_of_the_pair_model_in_process(server):
         reply = await comparer.compare(asked)
 
     found = np.array([reply.scores[pair][0] for pair in asked])
+    assert np.ptp(local.values) > 0.5
     distance = np.abs(found - local.values).max()
     print(f"\n[/score] {len(asked)} pairs, farthest {distance:.2e}", flush=True)
     assert distance < 1e-4
