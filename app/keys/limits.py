@@ -1,5 +1,6 @@
 """The limits of keys: this process's own view, and where there is a Redis that of all gateways."""
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,8 @@ from app.keys.records import Key
 from app.keys.shared import SharedLimits
 from models.errors import RateLimited
 
+# Another gateway may be a moment behind with what has ended.
+_SECOND_LOOK_S = 0.1
 _WORDS: dict[LimitName, str] = {
     "requests_per_minute": "this key may send {} requests a minute",
     "tokens_per_minute": "this key may have {} tokens computed a minute",
@@ -52,6 +55,9 @@ class KeyLimits:
         try:
             if shared is not None:
                 refusal = await shared.enter(key, lease, costs_tokens=costs_tokens)
+                if refusal is not None and refusal.limit == "max_concurrent":
+                    await asyncio.sleep(_SECOND_LOOK_S)
+                    refusal = await shared.enter(key, lease, costs_tokens=costs_tokens)
                 if refusal is not None:
                     self._local.charge(key, requests=-1)
                 self._check(key, refusal)
