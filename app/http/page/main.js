@@ -215,7 +215,7 @@ function fail(error) {
       "div",
       { class: "card error", role: "alert", id: "error-message" },
       el("h3", {}, TITLES[code] ?? "That did not work"),
-      el("p", {}, `${message}.`),
+      el("p", {}, `${message[0].toUpperCase()}${message.slice(1)}.`),
       faults.length ? el("ul", {}, faults) : null,
       el("p", {}, advice(error, code)),
       el("dl", { class: "facts" }, list),

@@ -103,15 +103,16 @@ export class Run {
     const now = performance.now();
     this.clock.textContent = `${((now - this.began) / 1000).toFixed(1)} s`;
     const silent = now - this.heard;
+    const tokens = this.tokens.count === 1 ? "1 token" : `${this.tokens.count} tokens`;
     if (silent > LOST_MS) {
       this.phase.textContent = `Nothing heard for ${Math.round(silent / 1000)} s; the connection may be lost.`;
     } else if (this.firstToken === null) {
       this.phase.textContent = "Reading the prompt …";
     } else if (now - this.lastToken > SILENT_MS) {
       const rest = this.mode === "light" ? "the probe reads it" : "samples are drawn and compared";
-      this.phase.textContent = `${this.tokens.count} tokens; no more for a moment, maybe ${rest} …`;
+      this.phase.textContent = `${tokens}; no more for a moment, maybe ${rest} …`;
     } else {
-      this.phase.textContent = `Writing, ${this.tokens.count} tokens …`;
+      this.phase.textContent = `Writing, ${tokens} …`;
     }
   }
 }

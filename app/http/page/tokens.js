@@ -44,13 +44,14 @@ export class Tokens {
 
   #append(token, text, isEnd = false) {
     const surprise = token.logprob === null ? null : Math.max(0, -token.logprob);
-    // An inline block does not break: what ends a line is shown, and the line ended after it.
-    const line = this.count === 0 ? text.trimStart() || text : text;
-    const shown = line.replaceAll("\n", "⏎");
+    // Blanks before a word stand outside, where a line may break; what ends a line is shown.
+    const word = text.replace(/^ +(?=\S)/, "");
+    const shown = word.replaceAll("\n", "⏎");
     const button = el("button", { type: "button", class: "token" }, shown);
+    if (this.count > 0) this.row.append(" ".repeat(text.length - word.length));
     if (isEnd) button.classList.add("end");
     button.tabIndex = this.count === 0 ? 0 : -1;
-    const what = isEnd ? "end of the answer" : `“${shown}”`;
+    const what = isEnd ? "end of the answer" : `“${text.replaceAll("\n", "⏎")}”`;
     button.dataset.told = `${what}: ${meaning(surprise, token.entropy)}`;
     button.setAttribute("aria-label", button.dataset.told);
     if (surprise === null) button.classList.add("unknown");

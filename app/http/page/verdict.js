@@ -81,7 +81,9 @@ function tick(share) {
 export function verdict(result, refusal) {
   const { decision } = result;
   if (decision === null) {
-    const why = refusal ?? "Choose a share of wrong answers that may pass to get one.";
+    const reason = result.confidence_reason;
+    const ask = "Choose a share of wrong answers that may pass to get one.";
+    const why = refusal ?? (reason ? `None can be given: ${reason}.` : ask);
     return el("div", { class: "verdict" }, el("h4", {}, "No verdict"), el("p", {}, why));
   }
   const { accept, threshold, target_error: target, guarantee } = decision;
