@@ -16,7 +16,8 @@ import httpx
 from tests.binaries import binary
 from tests.docs.blocks import ROOT
 
-WITHIN_S = 150
+# Of one block, and of a service's start; a machine with much else to do takes its time.
+WITHIN_S = 300
 _PORT = re.compile(r"\b80[0-9]{2}\b")
 _NEEDED = ("curl", "node", "promtool", "redis-server")
 # A block that serves is a block of several terminals: each server has to become ready, and ends
@@ -29,14 +30,14 @@ serve|worker)
   while [[ $# -gt 0 && $1 != --port ]]; do words+=("$1"); shift; done
   [[ $1 == --port ]] && port=$2
   cocoa "${words[@]}" --port "$port" &
-  for _ in $(seq 600); do
+  for _ in $(seq 1400); do
     {curl} -sf "http://127.0.0.1:$port/livez" > {nothing} && break
     kill -0 $! || exit 1
     sleep 0.2
   done
   # A gateway is ready when its workers are, which may be started after it.
   [[ ${words[0]} == worker ]] && exit 0
-  for _ in $(seq 600); do
+  for _ in $(seq 1400); do
     {curl} -sf "http://127.0.0.1:$port/readyz" > {nothing} && exit 0
     kill -0 $! || exit 1
     sleep 0.2
@@ -224,14 +225,14 @@ def service(folder):
     with (Path(folder) / "log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stderr=log, cwd=folder)
     try:
-        _wait_ready(port, process)
+        _wait_ready(port, process, Path(folder) / "log")
         yield port, process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _wait_ready(port, process):
+def _wait_ready(port, process, log):
     until = time.monotonic() + WITHIN_S
     while time.monotonic() < until and process.poll() is None:
         try:
@@ -240,4 +241,4 @@ def _wait_ready(port, process):
         except httpx.TransportError:
             pass
         time.sleep(0.2)
-    raise Failed("the service did not become ready")
+    raise Failed(f"the service did not become ready\n{log.read_text()[-2000:]}")

@@ -5,6 +5,9 @@ import pytest
 from tests.docs.blocks import PAGES, all_blocks, blocks_of
 from tests.docs.running import Failed, Runner, service
 
+# The first test waits for the service, too.
+pytestmark = pytest.mark.timeout(900)
+
 ALL = all_blocks()
 
 
@@ -14,7 +17,6 @@ def listening(tmp_path_factory):
         yield found
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(b.page == page and b.reason is None for b in ALL)]
 )
