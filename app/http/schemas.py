@@ -405,7 +405,7 @@ class Version(BaseModel):
         dict[str, str | int | bool | None],
         Field(
             description="of an OpenAI-compatible server behind the service, as they were tried "
-            "out; empty where there is none"
+            "out, numbers ≥ 0; empty where there is none"
         ),
     ] = {}
     similarity_models: Annotated[

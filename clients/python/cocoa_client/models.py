@@ -344,7 +344,7 @@ class Version(BaseModel):
     model: ModelInfo | None = None
     """the language model; null until it is loaded"""
     model_capabilities: dict[str, str | int | bool | None] = {}
-    """of an OpenAI-compatible server behind the service, as they were tried out; empty where there is none"""
+    """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; empty where there is none"""
     similarity_models: Annotated[dict[str, ModelInfo], Field(validate_default=True)] = {}
     """by similarity function"""
     default_similarity: str | None = None
