@@ -68,6 +68,7 @@ class Traits:
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
     keys: set = field(default_factory=set)
+    sessions: set = field(default_factory=set)
     num_running: int = 0
     url: str = ""
 
@@ -353,6 +354,7 @@ def openai_app(traits):
     async def answer(request):
         body = await request.json()
         traits.bodies.append((request.url.path, body))
+        traits.sessions.add(request.headers.get("x-session-id"))
         traits.keys.add(request.headers.get("authorization"))
         traits.num_running += 1
         try:

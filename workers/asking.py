@@ -73,6 +73,7 @@ async def post_json(
     *,
     until: float | None = None,
     on_open: Opened = ignore,
+    headers: Mapping[str, str] | None = None,
 ) -> Any:
     """What a POST answers.
 
@@ -82,12 +83,13 @@ async def post_json(
         body: sent as JSON.
         until: monotonic second of the deadline; None where there is none.
         on_open: told where a new connection was opened for it.
+        headers: beside those of the client.
 
     Raises:
         Overloaded: the server asks for more patience than the deadline has.
         Unreachable, Refused, Rejected, Failed: as in `get_json`.
     """
-    async with _posted(client, path, body, until=until, on_open=on_open) as response:
+    async with _posted(client, path, body, until, on_open, headers) as response:
         return _parsed(await response.aread())
 
 
@@ -98,13 +100,14 @@ async def post_for_events(
     *,
     until: float | None = None,
     on_open: Opened = ignore,
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Any, None]:
     """The server-sent events that a POST answers, as they come; see `post_json`.
 
     Raises:
         Unreachable: they end before their end, too.
     """
-    async with _posted(client, path, body, until=until, on_open=on_open) as response:
+    async with _posted(client, path, body, until, on_open, headers) as response:
         async for line in lines(response):
             if not line.startswith(_EVENT):
                 continue
@@ -120,9 +123,9 @@ async def _posted(
     client: httpx.AsyncClient,
     path: str,
     body: Mapping[str, Any],
-    *,
     until: float | None,
     on_open: Opened,
+    headers: Mapping[str, str] | None,
 ) -> AsyncIterator[httpx.Response]:
     """A response that is a success, its body not yet read."""
 
@@ -136,7 +139,7 @@ async def _posted(
             "POST",
             path,
             content=json.dumps(body),  # orjson knows no integer beyond 64 bits
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", **(headers or {})},
             timeout=_TIMEOUT,
             extensions={"trace": trace},
         ) as response:

@@ -21,6 +21,7 @@ class Calls:
         model: its name there.
         until: monotonic second of the request's deadline; None where there is none.
         on_open: told where a new connection was needed: another one may answer there by now.
+        headers: of every call.
     """
 
     def __init__(
@@ -30,17 +31,24 @@ class Calls:
         until: float | None = None,
         *,
         on_open: Callable[[], None] = lambda: None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.system_fingerprints: set[str] = set()
         self._client = client
         self._model = model
         self._until = until
         self._on_open = on_open
+        self._headers = headers
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See `workers.asking.post_json`."""
         reply = await post_json(
-            self._client, path, self._named(body), until=self._until, on_open=self._on_open
+            self._client,
+            path,
+            self._named(body),
+            until=self._until,
+            on_open=self._on_open,
+            headers=self._headers,
         )
         self._look_at(reply)
         return reply
@@ -51,7 +59,14 @@ class Calls:
         """All events of a stream, each told as it comes; see `workers.asking.post_for_events`."""
         events = []
         asked = self._named({**body, "stream": True, "stream_options": {"include_usage": True}})
-        found = post_for_events(self._client, path, asked, until=self._until, on_open=self._on_open)
+        found = post_for_events(
+            self._client,
+            path,
+            asked,
+            until=self._until,
+            on_open=self._on_open,
+            headers=self._headers,
+        )
         async with aclosing(found):
             async for event in found:
                 if not isinstance(event, Mapping) or "error" in event:

@@ -31,7 +31,8 @@ from workers.openai.first_tokens import first_tokens
 from workers.openai.probing import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.standing import Standing
-from workers.upstream import Refused, Server, Unreachable, Upstream
+from workers.upstream import Refused, Server, Unreachable, Upstream, session_of
+from workers.wire import REQUEST_ID_HEADER, SESSION_HEADER
 
 Reply = TypeVar("Reply")
 
@@ -62,9 +63,9 @@ class OpenAIGenerator:
         hooks: Hooks | None = None,
     ) -> None:
         self._budget = max_request_tokens
-        self._upstream = Upstream(
-            "generation", config, self._check, on_call=(hooks or Hooks()).on_call
-        )
+        hooks = hooks or Hooks()
+        self._upstream = Upstream("generation", config, self._check, on_call=hooks.on_call)
+        self._request_id = hooks.request_id
         self._trial = GeneratorTrial(model, dict(probes or {}))
         self._standings: dict[str, Standing[Served]] = {}
         for server in self._upstream.servers:
@@ -126,7 +127,9 @@ class OpenAIGenerator:
             return await answering.run(), answering.has_other_mark
 
         async def send(server: Server) -> Generation:
-            return await self._unchanged(server, until, ask, may_repeat=lambda: not num_told)
+            return await self._unchanged(
+                server, request, until, ask, may_repeat=lambda: not num_told
+            )
 
         work = self._call(request, send, may_repeat=lambda: not num_told)
         return await within(request.timeout_s, work)
@@ -142,7 +145,7 @@ class OpenAIGenerator:
             return FirstTokenReply(tuple(logprobs), served.identity), False
 
         async def send(server: Server) -> FirstTokenReply:
-            return await self._unchanged(server, until, ask, may_repeat=lambda: True)
+            return await self._unchanged(server, request, until, ask, may_repeat=lambda: True)
 
         return await within(request.timeout_s, self._call(request, send, may_repeat=lambda: True))
 
@@ -152,6 +155,7 @@ class OpenAIGenerator:
     async def _unchanged(
         self,
         server: Server,
+        request: GenerationRequest,
         until: float | None,
         ask: Callable[[Calls, Served], Awaitable[tuple[Reply, bool]]],
         *,
@@ -170,7 +174,13 @@ class OpenAIGenerator:
             columns = served.capabilities.columns
             # Answers that carry a mark of the weights show a change themselves.
             on_open = standing.doubt if columns is None else lambda: None
-            calls = Calls(server.client, served.capabilities.model_id, until, on_open=on_open)
+            calls = Calls(
+                server.client,
+                served.capabilities.model_id,
+                until,
+                on_open=on_open,
+                headers=self._headers_of(request),
+            )
             reply, has_other_mark = await ask(calls, served)
             new_words = calls.system_fingerprints - served.words
             if has_other_mark or new_words:
@@ -205,6 +215,13 @@ class OpenAIGenerator:
                 raise NotReady(_STOPPED) from None
             reason = str(error) or type(error).__name__
             raise GenerationUnavailable(f"the server of the model: {reason}") from None
+
+    def _headers_of(self, request: GenerationRequest) -> dict[str, str]:
+        """For routers between here and the servers, and for their logs."""
+        headers = {SESSION_HEADER: session_of(_key(request))}
+        if (request_id := self._request_id()) is not None:
+            headers[REQUEST_ID_HEADER] = request_id
+        return headers
 
     def _refusal(self, request: GenerationRequest, error: Rejected) -> CocoaError:
         """What a server means that does not take a request; it is not quoted."""

@@ -26,6 +26,7 @@ from workers.config import GeneratorConfig
 from workers.hooks import Hooks
 from workers.openai.generator import connect_generator
 from workers.openai.known_probes import known_probes
+from workers.upstream import session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -295,6 +296,8 @@ async def test_a_prompt_goes_to_the_same_of_several_servers_and_to_the_other_whe
             for _ in range(3):
                 first = await generator.generate(REQUEST)
             assert sorted((bool(one.bodies), bool(other.bodies))) == [False, True]
+            # Routers in between can do the same by this.
+            assert session_of(REQUEST.prompt) in one.sessions | other.sessions
         try:
             again = await generator.generate(REQUEST)
         finally:
