@@ -30,13 +30,14 @@ class Load:
     Each request has a connection of its own, as those behind a load balancer have.
     """
 
-    def __init__(self):
+    def __init__(self, **fields):
+        self.fields = fields
         self.seen = Counter()
         self.untyped = []
 
     def one(self, url):
         try:
-            response = ask(url)
+            response = ask(url, **self.fields)
         except httpx.HTTPError as error:
             self.seen[type(error).__name__] += 1
             return
@@ -54,9 +55,9 @@ class Load:
 
 
 @contextmanager
-def load(url, num_clients=3):
+def load(url, num_clients=3, **fields):
     """Clients that ask one question after another while the context is open."""
-    found, ended = Load(), threading.Event()
+    found, ended = Load(**fields), threading.Event()
 
     def client():
         while not ended.is_set():

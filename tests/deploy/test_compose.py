@@ -91,7 +91,7 @@ def test_one_command_starts_gateway_models_and_redis(engine):
         print(logs[-2000:] if up.returncode else "")
 
 
-def wait_ready(url, timeout_s=240):
+def wait_ready(url, timeout_s=400):
     end = time.monotonic() + timeout_s
     while True:
         try:

@@ -76,6 +76,16 @@ def test_what_one_gateway_computed_the_other_finds_in_redis(cluster):
         time.sleep(0.1)
 
 
+def test_what_the_default_chart_serves_is_told(cluster):
+    started = time.monotonic()
+    with load(cluster.url("cocoa-gateway"), num_samples=10, max_new_tokens=32) as seen:
+        time.sleep(20)
+    seconds = time.monotonic() - started
+    print(f"\nM = 10, up to 32 tokens, 3 clients: {dict(seen.seen)} in {seconds:.0f} s")
+    assert seen.num_failed == 0
+    assert seen.seen["answered"] > 0
+
+
 @pytest.mark.parametrize("component", ["gateway", "generation", "similarity"])
 def test_a_rolling_restart_loses_no_request(cluster, component):
     before = started_at(cluster.of("gateway"))
