@@ -68,6 +68,7 @@ END
 export CONTAINERS_STORAGE_CONF=$deploy/storage.conf CONTAINERS_CONF=$deploy/containers.conf
 if ! podman image exists docker.io/library/python:3.11-slim; then
   root=$(mktemp -d)
+  chmod 755 "$root" # it becomes the root of containers whose user is another
   debootstrap --variant=minbase --include=python3,python3-venv,redis-server,prometheus bookworm "$root" >"$deploy/debootstrap.log"
   ln -s python3 "$root/usr/bin/python"
   rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
