@@ -246,6 +246,12 @@ class Cluster:
                 raise AssertionError(f"not ready: {logs}")
             time.sleep(0.2)
 
+    def wait_not_ready(self, pod, timeout_s=60):
+        end = time.monotonic() + timeout_s
+        while pod.is_ready:
+            assert time.monotonic() < end, f"{pod.name} is ready all the time"
+            time.sleep(0.05)
+
     def url(self, name):
         service = self.services[name]
         return f"http://{service.address}:{service.port}"

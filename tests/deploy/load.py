@@ -36,18 +36,20 @@ class Load:
         self.untyped = []
 
     def one(self, url):
+        """One request; whether it was answered."""
         try:
             response = ask(url, **self.fields)
         except httpx.HTTPError as error:
             self.seen[type(error).__name__] += 1
-            return
+            return False
         if response.status_code == 200:
             self.seen["answered"] += 1
-            return
+            return True
         try:
             self.seen[response.json()["error"]["code"]] += 1
         except (ValueError, KeyError, TypeError):
             self.untyped.append(response.text[:200])
+        return False
 
     @property
     def num_failed(self):
@@ -61,7 +63,8 @@ def load(url, num_clients=3, **fields):
 
     def client():
         while not ended.is_set():
-            found.one(url)
+            if not found.one(url):
+                ended.wait(0.5)  # a client that is refused waits a little
 
     threads = [threading.Thread(target=client) for _ in range(num_clients)]
     for thread in threads:
