@@ -9,13 +9,13 @@ import asyncio
 import json
 import os
 import time
+from http.client import HTTPConnection
 from typing import Annotated
 
-import httpx
 import numpy as np
 import torch
 import typer
-from service import connect, running_service
+from service import running_service
 from side_by_side import ratio_of, testbed_prompts
 
 from models.engines.protocol import EngineConfig
@@ -43,23 +43,31 @@ def main(
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of requests to each.")] = 16,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 20,
 ) -> None:
-    """Print both medians in ms and the ratio over HTTP / engine with its interval."""
+    """Print both medians in ms, their ratio with its interval, and those of the fastest tenth."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     threads = max(1, cores // 2)  # as the service divides them
     torch.set_num_threads(threads)
     engine = TransformersEngine.load(EngineConfig(model=model, threads=threads))
     prompts = testbed_prompts(blocks * size)
-    with running_service(model, "embedded") as url, connect(url) as client:
+    with running_service(model, "embedded") as url:
+        # The plainest client there is: what a heavier one takes is not the service's.
+        client = HTTPConnection(url.removeprefix("http://"))
         over_http, alone = asyncio.run(_measure(engine, client, prompts, blocks, size))
     low, ratio, high = ratio_of(alone, over_http)
     typer.echo(
         f"first token: {np.median(over_http):.2f} ms over HTTP, {np.median(alone):.2f} ms by the "
         f"engine, ratio {ratio:.3f} [{low:.3f}, {high:.3f}], {alone.size} requests each"
     )
+    # Other work on the machine only ever adds to a time.
+    fast_http, fast_alone = np.percentile(over_http, 10), np.percentile(alone, 10)
+    typer.echo(
+        f"fastest tenth: {fast_http:.2f} ms over HTTP, {fast_alone:.2f} ms by the engine, "
+        f"ratio {fast_http / fast_alone:.3f}"
+    )
 
 
 async def _measure(
-    engine: TransformersEngine, client: httpx.Client, prompts: list[str], blocks: int, size: int
+    engine: TransformersEngine, client: HTTPConnection, prompts: list[str], blocks: int, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Milliseconds to the first token, over HTTP and by the engine: two arrays (blocks, size)."""
     worker = GenerationWorker(engine)
@@ -82,16 +90,18 @@ async def _measure(
     return np.array(over_http), np.array(alone)
 
 
-def _over_http(client: httpx.Client, prompt: str, seed: int) -> float:
+def _over_http(client: HTTPConnection, prompt: str, seed: int) -> float:
     body = {"prompt": prompt, "max_new_tokens": MAX_NEW_TOKENS, "num_samples": M, "seed": seed}
     content = json.dumps(body | {"stream": True, "cache": False})
     elapsed_ms = 0.0
     began = time.perf_counter()
-    headers = {"Content-Type": "application/json"}
-    with client.stream("POST", PATH, content=content, headers=headers) as response:
-        for line in response.raise_for_status().iter_lines():
-            if line == "event: token" and not elapsed_ms:
-                elapsed_ms = 1000 * (time.perf_counter() - began)
+    client.request("POST", PATH, content, {"Content-Type": "application/json"})
+    response = client.getresponse()
+    if response.status != 200:
+        raise RuntimeError(f"the service answered {response.status}")
+    for line in response:
+        if line == b"event: token\n" and not elapsed_ms:
+            elapsed_ms = 1000 * (time.perf_counter() - began)
     return elapsed_ms
 
 

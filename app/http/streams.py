@@ -131,7 +131,8 @@ class EventStream(Response):
             scope["state"]["first_token"] = True
             seconds = time.perf_counter() - scope["state"]["started_at"]
             self._telemetry.observe_first_token(scope["route"].path, seconds)
-        await self._send(send, self._format.tokens(tokens))
+        if events := self._format.tokens(tokens):
+            await self._send(send, events)
 
     async def _send_end(self, scope: Scope, send: Send, work: "asyncio.Task[Result]") -> None:
         """What is left of the answer, and what became of it."""

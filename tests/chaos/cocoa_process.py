@@ -49,12 +49,12 @@ class Process:
     def port(self):
         return int(self.url.rpartition(":")[2])
 
-    def wait_listening(self):
-        assert self._listening.wait(WITHIN_S), self.log
+    def wait_listening(self, within_s=WITHIN_S):
+        assert self._listening.wait(within_s), self.log
 
-    def wait_ready(self):
-        self.wait_listening()
-        until(lambda: self.get("/readyz").status_code == 200)
+    def wait_ready(self, within_s=WITHIN_S):
+        self.wait_listening(within_s)
+        until(lambda: self.get("/readyz").status_code == 200, within_s)
 
     def get(self, path, url=None):
         return self._client.get((url or self.url) + path)
@@ -88,8 +88,8 @@ class Process:
         return code
 
 
-def until(condition):
-    give_up_at = time.monotonic() + WITHIN_S
+def until(condition, within_s=WITHIN_S):
+    give_up_at = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < give_up_at
         time.sleep(0.01)

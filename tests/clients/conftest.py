@@ -7,6 +7,8 @@ import pytest
 from tests.chaos.cocoa_process import cocoa, cocoa_serve
 
 WITHOUT_NLI = {"COCOA_NLI__MODEL": ""}
+# Three processes that load models, on a machine that may have much else to do.
+START_S = 300
 
 
 @pytest.fixture(scope="session", params=["embedded workers", "remote workers"])
@@ -20,8 +22,8 @@ def url(request):
                 workers[role] = stack.enter_context(cocoa("worker", role, **WITHOUT_NLI))
             settings = {}
             for role, worker in workers.items():
-                worker.wait_ready()
+                worker.wait_ready(START_S)
                 settings[f"COCOA_{role.upper()}__URL"] = worker.url
         serving = stack.enter_context(cocoa_serve(**settings))
-        serving.wait_ready()
+        serving.wait_ready(START_S)
         yield serving.url

@@ -11,7 +11,8 @@ from models.errors import EngineError, Overloaded
 from tests.chaos.listening import listening
 from tests.conftest import until
 
-pytestmark = pytest.mark.anyio
+# The first test waits for the service, too.
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 MESSAGES = [{"role": "user", "content": "What is the capital of France?"}]
 ASKED = {"model": "cocoa", "messages": MESSAGES, "max_completion_tokens": 24, "seed": 1}

@@ -5,12 +5,17 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.binaries import binary, missing
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 INSTALLED = Path(os.environ.get("COCOA_TEST_CLIENTS") or CACHE / "cocoa-serve" / "clients")
-WITHIN_S = 120
+WITHIN_S = 300
+
+# The first test waits for the service, too.
+pytestmark = pytest.mark.timeout(900)
 
 
 def printed(command, **environment):
