@@ -42,6 +42,7 @@ def in_own_process(make: Callable[..., Measure], *arguments: Any) -> Iterator[Bl
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, make, arguments), daemon=True)
     process.start()
+    there.close()  # so that its end is told here
     here.recv()  # it is made
 
     def block(prompts: Sequence[str]) -> list[Any]:
