@@ -82,6 +82,8 @@ async def _measure(
         for is_http in (True, False)[:: 1 if block % 2 else -1]:
             time.sleep(REST_S)  # noqa: ASYNC251 - nothing else is to run meanwhile
             if is_http:
+                client.close()  # the service closes what is idle for long
+                client.connect()
                 over_http.append([_over_http(client, prompt, seed) for seed, prompt in asked])
             else:
                 alone.append([await _alone(worker, prompt, seed) for seed, prompt in asked])
