@@ -9,7 +9,7 @@ import asyncio
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -60,8 +60,9 @@ def in_own_process(make: Callable[..., Measure], *arguments: Any) -> Iterator[Bl
 def _serve(there: Connection, make: Callable[..., Measure], arguments: tuple[Any, ...]) -> None:
     measure = make(*arguments)
     there.send(None)
-    while True:
-        there.send([measure(prompt) for prompt in there.recv()])
+    with suppress(EOFError):  # the benchmark ended
+        while True:
+            there.send([measure(prompt) for prompt in there.recv()])
 
 
 def greedy_generate(
