@@ -70,6 +70,7 @@ class Traits:
     keys: set = field(default_factory=set)
     sessions: set = field(default_factory=set)
     num_running: int = 0
+    num_left: int = 0
     url: str = ""
 
     def sent(self, path):
@@ -358,7 +359,7 @@ def openai_app(traits):
         traits.keys.add(request.headers.get("authorization"))
         traits.num_running += 1
         try:
-            await _delay(request, traits.delay_s)
+            await _delay(request, traits)
             return _answered(traits, body)
         finally:
             traits.num_running -= 1
@@ -375,10 +376,13 @@ def openai_app(traits):
     return Starlette(routes=routes)
 
 
-async def _delay(request, seconds):
+async def _delay(request, traits):
     """Wait, but not for a client that has gone."""
-    end = asyncio.get_running_loop().time() + seconds
-    while asyncio.get_running_loop().time() < end and not await request.is_disconnected():  # noqa: ASYNC110
+    end = asyncio.get_running_loop().time() + traits.delay_s
+    while asyncio.get_running_loop().time() < end:
+        if await request.is_disconnected():
+            traits.num_left += 1
+            return
         await asyncio.sleep(0.01)
 
 

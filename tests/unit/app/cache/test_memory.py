@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cache.memory import MemoryCache
@@ -111,6 +111,7 @@ def test_the_memory_that_is_counted_is_the_memory_that_is_held(num_numbers):
     assert held - before == pytest.approx(cache.num_bytes, rel=0.3)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 1200), st.floats(0, 4))))
 def test_whatever_is_stored_the_bytes_stay_in_their_bound_and_a_value_is_always_its_keys_last(
     steps,
