@@ -112,7 +112,7 @@ class Service:
         self.generator._info = replace(info, statistics=info.statistics - set(names))
         if self.elsewhere is not None:  # a running worker does not change what it is
             gateways = self.core.scorer.workers.generator
-            gateways._line.info = GenerationInfo.of(self.generator._info)
+            gateways._peer.info = GenerationInfo.of(self.generator._info)
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, nullcontext
 
 import uvicorn
 
-from workers.config import Beside, ComparerConfig, GeneratorConfig
+from workers.config import Beside, ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.remote import connect_comparers, connect_generator
 from workers.server import Served, make_app
@@ -53,7 +53,8 @@ async def running(worker):
 async def remote_generator(local, secret="", **settings):
     """A generator behind HTTP, over a local one that runs."""
     async with listening(make_app(lambda: Served(generator=local), secret)) as port:
-        config = GeneratorConfig(url=f"http://127.0.0.1:{port}", **settings)
+        generation = GeneratorConfig(url=f"http://127.0.0.1:{port}", **settings)
+        config = WorkerConfig(generation=generation)
         async with running(await connect_generator(config, Hooks())) as generator:
             yield generator
 
@@ -63,7 +64,7 @@ async def remote_comparers(comparers, nli=None):
     """Comparers and the NLI model behind HTTP, over local ones that run."""
     served = Served(comparers=comparers, nli=nli)
     async with listening(make_app(lambda: served)) as port:
-        config = ComparerConfig(url=f"http://127.0.0.1:{port}")
+        config = WorkerConfig(similarity=ComparerConfig(url=f"http://127.0.0.1:{port}"))
         found, found_nli = await connect_comparers(config, Hooks(), ANYWHERE)
         async with running(next(iter(found.values()))):
             yield found, found_nli

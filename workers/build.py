@@ -25,12 +25,11 @@ from workers.server import Served
 # What answers at a url, by `GeneratorConfig.api` and `ComparerConfig.api`.
 _CONNECT = {
     ("generation", "cocoa"): "workers.remote:connect_generator",
+    ("generation", "openai"): "workers.openai.generator:connect_generator",
     ("similarity", "cocoa"): "workers.remote:connect_comparers",
     ("similarity", "vllm"): "workers.scorers:connect_comparers",
     ("similarity", "tei"): "workers.scorers:connect_comparers",
 }
-_CONNECT_OPENAI = "workers.openai.generator:connect_generator"
-_KNOWN_PROBES = "workers.openai.known_probes:known_probes"
 # What is heeded beside a url; the other settings of a model are for whoever loads it.
 _HEEDED = {
     ("generation", "cocoa"): {"admission_limit"},
@@ -60,15 +59,12 @@ async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Wor
     nli: Comparer | None = None
     beside = Beside.of(generation)
     if generation.urls:
-        if generation.api == "openai":
-            probes = resolve(_KNOWN_PROBES)(config.probes)
-            generator = await resolve(_CONNECT_OPENAI)(generation, hooks, probes)
-        else:
-            generator = await resolve(_CONNECT["generation", "cocoa"])(generation, hooks)
-        beside = Beside.of_id(generator.info.model_id)
+        connect = resolve(_CONNECT["generation", generation.api])
+        connected: Generator = await connect(config, hooks)
+        generator, beside = connected, Beside.of_id(connected.info.model_id)
     if similarity.urls:
         connect = resolve(_CONNECT["similarity", similarity.api])
-        comparers, nli = await connect(similarity, hooks, beside)
+        comparers, nli = await connect(config, hooks, beside)
     return await asyncio.to_thread(_completed, config, hooks, generator, comparers, nli, beside)
 
 

@@ -24,7 +24,7 @@ from models.errors import (
 from models.records import Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity.protocol import ContextAndText
 from workers import wire
-from workers.config import Beside, Role, UpstreamConfig
+from workers.config import Beside, Role, UpstreamConfig, WorkerConfig
 from workers.deadlines import seconds_left, within
 from workers.hooks import Hooks
 from workers.lines import lines
@@ -48,11 +48,12 @@ from workers.upstream import (
 logger = logging.getLogger(__name__)
 
 Decoded = TypeVar("Decoded")
+Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
 _RETRY_AFTER_S = 1
 
 
-class _Line:
+class _Peer:
     """One worker as its gateway sees it: its info, and calls of it.
 
     Attributes:
@@ -60,10 +61,10 @@ class _Line:
         info: what it last said it is.
     """
 
-    def __init__(self, arrow: Role, config: UpstreamConfig, hooks: Hooks) -> None:
-        self.upstream = Upstream(arrow, config, self._check, on_call=hooks.on_call)
+    def __init__(self, role: Role, config: UpstreamConfig, hooks: Hooks) -> None:
+        self.upstream = Upstream(role, config, self._check, on_call=hooks.on_call)
         self.info: Any = None
-        self._arrow = arrow
+        self._role = role
         self._request_id = hooks.request_id
 
     async def connect(self) -> None:
@@ -120,7 +121,7 @@ class _Line:
             await self._check(server)
         except (Unreachable, Refused, httpx.TransportError) as error:
             reason = str(error) or type(error).__name__
-            logger.warning("%s at %s says not what it is: %s", self._arrow, server.url, reason)
+            logger.warning("%s at %s says not what it is: %s", self._role, server.url, reason)
 
     async def _check(self, server: Server) -> None:
         response = await server.client.get("/v1/info")
@@ -129,7 +130,7 @@ class _Line:
         if response.status_code != 200:
             raise await _refusal(response)
         try:
-            info = wire.decode_info(self._arrow, response.content)
+            info = wire.decode_info(self._role, response.content)
         except wire.Garbled as error:
             raise Unreachable(str(error)) from None
         # Of several servers whose weights differ for a while, the first one that is up is told.
@@ -141,13 +142,13 @@ class _Line:
 class RemoteGenerator:
     """A `Generator` behind generation workers that all hold the same model."""
 
-    def __init__(self, line: _Line) -> None:
-        self._line = line
+    def __init__(self, peer: _Peer) -> None:
+        self._peer = peer
 
     @property
     def info(self) -> GeneratorInfo:
         """See `Generator.info`; of the worker as it last said."""
-        info: wire.GenerationInfo = self._line.info
+        info: wire.GenerationInfo = self._peer.info
         return info.generator
 
     @property
@@ -162,14 +163,14 @@ class RemoteGenerator:
 
     async def run(self) -> None:
         """See `Worker.run`."""
-        await self._line.upstream.run()
+        await self._peer.upstream.run()
 
     async def warm_up(self) -> None:
         """See `Worker.warm_up`; the worker has done that itself."""
 
     async def close(self) -> None:
         """See `Worker.close`."""
-        await self._line.upstream.close()
+        await self._peer.upstream.close()
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
@@ -207,13 +208,13 @@ class RemoteGenerator:
         self,
         path: str,
         body: bytes,
-        decode: Callable[[Any], Decoded],
+        decode: Callable[[Any], Reply],
         request: GenerationRequest,
         on_token: OnToken | None = None,
-    ) -> Decoded:
-        if self._line.upstream.is_closed:
+    ) -> Reply:
+        if self._peer.upstream.is_closed:
             raise NotReady("the language model has stopped")
-        asking = self._line.ask(
+        asking = self._peer.ask(
             path,
             body,
             decode,
@@ -227,8 +228,8 @@ class RemoteGenerator:
             raise GenerationUnavailable(
                 f"no generation worker has answered: {error}", retry_after_s=_RETRY_AFTER_S
             ) from error
-        if getattr(reply, "identity") != self.info.identity:  # noqa: B009, of both replies
-            await self._line.refresh(server)
+        if reply.identity != self.info.identity:
+            await self._peer.refresh(server)
         return reply
 
 
@@ -236,13 +237,13 @@ class RemoteComparer:
     """A `Comparer` of a similarity worker, or of several that hold the same models.
 
     Args:
-        line: to them; at least one has this comparer.
+        peer: the workers; at least one has this comparer.
         name: of the similarity function; None for the NLI model.
         is_out_of_domain: whether the embedded model would compare another language model's answers.
     """
 
-    def __init__(self, line: _Line, name: str | None, *, is_out_of_domain: bool = False) -> None:
-        self._line = line
+    def __init__(self, peer: _Peer, name: str | None, *, is_out_of_domain: bool = False) -> None:
+        self._peer = peer
         self._name = name
         self._is_out_of_domain = is_out_of_domain
         self._told: wire.SimilarityInfo | None = None
@@ -251,8 +252,8 @@ class RemoteComparer:
     @property
     def info(self) -> ComparerInfo:
         """See `Comparer.info`; of the worker as it last said."""
-        if self._line.info is not self._told:
-            self._told = self._line.info
+        if self._peer.info is not self._told:
+            self._told = self._peer.info
             found = _info_in(self._told, self._name)
             if found is not None:  # else its calls say that the worker no longer has it
                 self._info = replace(found, is_out_of_domain=self._is_out_of_domain)
@@ -265,14 +266,14 @@ class RemoteComparer:
 
     async def run(self) -> None:
         """See `Worker.run`."""
-        await self._line.upstream.run()
+        await self._peer.upstream.run()
 
     async def warm_up(self) -> None:
         """See `Worker.warm_up`; the worker has done that itself."""
 
     async def close(self) -> None:
         """See `Worker.close`."""
-        await self._line.upstream.close()
+        await self._peer.upstream.close()
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         """See `Comparer.compare`.
@@ -310,14 +311,14 @@ class RemoteComparer:
             "/v1/compare", body, lambda value: wire.decode_pair_reply(value, pairs, num_labels)
         )
         if reply.identity != self.info.identity:
-            await self._line.refresh(server)
+            await self._peer.refresh(server)
         return reply
 
     async def _ask(
         self, path: str, body: bytes, decode: Callable[[Any], Decoded]
     ) -> tuple[Decoded, Server]:
         try:
-            return await self._line.ask(path, body, decode)
+            return await self._peer.ask(path, body, decode)
         except Unreachable as error:
             raise SimilarityUnavailable(
                 f"no similarity worker has answered: {error}", retry_after_s=_RETRY_AFTER_S
@@ -326,33 +327,33 @@ class RemoteComparer:
             raise SimilarityUnavailable(error.message, retry_after_s=_RETRY_AFTER_S) from error
 
     def _check_open(self) -> None:
-        if self._line.upstream.is_closed:
+        if self._peer.upstream.is_closed:
             raise NotReady("the similarity model has stopped")
 
 
-async def connect_generator(config: UpstreamConfig, hooks: Hooks) -> RemoteGenerator:
-    """The generator at `config.url`, once one of its workers answers."""
-    line = _Line("generation", config, hooks)
-    await line.connect()
-    return RemoteGenerator(line)
+async def connect_generator(config: WorkerConfig, hooks: Hooks) -> RemoteGenerator:
+    """The generator at its url, once one of its workers answers."""
+    peer = _Peer("generation", config.generation, hooks)
+    await peer.connect()
+    return RemoteGenerator(peer)
 
 
 async def connect_comparers(
-    config: UpstreamConfig, hooks: Hooks, beside: Beside
+    config: WorkerConfig, hooks: Hooks, beside: Beside
 ) -> tuple[Mapping[str, RemoteComparer], RemoteComparer | None]:
-    """The comparers at `config.url` and the NLI model among them, once a worker answers."""
-    line = _Line("similarity", config, hooks)
-    await line.connect()
-    told: wire.SimilarityInfo = line.info
+    """The comparers at their url and the NLI model among them, once a worker answers."""
+    peer = _Peer("similarity", config.similarity, hooks)
+    await peer.connect()
+    told: wire.SimilarityInfo = peer.info
     comparers = {}
     for name, info in told.comparers.items():
         comparers[name] = RemoteComparer(
-            line, name, is_out_of_domain=beside.is_lost_on(info.model_id)
+            peer, name, is_out_of_domain=beside.is_lost_on(info.model_id)
         )
     if told.nli is None:
         return comparers, None
     is_lost = beside.is_lost_on(told.nli.model_id)
-    return comparers, RemoteComparer(line, None, is_out_of_domain=is_lost)
+    return comparers, RemoteComparer(peer, None, is_out_of_domain=is_lost)
 
 
 def _info_in(told: wire.SimilarityInfo, name: str | None) -> ComparerInfo | None:

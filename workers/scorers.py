@@ -16,7 +16,7 @@ from models.similarity.protocol import ContextAndText
 from workers.asking import Failed, Rejected
 from workers.batching import BatchFailed, MicroBatcher
 from workers.concurrently import both
-from workers.config import Beside, ComparerConfig
+from workers.config import Beside, ComparerConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 from workers.scorer_apis import Api, Scorer, TeiApi, VllmApi
@@ -250,12 +250,13 @@ class ScorerComparer:
 
 
 async def connect_comparers(
-    config: ComparerConfig, hooks: Hooks, beside: Beside
+    config: WorkerConfig, hooks: Hooks, beside: Beside
 ) -> tuple[Mapping[str, Comparer], None]:
-    """The comparer at `config.url`, once a server has been tried out; no NLI model."""
-    default = ComparerConfig().model
-    api = VllmApi("" if config.model == default else config.model)
-    comparer = ScorerComparer(config, api if config.api == "vllm" else TeiApi(), hooks, beside)
+    """The comparer at its url, once a server has been tried out; no NLI model."""
+    similarity = config.similarity
+    model = "" if similarity.model == ComparerConfig().model else similarity.model
+    api = VllmApi(model) if similarity.api == "vllm" else TeiApi()
+    comparer = ScorerComparer(similarity, api, hooks, beside)
     await comparer.connect()
     return {_NAME: comparer}, None
 

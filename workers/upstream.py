@@ -58,13 +58,13 @@ class Server:
 
 
 class Upstream:
-    """The servers of one arrow.
+    """The servers of one role.
 
     Attributes:
         servers: all of them, in the order of the settings.
 
     Args:
-        arrow: who is asked.
+        role: what they do.
         config: where they are.
         check: asks one server whether it is well; raises `Unreachable`, or `Refused`.
         on_call: told the outcome and the seconds of each call.
@@ -73,14 +73,14 @@ class Upstream:
 
     def __init__(
         self,
-        arrow: Role,
+        role: Role,
         config: UpstreamConfig,
         check: Callable[[Server], Awaitable[None]],
         *,
         on_call: OnCall,
         silence_s: float = _SILENCE_S,
     ) -> None:
-        self.arrow = arrow
+        self.role = role
         self._check = check
         self._on_call = on_call
         self._closed = asyncio.Event()
@@ -91,9 +91,9 @@ class Upstream:
             max_keepalive_connections=None,
             keepalive_expiry=_KEEPALIVE_S,
         )
-        key = api_key(config, arrow)
+        key = api_key(config, role)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        verify = _tls(config, arrow)
+        verify = _tls(config, role)
         self.servers: list[Server] = []
         for url in config.urls:
             client = httpx.AsyncClient(
@@ -112,7 +112,7 @@ class Upstream:
                     server.is_up = False
                     if told.get(server.url) != str(error):
                         told[server.url] = str(error)
-                        logger.warning("waiting for %s at %s: %s", self.arrow, server.url, error)
+                        logger.warning("waiting for %s at %s: %s", self.role, server.url, error)
                 else:
                     server.is_up = True
             if any(server.is_up for server in self.servers):
@@ -181,14 +181,14 @@ class Upstream:
                 never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 num_failed += not never_sent
                 is_last = num_tried == len(tries) or num_failed > 1 or not may_repeat()
-                self._on_call(self.arrow, "failed" if is_last else "repeated", _since(began_at))
+                self._on_call(self.role, "failed" if is_last else "repeated", _since(began_at))
                 if is_last:
                     break
             except Exception:
-                self._on_call(self.arrow, "answered", _since(began_at))
+                self._on_call(self.role, "answered", _since(began_at))
                 raise
             else:
-                self._on_call(self.arrow, "answered", _since(began_at))
+                self._on_call(self.role, "answered", _since(began_at))
                 return reply
             finally:
                 server.num_calls -= 1
@@ -214,7 +214,7 @@ class Upstream:
         except (Unreachable, Refused) as error:
             self._mark(server, False, str(error))
         except Exception:  # the watch must outlive whatever a server says
-            logger.exception("%s at %s cannot be checked", self.arrow, server.url)
+            logger.exception("%s at %s cannot be checked", self.role, server.url)
         else:
             self._mark(server, True, "")
 
@@ -229,9 +229,9 @@ class Upstream:
 
     def _mark(self, server: Server, is_up: bool, reason: str) -> None:
         if server.is_up and not is_up:
-            logger.warning("%s at %s is left out: %s", self.arrow, server.url, reason)
+            logger.warning("%s at %s is left out: %s", self.role, server.url, reason)
         elif is_up and not server.is_up:
-            logger.info("%s at %s is back", self.arrow, server.url)
+            logger.info("%s at %s is back", self.role, server.url)
         server.is_up = is_up
 
 

@@ -143,6 +143,10 @@ INVALID = {
         {"answer": "b", "answer_token_logprobs": [-0.1, 0.1]},
         "answer_token_logprobs.1",
     ),
+    "a log-prob below any float32": (
+        {"answer": "b", "answer_token_logprobs": [-0.1, -1e39]},
+        "answer_token_logprobs.1",
+    ),
     "no log-prob in the list": (
         {"answer": "b", "answer_token_logprobs": []},
         "answer_token_logprobs",
@@ -343,6 +347,22 @@ async def test_own_log_probs_alone_give_the_likelihoods(service):
 
     assert (result["scores"]["sp"], result["scores"]["cocoa_sp"]) == (0.5, None)
     assert (result["num_samples"], result["samples_source"]) == (0, None)
+
+
+async def test_the_lowest_log_probs_have_sums(service):
+    lowest = [-3.4e38] * 8192
+    samples = [{"text": text, "token_logprobs": lowest} for text in ("Paris", "Lyon")]
+    result = await scored(
+        service,
+        answer="Paris",
+        answer_token_logprobs=lowest,
+        samples=samples,
+        estimators=list(ESTIMATORS),
+    )
+
+    assert result["scores"]["sp"] == pytest.approx(3.4e38 * 8192)
+    assert result["found_mass"] == 0
+    assert not any("failed" in reason for reason in result["reasons"].values())
 
 
 @pytest.mark.parametrize("more", [{}, {"num_samples": "auto"}, {"estimators": list(ESTIMATORS)}])

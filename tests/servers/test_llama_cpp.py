@@ -70,7 +70,7 @@ async def url(tmp_path_factory, anyio_backend):
 @pytest.fixture
 async def generator(url):
     config = GeneratorConfig(url=url, api="openai")
-    async with running(await connect_generator(config, Hooks())) as found:
+    async with running(await connect_generator(WorkerConfig(generation=config), Hooks())) as found:
         yield found
 
 

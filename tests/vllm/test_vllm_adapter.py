@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from app.scoring.evidence import FALSE, TRUE
-from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
 from models.waves import num_taken
@@ -20,7 +19,6 @@ from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.in_process import running_workers
 from workers.openai.generator import connect_generator
-from workers.openai.known_probes import known_probes
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +44,7 @@ async def server(anyio_backend, tmp_path_factory):
 async def adapter(server):
     """The generator, its loop running; connections end with the test."""
     config = GeneratorConfig(url=str(server.client.base_url), api="openai")
-    generator = await connect_generator(config, Hooks(), known_probes(ProbeConfig()))
+    generator = await connect_generator(WorkerConfig(generation=config), Hooks())
     async with running(generator) as found:
         yield found
 

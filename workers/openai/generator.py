@@ -21,13 +21,14 @@ from models.errors import (
 )
 from models.records import Generation, GenerationRequest, OnToken, Token
 from workers.asking import Failed, Rejected
-from workers.config import GeneratorConfig, UpstreamConfig
+from workers.config import UpstreamConfig, WorkerConfig
 from workers.deadlines import within
 from workers.hooks import Hooks
 from workers.openai.answering import Answering
 from workers.openai.calls import Calls
 from workers.openai.capabilities import UNKNOWN_CONTEXT, Served
 from workers.openai.first_tokens import first_tokens
+from workers.openai.known_probes import known_probes
 from workers.openai.probing import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.standing import Standing
@@ -248,15 +249,18 @@ def _key(request: GenerationRequest) -> str:
     return "\n".join(message["content"] for message in request.messages or ())
 
 
-async def connect_generator(
-    config: GeneratorConfig, hooks: Hooks, probes: Mapping[str, ProbeInfo] | None = None
-) -> OpenAIGenerator:
-    """The generator at `config.url`, once one of its servers has been tried out."""
+async def connect_generator(config: WorkerConfig, hooks: Hooks) -> OpenAIGenerator:
+    """The generator at its url, once one of its servers has been tried out.
+
+    Raises:
+        ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
+    """
+    generation = config.generation
     generator = OpenAIGenerator(
-        config,
-        model="" if config.model == EngineConfig().model else config.model,
-        probes=probes,
-        max_request_tokens=config.max_request_tokens,
+        generation,
+        model="" if generation.model == EngineConfig().model else generation.model,
+        probes=known_probes(config.probes),
+        max_request_tokens=generation.max_request_tokens,
         hooks=hooks,
     )
     await generator.connect()

@@ -78,9 +78,9 @@ def number_or_auto(value: Any) -> Any:
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
-TokenLogprobs = Annotated[
-    list[Annotated[float, Field(le=0)]], Field(min_length=1, max_length=8192, fail_fast=True)
-]
+# No float32 is lower; sums of any that pass are numbers.
+Logprob = Annotated[float, Field(ge=-3.4e38, le=0)]
+TokenLogprobs = Annotated[list[Logprob], Field(min_length=1, max_length=8192, fail_fast=True)]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
 StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]

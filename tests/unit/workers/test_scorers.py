@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from models.errors import SimilarityUnavailable
 from tests.score_servers import APPS, overlap, score_server
 from tests.worker_servers import ANYWHERE, running
-from workers.config import ComparerConfig
+from workers.config import ComparerConfig, WorkerConfig
 from workers.hooks import Hooks
 from workers.scorers import connect_comparers
 
@@ -28,7 +28,7 @@ def api(request):
 @asynccontextmanager
 async def over(server, api, **settings):
     config = ComparerConfig(url=server.url, api=api, **settings)
-    comparers, nli = await connect_comparers(config, Hooks(), ANYWHERE)
+    comparers, nli = await connect_comparers(WorkerConfig(similarity=config), Hooks(), ANYWHERE)
     assert nli is None
     async with running(comparers["cross_encoder"]) as comparer:
         yield comparer

@@ -23,8 +23,7 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from tests.conftest import until
 from tests.openai_server import openai_server
 from workers.config import GeneratorConfig
-from workers.hooks import Hooks
-from workers.openai.generator import connect_generator
+from workers.openai.generator import OpenAIGenerator
 from workers.openai.known_probes import known_probes
 from workers.upstream import session_of
 
@@ -43,7 +42,9 @@ PLAIN = {"tokenizes": False}
 async def over(server, probes=None, **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
     config = GeneratorConfig(url=server.url, api="openai", **settings)
-    generator = await connect_generator(config, Hooks(), probes)
+    budget = config.max_request_tokens
+    generator = OpenAIGenerator(config, probes=probes, max_request_tokens=budget)
+    await generator.connect()
     try:
         yield generator
     finally:
