@@ -69,6 +69,7 @@ class Traits:
     bodies: list = field(default_factory=list)
     keys: set = field(default_factory=set)
     sessions: set = field(default_factory=set)
+    connections: set = field(default_factory=set)
     num_running: int = 0
     num_left: int = 0
     url: str = ""
@@ -356,6 +357,7 @@ def openai_app(traits):
         body = await request.json()
         traits.bodies.append((request.url.path, body))
         traits.sessions.add(request.headers.get("x-session-id"))
+        traits.connections.add(request.client)
         traits.keys.add(request.headers.get("authorization"))
         traits.num_running += 1
         try:

@@ -104,18 +104,23 @@ async def post_for_events(
 ) -> AsyncGenerator[Any, None]:
     """The server-sent events that a POST answers, as they come; see `post_json`.
 
+    They are read to their end: a connection with unread bytes cannot be used again.
+
     Raises:
         Unreachable: they end before their end, too.
     """
+    has_ended = False
     async with _posted(client, path, body, until, on_open, headers) as response:
         async for line in lines(response):
-            if not line.startswith(_EVENT):
+            if has_ended or not line.startswith(_EVENT):
                 continue
             data = line.removeprefix(_EVENT).strip()
             if data == _END:
-                return
-            yield _parsed(data)
-    raise Unreachable("its stream broke off")
+                has_ended = True
+            else:
+                yield _parsed(data)
+    if not has_ended:
+        raise Unreachable("its stream broke off")
 
 
 @asynccontextmanager

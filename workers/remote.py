@@ -375,12 +375,17 @@ def _key_of(request: GenerationRequest) -> str:
 async def _result(response: httpx.Response, on_token: OnToken) -> Any:
     """The result at the end of the lines; tokens are told as they come.
 
+    It is read to its end: a connection with unread bytes cannot be used again.
+
     Raises:
         Unreachable: the lines end without one, or the worker has stopped.
-        Garbled: a line is none of ours.
+        Garbled: a line is none of ours, or comes after the result.
         CocoaError: what the worker raised.
     """
+    result = None
     async for line in lines(response):
+        if result is not None:
+            raise wire.Garbled("longer than its result")
         try:
             value = orjson.loads(line)
         except ValueError:
@@ -391,12 +396,14 @@ async def _result(response: httpx.Response, on_token: OnToken) -> Any:
         if kind == "token":
             on_token(wire.decode_token(content))
         elif kind == "result":
-            return content
+            result = content
         elif kind == "error":
             raise _of_worker(wire.decode_error(content))
         else:
             raise wire.Garbled("no line of ours")
-    raise Unreachable("its answer ends in the middle")
+    if result is None:
+        raise Unreachable("its answer ends in the middle")
+    return result
 
 
 async def _refusal(response: httpx.Response) -> Exception:
