@@ -3,6 +3,7 @@
 Everything that is read is checked for type, length and range, so that nothing later can fail on it.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,9 @@ from models.waves import num_taken
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "probe", "question")
+# Entries that are asked for again and again are read once: of so many, of at most so many bytes.
+_NUM_KNOWN = 256
+_KNOWN_BYTES = 16_384
 
 
 def encode(computed: Computed) -> bytes:
@@ -50,8 +54,9 @@ def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
     Raises:
         ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
     """
-    values = orjson.loads(entry)
-    generation = _generation(values["generation"], plan, ask)
+    read = _read_once if len(entry) <= _KNOWN_BYTES else _read
+    values, generation = read(entry)
+    _check_asked(generation, plan, ask)
     subject = _subject(values["answer_sample"], plan, subject_of(ask, generation))
     statistics = token_statistics(subject)
     for name, value in values["derived"].items():
@@ -71,17 +76,27 @@ def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
     return computed if generation is None else _as_drawn(computed, generation, plan, ask)
 
 
-def _generation(value: Any, plan: Plan, ask: Ask) -> Generation | None:
-    if value is None and not ask.has_prompt:
-        return None
-    if not ask.has_prompt:
-        raise ValueError("no model was asked")
-    if value["answer_hidden_mean"] is not None:
+def _read(entry: bytes) -> tuple[Mapping[str, Any], Generation | None]:
+    """An entry's values, and the generation among them; nobody may change either."""
+    values = orjson.loads(entry)
+    given = values["generation"]
+    if given is None:
+        return values, None
+    if given["answer_hidden_mean"] is not None:
         raise ValueError("hidden states are never stored")
-    generation = generation_from_json(value)
-    if generation.samples and not generation_request(ask, plan.generated).num_samples:
+    return values, generation_from_json(given)
+
+
+_read_once = functools.lru_cache(_NUM_KNOWN)(_read)
+
+
+def _check_asked(generation: Generation | None, plan: Plan, ask: Ask) -> None:
+    if (generation is not None) != ask.has_prompt:
+        raise ValueError("a model was asked, or none was")
+    if generation is None or not generation.samples:
+        return
+    if not generation_request(ask, plan.generated).num_samples:
         raise ValueError("samples that nobody asked for")
-    return generation
 
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) -> Computed | None:

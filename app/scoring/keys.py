@@ -59,9 +59,8 @@ def statistics_key(
     if ask.samples is not None:
         parts["samples"] = [[one.text, one.token_logprobs] for one in ask.samples]
     elif reads_samples(plan.statistics):
-        sampling = asdict(ask.sampling)
         names = _LAW + (_HOW_MANY if plan.is_sampled else ())
-        parts["sampling"] = {name: sampling[name] for name in names}
+        parts["sampling"] = {name: getattr(ask.sampling, name) for name in names}
     if plan.reads("similarity"):
         parts["similarity"] = comparer.identity
     if "exact_match" in needed:

@@ -60,6 +60,17 @@ def test_every_field_comes_back_but_times():
     assert_same(back, Computed(timeless, EVIDENCE, 0.0))
 
 
+def test_a_small_entry_is_read_once():
+    entry, same = encode(COMPUTED), bytes(bytearray(encode(COMPUTED)))
+    assert decode(entry, PLAN, ASK).generation is decode(same, PLAN, ASK).generation
+
+
+def test_a_large_entry_is_not_kept():
+    long = replace(GENERATION, answer=replace(GENERATION.answer, text="x" * 20_000))
+    entry = encode(replace(COMPUTED, generation=long))
+    assert decode(entry, PLAN, ASK).generation is not decode(entry, PLAN, ASK).generation
+
+
 def test_what_is_absent_comes_back_with_its_reason():
     known = {name: one for name, one in EVIDENCE.statistics.items() if name != "p_true_logprob"}
     evidence = replace(EVIDENCE, statistics=known, absent={"p_true_logprob": "too long"})
