@@ -7,8 +7,8 @@
 LM-Polygraph has an environment and a process of its own, with a thread for every core. Its
 calculators run as it registers them: greedy answer with all log-probs, entropies, samples,
 cross-encoder; one prompt at a time, and 20 together. The service answers one request, or 20 at
-once, over HTTP, never from the cache; its default request scores twelve estimators, these three
-among them. Blocks of each side in turn, with a rest between.
+once, over connections that are kept, never from the cache; its default request scores eight
+estimators, these three among them. Blocks of each side in turn, with a rest between.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def main(
         url = stack.enter_context(running_service("embedded", "embedded"))
         sides = {
             "LM-Polygraph": theirs,
-            "service": lambda asked: asyncio.run(_together(url, asked, max_new_tokens)),
+            "service": stack.enter_context(_service(url, max_new_tokens)),
         }
         for number in range(rounds + 1):
             for batch in (1, BATCH):
@@ -121,9 +121,12 @@ def polygraph(
         process.wait()
 
 
-async def _together(url: str, prompts: Sequence[str], max_new_tokens: int) -> float:
-    """Milliseconds until all of these requests, sent at once, are answered."""
-    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+@contextmanager
+def _service(url: str, max_new_tokens: int) -> Iterator[Callable[[Sequence[str]], float]]:
+    """A function from prompts, sent at once, to milliseconds until all are answered."""
+    client = httpx.AsyncClient(base_url=url, timeout=120)
+
+    async def answered(prompts: Sequence[str]) -> float:
         bodies = []
         for seed, prompt in enumerate(prompts):
             bodies.append({"prompt": prompt, "max_new_tokens": max_new_tokens, "seed": seed})
@@ -132,6 +135,10 @@ async def _together(url: str, prompts: Sequence[str], max_new_tokens: int) -> fl
         for response in await asyncio.gather(*asked):
             response.raise_for_status()
         return 1000 * (time.perf_counter() - began_at)
+
+    with asyncio.Runner() as runner:
+        yield lambda prompts: runner.run(answered(prompts))
+        runner.run(client.aclose())
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _completed(
         here.add("similarity")
     check_names(config, beside, here)
     check_checkpoints(config, beside, here)
-    threads = max(1, _num_cores() // max(1, len(here)))  # two full pools slow each other 2.3 times
+    threads = max(1, _num_cores() // max(1, len(here)))  # two full pools slow each other
     if generator is None:
         generator = load_generator(config, hooks, threads=threads)
     if "similarity" in here:

@@ -1,5 +1,6 @@
 """What a deployment says about its models: which ones, and in which process each of them is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import SecretStr
 from models.embedded import LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
+from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
@@ -156,6 +158,14 @@ def api_key(config: UpstreamConfig | ServerConfig, group: Role | Literal["worker
     if not found:
         raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} is empty")
     return found
+
+
+def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
+    """What each kind of probe predicts, the setting of its folder, and the folder."""
+    return (
+        ("consistency", "probes.consistency", config.consistency),
+        ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
+    )
 
 
 def variable(setting: str) -> str:

@@ -26,7 +26,7 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, PairModel
 from models.threads import ModelThread
 from workers.align import AlignWorker
-from workers.config import Beside, Role, WorkerConfig, variable
+from workers.config import Beside, Role, WorkerConfig, probe_folders, variable
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.protocol import Comparer, Generator
@@ -227,12 +227,8 @@ def _load_probes(
     "auto" is the embedded probe, beside the embedded language model that it was trained for only.
     """
     is_theirs = Beside.of(generation).is_embedded and generation.model == "embedded"
-    folders = {
-        "consistency": ("probes.consistency", config.consistency),
-        "semantic_entropy": ("probes.high_semantic_entropy", config.high_semantic_entropy),
-    }
     probes: dict[str, Probe] = {}
-    for target, (setting, folder) in folders.items():
+    for target, setting, folder in probe_folders(config):
         if folder == "auto":
             folder = str(PROBES_DIR / target) if is_theirs else ""
         if folder:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from models.embedded import PROBES_DIR
 from models.errors import ModelNotLoaded
-from models.probes.card import STATISTIC, ProbeMismatch, Target, read_card
+from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
-from workers.config import variable
+from workers.config import probe_folders, variable
 from workers.protocol import ProbeInfo
 
 
@@ -17,12 +17,8 @@ def known_probes(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
     Raises:
         ModelNotLoaded: a folder holds no card of such a probe.
     """
-    folders: dict[Target, tuple[str, str]] = {
-        "consistency": ("probes.consistency", config.consistency),
-        "semantic_entropy": ("probes.high_semantic_entropy", config.high_semantic_entropy),
-    }
     probes = {}
-    for target, (setting, folder) in folders.items():
+    for target, setting, folder in probe_folders(config):
         if not folder:
             continue
         path = PROBES_DIR / target if folder == "auto" else Path(folder)
