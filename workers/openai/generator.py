@@ -21,7 +21,7 @@ from models.errors import (
 )
 from models.records import Generation, GenerationRequest, OnToken, Token
 from workers.asking import Failed, Rejected
-from workers.config import UpstreamConfig, WorkerConfig
+from workers.config import GeneratorConfig, WorkerConfig
 from workers.deadlines import within
 from workers.hooks import Hooks
 from workers.openai.answering import Answering
@@ -47,24 +47,22 @@ class OpenAIGenerator:
     """See `Generator`; to be connected before anything else.
 
     Args:
-        config: where the servers are.
-        model: the served model's name; "" for the first that they list.
+        config: where the servers are, and which of their models is asked: the first that they
+            list, where the settings name none.
         probes: that this deployment knows, by the statistic that each predicts.
-        max_request_tokens: of prompt, answer and samples of one request; 0 for any number.
         hooks: what it is tied to.
     """
 
     def __init__(
         self,
-        config: UpstreamConfig,
+        config: GeneratorConfig,
         *,
-        model: str = "",
         probes: Mapping[str, ProbeInfo] | None = None,
-        max_request_tokens: int = 0,
         hooks: Hooks | None = None,
     ) -> None:
-        self._budget = max_request_tokens
+        self._budget = config.max_request_tokens
         hooks = hooks or Hooks()
+        model = "" if config.model == EngineConfig().model else config.model
         self._upstream = Upstream("generation", config, self._check, on_call=hooks.on_call)
         self._request_id = hooks.request_id
         self._trial = GeneratorTrial(model, dict(probes or {}))
@@ -255,14 +253,8 @@ async def connect_generator(config: WorkerConfig, hooks: Hooks) -> OpenAIGenerat
     Raises:
         ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
     """
-    generation = config.generation
-    generator = OpenAIGenerator(
-        generation,
-        model="" if generation.model == EngineConfig().model else generation.model,
-        probes=known_probes(config.probes),
-        max_request_tokens=generation.max_request_tokens,
-        hooks=hooks,
-    )
+    probes = known_probes(config.probes)
+    generator = OpenAIGenerator(config.generation, probes=probes, hooks=hooks)
     await generator.connect()
     return generator
 

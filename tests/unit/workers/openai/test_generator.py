@@ -42,8 +42,7 @@ PLAIN = {"tokenizes": False}
 async def over(server, probes=None, **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
     config = GeneratorConfig(url=server.url, api="openai", **settings)
-    budget = config.max_request_tokens
-    generator = OpenAIGenerator(config, probes=probes, max_request_tokens=budget)
+    generator = OpenAIGenerator(config, probes=probes)
     await generator.connect()
     try:
         yield generator
