@@ -91,11 +91,10 @@ _read_once = functools.lru_cache(_NUM_KNOWN)(_read)
 
 
 def _check_asked(generation: Generation | None, plan: Plan, ask: Ask) -> None:
-    if (generation is not None) != ask.has_prompt:
-        raise ValueError("a model was asked, or none was")
-    if generation is None or not generation.samples:
-        return
-    if not generation_request(ask, plan.generated).num_samples:
+    if (generation is None) == ask.has_prompt:
+        raise ValueError("a generation without a prompt, or a prompt without one")
+    has_samples = generation is not None and bool(generation.samples)
+    if has_samples and not generation_request(ask, plan.generated).num_samples:
         raise ValueError("samples that nobody asked for")
 
 

@@ -16,6 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from models.estimators import ESTIMATORS
+from models.ranges import LOGPROBS
 
 Value = TypeVar("Value")
 
@@ -78,8 +79,8 @@ def number_or_auto(value: Any) -> Any:
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
-# No float32 is lower; sums of any that pass are numbers.
-Logprob = Annotated[float, Field(ge=-3.4e38, le=0)]
+# As those of the models; sums of any that pass are numbers.
+Logprob = Annotated[float, Field(ge=LOGPROBS[0], le=0)]
 TokenLogprobs = Annotated[list[Logprob], Field(min_length=1, max_length=8192, fail_fast=True)]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
