@@ -27,7 +27,9 @@ Reply = TypeVar("Reply")
 _CONNECT_S = 2.0
 # A server that says nothing for so long has gone; ours sends a blank line more often.
 _SILENCE_S = 20.0
-_KEEPALIVE_S = 20.0
+# uvicorn, which vLLM and most others stand on, closes a connection that has rested for 5 s. Whoever
+# keeps it for longer may use it just then. The watch has one in use all the time.
+_KEEPALIVE_S = 4.0
 _WATCH_S = 1.0
 _WATCH_TIMEOUT_S = 5.0
 
