@@ -9,6 +9,8 @@ import httpx
 from annotated_types import Gt
 from pydantic import SecretStr
 
+from workers.client import Client
+
 
 @dataclass(frozen=True, slots=True)
 class EscalationConfig:
@@ -42,7 +44,7 @@ class SecondModel:
         self.model = config.model
         key = config.api_key.get_secret_value()
         self._timeout_s = config.timeout_s
-        self._client = httpx.AsyncClient(
+        self._client = Client(
             base_url=config.url, headers={"Authorization": f"Bearer {key}"} if key else {}
         )
 

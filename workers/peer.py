@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 import orjson
 
-from models.errors import CocoaError, EngineError, NotReady
+from models.errors import CocoaError, EngineError, NotReady, Unauthorized
 from models.records import OnToken, Token
 from workers import wire
 from workers.config import Role, UpstreamConfig
@@ -97,7 +97,7 @@ class Peer:
         if response.status_code == 401:
             raise Refused("it wants another key")
         if response.status_code != 200:
-            raise await _refusal(response)
+            raise Unreachable(str(await _refusal(response)))
         try:
             info = wire.decode_info(self._role, response.content)
         except wire.Garbled as error:
@@ -156,7 +156,13 @@ async def _refusal(response: httpx.Response) -> Exception:
 
 
 def _of_worker(error: CocoaError) -> Exception:
-    """A worker whose model has stopped has none; a defect of it is its model's failure here."""
+    """What an error of a worker is to a gateway, whose clients know of no worker.
+
+    One whose model has stopped, or that wants another key, is passed over; a defect of it is its
+    model's failure.
+    """
     if isinstance(error, NotReady):
         return Unreachable("its model is not ready")
+    if isinstance(error, Unauthorized):
+        return Unreachable("it wants another key")
     return EngineError(error.message) if type(error) is CocoaError else error

@@ -17,6 +17,7 @@ from typing import TypeVar
 import httpx
 
 from models.errors import ModelNotLoaded
+from workers.client import Client
 from workers.config import Role, UpstreamConfig, api_key, variable
 from workers.hooks import OnCall
 
@@ -54,7 +55,7 @@ class Server:
     """
 
     url: str
-    client: httpx.AsyncClient
+    client: Client
     is_up: bool = True
     num_calls: int = field(default=0)
 
@@ -98,7 +99,7 @@ class Upstream:
         verify = _tls(config, role)
         self.servers: list[Server] = []
         for url in config.urls:
-            client = httpx.AsyncClient(
+            client = Client(
                 base_url=url, headers=headers, timeout=timeout, limits=limits, verify=verify
             )
             self.servers.append(Server(url, client))

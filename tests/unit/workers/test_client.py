@@ -1,0 +1,61 @@
+"""What a gateway's client makes of a server that goes."""
+
+import asyncio
+import socket
+import threading
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from workers.client import Client
+
+pytestmark = pytest.mark.anyio
+NUM_CLIENTS, NUM_CALLS = 4, 20
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio", {"use_uvloop": True}  # the event loop of the service
+
+
+@contextmanager
+def vanishing():
+    """URL of a server that goes again and again, whatever connections to it are being made."""
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        address = first.getsockname()
+    ended = threading.Event()
+
+    def vanish():
+        while not ended.is_set():
+            with socket.create_server(address):
+                ended.wait(0.001)
+
+    thread = threading.Thread(target=vanish)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{address[1]}"
+    finally:
+        ended.set()
+        thread.join()
+
+
+async def test_a_connection_that_ends_as_it_is_made_is_one_that_could_not_be_made():
+    async def call(url):
+        errors = []
+        async with Client(base_url=url, timeout=0.05) as client:
+            for _ in range(NUM_CALLS):
+                with pytest.raises(httpx.TransportError) as caught:
+                    await client.post("/", content=b"Hello")
+                errors.append(caught.value)
+        return errors
+
+    ended = []
+    with vanishing() as url:
+        async with asyncio.timeout(60):
+            while not ended:
+                for errors in await asyncio.gather(*(call(url) for _ in range(NUM_CLIENTS))):
+                    ended += [one for one in errors if isinstance(one.__cause__, AttributeError)]
+    assert {(type(one), str(one)) for one in ended} == {
+        (httpx.ConnectError, "the connection ended as it was made")
+    }
