@@ -64,7 +64,7 @@ class PackedLinear(nn.Module):
         return self._product(states)
 
 
-def packs(model: nn.Module) -> bool:
+def is_packable(model: nn.Module) -> bool:
     """Whether the products of a model should be oneDNN's."""
     weights = list(model.parameters())
     return (
@@ -76,11 +76,11 @@ def packs(model: nn.Module) -> bool:
 
 
 def pack_linears(model: nn.Module) -> None:
-    """Have the plain linear layers of a model multiply by oneDNN, where the model `packs`.
+    """Have the plain linear layers of a model multiply by oneDNN, where it `is_packable`.
 
     One that somebody has put a hook on stays as it is.
     """
-    if not packs(model):
+    if not is_packable(model):
         return
     for module in list(model.modules()):
         for name, child in module.named_children():

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from models.engines.hidden import HiddenTap
-from models.products import Product, packs
+from models.products import Product, is_packable
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
@@ -78,10 +78,10 @@ class LeanForward:
         config = model.config
         self._tap = tap
         self._embedding = decoder.embed_tokens.weight
-        is_packed = packs(model)
-        self._blocks = [_block_of(layer, packs=is_packed) for layer in decoder.layers]
+        packs = is_packable(model)
+        self._blocks = [_block_of(layer, packs=packs) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
-        self._head = _product_of(model.lm_head, packs=is_packed)
+        self._head = _product_of(model.lm_head, packs=packs)
         self._rotary = decoder.rotary_emb
         self._num_heads = int(config.num_attention_heads)
         self._num_kv_heads = int(config.num_key_value_heads)
