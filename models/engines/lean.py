@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from models.engines.hidden import HiddenTap
-from models.products import Product, is_packable
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
@@ -36,15 +35,24 @@ class _Norm:
 
 
 @dataclass(frozen=True, slots=True)
+class _Product:
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, states: Tensor) -> Tensor:
+        return F.linear(states, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
     """One layer; `queries_keys_values` and `gate_up` are several of its products in one."""
 
     attention_norm: _Norm
-    queries_keys_values: Product
-    output: Product
+    queries_keys_values: _Product
+    output: _Product
     mlp_norm: _Norm
-    gate_up: Product
-    down: Product
+    gate_up: _Product
+    down: _Product
     activation: Any
 
 
@@ -78,10 +86,9 @@ class LeanForward:
         config = model.config
         self._tap = tap
         self._embedding = decoder.embed_tokens.weight
-        packs = is_packable(model)
-        self._blocks = [_block_of(layer, packs=packs) for layer in decoder.layers]
+        self._blocks = [_block_of(layer) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
-        self._head = _product_of(model.lm_head, packs=packs)
+        self._head = _product_of(model.lm_head)
         self._rotary = decoder.rotary_emb
         self._num_heads = int(config.num_attention_heads)
         self._num_kv_heads = int(config.num_key_value_heads)
@@ -279,16 +286,15 @@ def _mask(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
     return mask & is_token | (every == columns[:, None])
 
 
-def _block_of(layer: Any, *, packs: bool) -> _Block:
+def _block_of(layer: Any) -> _Block:
     attention, mlp = layer.self_attn, layer.mlp
-    queries_keys_values = [attention.q_proj, attention.k_proj, attention.v_proj]
     return _Block(
         attention_norm=_norm_of(layer.input_layernorm),
-        queries_keys_values=_fused(queries_keys_values, packs=packs),
-        output=_product_of(attention.o_proj, packs=packs),
+        queries_keys_values=_fused([attention.q_proj, attention.k_proj, attention.v_proj]),
+        output=_product_of(attention.o_proj),
         mlp_norm=_norm_of(layer.post_attention_layernorm),
-        gate_up=_fused([mlp.gate_proj, mlp.up_proj], packs=packs),
-        down=_product_of(mlp.down_proj, packs=packs),
+        gate_up=_fused([mlp.gate_proj, mlp.up_proj]),
+        down=_product_of(mlp.down_proj),
         activation=mlp.act_fn,
     )
 
@@ -297,11 +303,11 @@ def _norm_of(norm: Any) -> _Norm:
     return _Norm(norm.weight.detach(), float(norm.variance_epsilon))
 
 
-def _product_of(linear: nn.Linear, *, packs: bool) -> Product:
-    return Product.of(linear.weight, linear.bias, packs=packs)
+def _product_of(linear: nn.Linear) -> _Product:
+    return _Product(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
 
 
-def _fused(linears: Sequence[nn.Linear], *, packs: bool) -> Product:
+def _fused(linears: Sequence[nn.Linear]) -> _Product:
     """Several products of one input as one; the linears' own weights become views of its."""
     weight = torch.cat([linear.weight.detach() for linear in linears])
     biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
@@ -310,4 +316,4 @@ def _fused(linears: Sequence[nn.Linear], *, packs: bool) -> Product:
         end = start + linear.out_features
         linear.weight = nn.Parameter(weight[start:end], requires_grad=False)
         start = end
-    return Product.of(weight, torch.cat(biases) if biases else None, packs=packs)
+    return _Product(weight, torch.cat(biases) if biases else None)

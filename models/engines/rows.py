@@ -19,7 +19,6 @@ from models.checkpoints import device_watched
 from models.engines.hidden import HiddenTap
 from models.engines.lean import LeanForward, SharedPrompts, is_llama_like
 from models.engines.sampling import entropies
-from models.products import pack_linears
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
@@ -64,8 +63,6 @@ class RowCache:
         self.mergeable = is_mergeable(model)
         self.tap = HiddenTap(model)
         self._lean = LeanForward(model, self.tap) if is_llama_like(model) else None
-        if self._lean is None:
-            pack_linears(model)
         self.clear()
 
     def clear(self) -> None:

@@ -16,7 +16,6 @@ from models.checkpoints import (
 from models.embedded import CROSS_ENCODER_DIR
 from models.loadable import check_checkpoint
 from models.locations import public_name
-from models.products import pack_linears
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
@@ -42,9 +41,7 @@ class CrossEncoderModel:
         self.max_length: int | None = int(
             encoder.max_seq_length or encoder.tokenizer.model_max_length
         )
-        model: Any = encoder.model
-        pack_linears(model)
-        self._classifier = PairClassifier(model, encoder.tokenizer, self.max_length)
+        self._classifier = PairClassifier(encoder.model, encoder.tokenizer, self.max_length)
         self._activation: Any = encoder.activation_fn
 
     @classmethod

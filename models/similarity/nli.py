@@ -16,7 +16,6 @@ from models.checkpoints import (
 from models.embedded import NLI_DIR
 from models.loadable import check_checkpoint
 from models.locations import public_name
-from models.products import pack_linears
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import NLI_LABELS, ContextAndText, NliConfig, PairModel
@@ -43,7 +42,6 @@ class NliModel:
             min(tokenizer.model_max_length, model.config.max_position_embeddings)
         )
         self._columns = label_columns(model.config.id2label)
-        pack_linears(model)
         self._classifier = PairClassifier(model, tokenizer, self.max_length)
 
     @classmethod
