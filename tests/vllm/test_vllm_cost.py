@@ -1,4 +1,4 @@
-"""What the plugin costs: requests per second with it and without it, in one run."""
+"""What the plugin costs: prompts per second with it and without it, in one run."""
 
 import asyncio
 import random
