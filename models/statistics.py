@@ -18,63 +18,79 @@ from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES, Range
 Source = Literal["answer", "samples", "probe", "question", "texts", "similarity", "nli"]
 
 
+# T: tokens of the answer. M: samples. T_m: tokens of each of them.
+Dimension = Literal["T", "M", "T_m"]
+# Names of the values that pair models give.
+Label = Literal["similarity", "entailment", "contradiction"]
+
+
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """One row of the table.
 
     Attributes:
         source: who supplies it.
-        shape: with T tokens in the answer, M samples, T_m tokens in a sample.
+        shape: its dimensions; empty for one number, T_m second for one array or list a sample.
         derived_from: statistics that it is computed from; empty for what a generator supplies.
         cost: what it adds to the answer's own cost, with D distinct sample texts.
-        within: where its numbers lie, if it is made of any.
+        within: where its numbers lie; None for texts.
+        field: of `models.records.Sequence`, that holds it where a generator supplies it by token.
+        of_samples: where it is the answer's, the statistic that says the same of the samples.
+        label: the value of a pair that it is made of.
     """
 
     source: Source
-    shape: str
+    shape: tuple[Dimension, ...]
     derived_from: frozenset[str] = frozenset()
     cost: str = ""
-    within: Range = PROBABILITIES
+    within: Range | None = PROBABILITIES
+    field: str | None = None
+    of_samples: str | None = None
+    label: Label | None = None
 
 
-_TEXTS = frozenset({"sample_texts"})
-_MATRIX = "M samples, ≤ D(D - 1) NLI pairs"
-_ROW = "M samples, ≤ 2D NLI pairs"
+def _answer(field: str, of_samples: str, within: Range | None) -> Statistic:
+    return Statistic("answer", ("T",), within=within, field=field, of_samples=of_samples)
+
+
+def _samples(shape: tuple[Dimension, ...], field: str, within: Range | None) -> Statistic:
+    return Statistic("samples", shape, cost="M samples", within=within, field=field)
+
+
+def _similarity(shape: tuple[Dimension, ...], made_of: str, cost: str) -> Statistic:
+    return Statistic("similarity", shape, frozenset({made_of}), cost, label="similarity")
+
+
+def _nli(shape: tuple[Dimension, ...], label: Label, cost: str) -> Statistic:
+    return Statistic("nli", shape, frozenset({"sample_texts"}), f"M samples, {cost}", label=label)
+
+
+_MATRIX = "≤ D(D - 1) NLI pairs"
+_ROW = "≤ 2D NLI pairs"
 
 STATISTICS: Mapping[str, Statistic] = MappingProxyType(
     {
-        "answer_token_logprobs": Statistic("answer", "(T,)", within=LOGPROBS),
-        "answer_token_entropies": Statistic("answer", "(T,)", within=ENTROPIES),
-        "answer_token_texts": Statistic("answer", "T strings"),
-        "sample_texts": Statistic("samples", "M strings", cost="M samples"),
-        "sample_token_logprobs": Statistic(
-            "samples", "M arrays (T_m,)", cost="M samples", within=LOGPROBS
+        "answer_token_logprobs": _answer("token_logprobs", "sample_token_logprobs", LOGPROBS),
+        "answer_token_entropies": _answer("token_entropies", "sample_token_entropies", ENTROPIES),
+        "answer_token_texts": _answer("token_texts", "sample_token_texts", None),
+        "sample_texts": _samples(("M",), "compared_text", None),
+        "sample_token_logprobs": _samples(("M", "T_m"), "token_logprobs", LOGPROBS),
+        "sample_token_entropies": _samples(("M", "T_m"), "token_entropies", ENTROPIES),
+        "sample_token_texts": _samples(("M", "T_m"), "token_texts", None),
+        "predicted_dissimilarity": Statistic("probe", (), cost="a probe"),
+        "predicted_high_semantic_entropy": Statistic("probe", (), cost="a probe"),
+        "p_true_logprob": Statistic("question", (), cost="one more prefill", within=LOGPROBS),
+        "exact_match": Statistic("texts", ("M",), frozenset({"sample_texts"}), "M samples"),
+        "similarity": _similarity(("M",), "sample_texts", "M samples, ≤ 2D pairs"),
+        "similarity_matrix": _similarity(("M", "M"), "sample_texts", "M samples, ≤ D(D - 1) pairs"),
+        "token_relevance": _similarity(("T",), "answer_token_texts", "≤ 2T pairs"),
+        "sample_token_relevance": _similarity(
+            ("M", "T_m"), "sample_token_texts", "M samples, ≤ 2 ΣT_m pairs"
         ),
-        "sample_token_entropies": Statistic(
-            "samples", "M arrays (T_m,)", cost="M samples", within=ENTROPIES
-        ),
-        "sample_token_texts": Statistic("samples", "M times T_m strings", cost="M samples"),
-        "predicted_dissimilarity": Statistic("probe", "float", cost="a probe"),
-        "predicted_high_semantic_entropy": Statistic("probe", "float", cost="a probe"),
-        "p_true_logprob": Statistic("question", "float", cost="one more prefill", within=LOGPROBS),
-        "exact_match": Statistic("texts", "(M,)", _TEXTS, "M samples"),
-        "similarity": Statistic("similarity", "(M,)", _TEXTS, "M samples, ≤ 2D pairs"),
-        "similarity_matrix": Statistic(
-            "similarity", "(M, M)", _TEXTS, "M samples, ≤ D(D - 1) pairs"
-        ),
-        "token_relevance": Statistic(
-            "similarity", "(T,)", frozenset({"answer_token_texts"}), "≤ 2T pairs"
-        ),
-        "sample_token_relevance": Statistic(
-            "similarity",
-            "M arrays (T_m,)",
-            frozenset({"sample_token_texts"}),
-            "M samples, ≤ 2 ΣT_m pairs",
-        ),
-        "entailment": Statistic("nli", "(M, M)", _TEXTS, _MATRIX),
-        "contradiction": Statistic("nli", "(M, M)", _TEXTS, _MATRIX),
-        "answer_entailment": Statistic("nli", "(M,)", _TEXTS, _ROW),
-        "answer_contradiction": Statistic("nli", "(M,)", _TEXTS, _ROW),
+        "entailment": _nli(("M", "M"), "entailment", _MATRIX),
+        "contradiction": _nli(("M", "M"), "contradiction", _MATRIX),
+        "answer_entailment": _nli(("M",), "entailment", _ROW),
+        "answer_contradiction": _nli(("M",), "contradiction", _ROW),
     }
 )
 

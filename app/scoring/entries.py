@@ -17,7 +17,7 @@ from app.scoring.result import Computed
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation
-from models.statistics import PROBE_STATISTICS, STATISTICS, supplied_by
+from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, supplied_by
 from models.waves import num_taken
 
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
@@ -121,11 +121,11 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) 
     )
 
 
-def _of_first(value: Any, shape: str, num_samples: int) -> Any:
+def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any:
     """A statistic of that many first samples; one that is of no sample is itself."""
-    if shape == "(M, M)":
+    if shape == ("M", "M"):
         return value[:num_samples, :num_samples]
-    return value[:num_samples] if shape.startswith(("(M,", "M ")) else value
+    return value[:num_samples] if "M" in shape else value
 
 
 def _subject(index: Any, plan: Plan, subject: Subject) -> Subject:
@@ -141,15 +141,17 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
     if name not in _DERIVED:
         raise LookupError("no derived statistic")
     shape, within = STATISTICS[name].shape, STATISTICS[name].within
-    if shape == "float":
+    if within is None:
+        raise LookupError("texts are never derived")
+    if not shape:
         return number(value, within)
-    if shape.startswith("M arrays"):
+    if shape == ("M", "T_m"):
         rows = zip(value, subject.samples, strict=True)
         return [numbers(row, (sample.num_tokens,), within) for row, sample in rows]
     # A sampled answer is not compared to itself.
     compared = subject.other_texts if name == "similarity" else subject.texts
     sizes = {"M": len(compared), "T": subject.answer.num_tokens}
-    return numbers(value, tuple(sizes[letter] for letter in shape if letter in sizes), within)
+    return numbers(value, tuple(sizes[dimension] for dimension in shape), within)
 
 
 def _absent(value: Mapping[str, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,
     SAMPLE_STATISTICS,
+    STATISTICS,
     Source,
     derivable,
     reads_samples,
@@ -108,7 +109,7 @@ class Plan:
         """What the generator is asked for; a sampled y* takes its own from the samples."""
         sources = sources_of(self.statistics)
         if self.is_sampled:
-            sources = frozenset(name.replace("answer_", "sample_") for name in sources)
+            sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
 

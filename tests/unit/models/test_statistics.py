@@ -31,7 +31,13 @@ def test_what_a_statistic_is_derived_from_is_supplied_and_not_derived_again(name
 def test_a_statistic_is_derived_exactly_where_no_generator_supplies_it(name):
     generated = name in supplied_by("answer", "samples", "probe", "question")
     assert bool(STATISTICS[name].derived_from) != generated
-    assert STATISTICS[name].shape
+
+
+@pytest.mark.parametrize("name", supplied_by("answer"))
+def test_what_is_known_of_the_answers_tokens_is_known_of_the_samples_tokens_too(name):
+    one = STATISTICS[name]
+    other = STATISTICS[one.of_samples]
+    assert (other.source, other.field, other.shape) == ("samples", one.field, ("M", "T_m"))
 
 
 def test_texts_alone_give_what_compares_them_and_nli_only_where_there_is_a_model():

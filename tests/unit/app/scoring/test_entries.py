@@ -120,7 +120,7 @@ def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
     subject = Subject(GENERATION.answer, None, first.samples)
     statistics = token_statistics(subject)
     for name, value in DERIVED.items():
-        sliced = {"(M,)": np.s_[:1], "(M, M)": np.s_[:1, :1], "M arrays (T_m,)": np.s_[:1]}
+        sliced = {("M",): np.s_[:1], ("M", "M"): np.s_[:1, :1], ("M", "T_m"): np.s_[:1]}
         cut = sliced.get(STATISTICS[name].shape)
         statistics[name] = value if cut is None else value[cut]
     assert_same(back, Computed(first, Evidence(subject, statistics, {}, False), 0.0))
