@@ -18,6 +18,7 @@ OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "docker/vllm/README.md": "vllm-plugin.md",
 }
 _SOURCES = {page: source for source, page in OUTSIDE.items()}
