@@ -1,4 +1,4 @@
-"""The client for programs on asyncio; the twin of `client.py`."""
+"""The client for programs on asyncio. `client.py` is generated from this file by `generate.py`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,7 +10,7 @@ import httpx
 
 from cocoa_client import core
 from cocoa_client.core import Answer, Attempts, Call, Reading, Response, ScoreItem
-from cocoa_client.errors import CocoaError
+from cocoa_client.errors import CocoaError, Unreachable
 from cocoa_client.models import (
     EstimatorList,
     FeedbackKept,
@@ -24,16 +24,19 @@ from cocoa_client.options import GenerateOptions, ScoreOptions
 
 
 class AsyncClient:
-    """A service, asked call by call; may be shared by tasks.
+    """A service, asked call by call. One client may be shared by all that call it.
 
     Args:
-        url: of the service.
+        url: of the service, with its scheme: `http://localhost:8000`.
         api_key: where the deployment has keys.
         timeout_s: deadline of a call, in seconds, repetitions included; a call may name its own.
         max_retries: repetitions of a call that met 429, 503 or no connection.
         transport: of httpx, where the default does not serve.
 
     Every call raises `CocoaError`, in the class of its code.
+
+    Raises:
+        ValueError: the URL cannot be one of a service.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class AsyncClient:
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         headers = core.headers_of(api_key)
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport)
+        self._http = httpx.AsyncClient(
+            base_url=core.checked_url(url), headers=headers, transport=transport
+        )
 
     async def close(self) -> None:
         """Close all connections."""
@@ -76,7 +81,7 @@ class AsyncClient:
     def stream(
         self, prompt: str | None = None, **options: Unpack[GenerateOptions]
     ) -> "AsyncAnswerStream":
-        """The same, token by token: `async with client.stream(…) as answer: async for …`."""
+        """The same, token by token: a context manager, to iterate over, with a `result()`."""
         call = core.stream(prompt, options)
         return AsyncAnswerStream(self._http, call, self._attempts(call))
 
@@ -88,7 +93,8 @@ class AsyncClient:
         self, items: Sequence[ScoreItem], *, timeout_s: float | None = None
     ) -> list[ScoreOutcome]:
         """Score up to 64 answers in one call, each on its own: a result or an error for each."""
-        return (await self._answer(core.score_all(items, timeout_s))).results
+        scored = await self._answer(core.score_all(items, timeout_s))
+        return scored.results
 
     async def feedback(
         self,
@@ -204,11 +210,16 @@ async def _opened(http: httpx.AsyncClient, call: Call[Any], attempts: Attempts) 
         return await http.send(request, stream=True)
     except httpx.TransportError as error:
         raise attempts.failure(error) from None
+    except AttributeError as error:
+        # On uvloop a connection that ends as it is made has no socket, at which httpx looks.
+        raise Unreachable("the connection ended as it was made") from error
 
 
 async def _read(response: httpx.Response, attempts: Attempts) -> Response:
-    content = b"".join([piece async for piece in _pieces(response, attempts)])
-    return Response(response.status_code, response.headers, content)
+    content = bytearray()
+    async for piece in _pieces(response, attempts):
+        content += piece
+    return Response(response.status_code, response.headers, bytes(content))
 
 
 async def _pieces(response: httpx.Response, attempts: Attempts) -> AsyncIterator[bytes]:

@@ -184,6 +184,22 @@ class Attempts:
         return DeadlineExceeded(f"no result within timeout_s = {self.timeout_s:g} s")
 
 
+def checked_url(url: str) -> str:
+    """The URL, which begins a path of the service.
+
+    Raises:
+        ValueError: it has no scheme, or is that of the endpoints for OpenAI's clients.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("url must begin with http:// or https://, as http://localhost:8000 does")
+    if httpx.URL(url).path.rstrip("/").endswith("/v1"):
+        raise ValueError(
+            "url must not end in /v1, where the endpoints for OpenAI's clients are: this client"
+            " calls /generate-with-uncertainty and /score, which are beside it"
+        )
+    return url
+
+
 def headers_of(api_key: str | None) -> dict[str, str]:
     """Of every request."""
     headers = {"User-Agent": "cocoa-client"}

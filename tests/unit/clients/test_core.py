@@ -1,7 +1,7 @@
 """The core of our own client: attempts within a deadline, and streams in pieces."""
 
 import pytest
-from cocoa_client import core, errors
+from cocoa_client import AsyncClient, Client, core, errors
 from cocoa_client.core import Attempts, Reading
 
 PASSING = errors.EngineError("broken", status=503)
@@ -108,3 +108,25 @@ def test_a_code_that_is_not_known_is_the_root():
     told = {"code": "brand_new", "message": "new", "field": None, "request_id": "1"}
     error = errors.error_of(errors.ErrorBody.model_validate(told), 418)
     assert (type(error), error.code, error.status) == (errors.CocoaError, "brand_new", 418)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("localhost:8000", "http://"),
+        ("cocoa.example.com", "http://"),
+        ("", "http://"),
+        ("ftp://cocoa", "http://"),
+        ("http://localhost:8000/v1", "/generate-with-uncertainty"),
+        ("http://localhost:8000/v1/", "/generate-with-uncertainty"),
+    ],
+)
+def test_a_url_that_cannot_be_one_of_a_service_is_refused_at_once(url, why):
+    for kind in (Client, AsyncClient):
+        with pytest.raises(ValueError, match=why):
+            kind(url)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8000", "https://cocoa/", "http://host/v1/cocoa"])
+def test_a_service_may_lie_below_any_path(url):
+    assert core.checked_url(url) == url

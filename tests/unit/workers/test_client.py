@@ -1,13 +1,11 @@
 """What a gateway's client makes of a server that goes."""
 
 import asyncio
-import socket
-import threading
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from tests.vanishing import vanishing
 from workers.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -17,27 +15,6 @@ NUM_CLIENTS, NUM_CALLS = 4, 20
 @pytest.fixture
 def anyio_backend():
     return "asyncio", {"use_uvloop": True}  # the event loop of the service
-
-
-@contextmanager
-def vanishing():
-    """URL of a server that goes again and again, whatever connections to it are being made."""
-    with socket.create_server(("127.0.0.1", 0)) as first:
-        address = first.getsockname()
-    ended = threading.Event()
-
-    def vanish():
-        while not ended.is_set():
-            with socket.create_server(address):
-                ended.wait(0.001)
-
-    thread = threading.Thread(target=vanish)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{address[1]}"
-    finally:
-        ended.set()
-        thread.join()
 
 
 async def test_a_connection_that_ends_as_it_is_made_is_one_that_could_not_be_made():
