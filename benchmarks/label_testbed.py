@@ -12,8 +12,8 @@ import httpx
 import typer
 from rich.progress import Progress
 
-from app.lab.datasets import load
-from app.lab.examples import Example
+from cocoa_lab.datasets import load
+from cocoa_lab.examples import Example
 
 _CLIENTS = 16
 _TIMEOUT_S = 120

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from service import PATH, running_cocoa
 
-from app.lab.datasets import load
+from cocoa_lab.datasets import load
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 PIROT = "Which country is Pirot in?"

@@ -1,6 +1,6 @@
 """Pure: from an uncertainty to a confidence, a percentile and a decision, by plain arrays.
 
-A calibrator is fitted offline (`app.lab.calibration`) from answers whose correctness is known. It
+A calibrator is fitted offline (`cocoa calibrate`) from answers whose correctness is known. It
 says what it is bound to: the same score of another model, or of another number of samples, means
 something else. The file is JSON.
 """
@@ -8,7 +8,7 @@ something else. The file is JSON.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -163,29 +163,6 @@ class Calibrator:
             )
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise BadCalibrator(f"{path} is no calibrator: {error}") from None
-
-
-def to_json(calibrator: Calibrator) -> str:
-    """The content of a calibrator's file, all but its id."""
-    groups: dict[str, Any] = {}
-    for group, by_estimator in calibrator.groups.items():
-        groups[group] = {name: _calibration_to_json(one) for name, one in by_estimator.items()}
-    value = {
-        "format": FORMAT,
-        "source": calibrator.source,
-        "binding": asdict(calibrator.binding),
-        "delta": calibrator.delta,
-        "groups": groups,
-    }
-    return json.dumps(value, allow_nan=False) + "\n"
-
-
-def _calibration_to_json(one: Calibration) -> dict[str, Any]:
-    return asdict(one) | {
-        "knots": one.knots.tolist(),
-        "confidences": one.confidences.tolist(),
-        "quantiles": one.quantiles.tolist(),
-    }
 
 
 def _binding(value: Mapping[str, Any]) -> Binding:

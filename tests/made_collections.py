@@ -2,10 +2,10 @@
 
 import asyncio
 
-from app.lab.examples import Example
-from app.lab.probes.collecting import CollectionSpec, collect
-from app.lab.probes.collection import read
 from app.settings import Settings
+from cocoa_lab.examples import Example
+from cocoa_lab.probes.collecting import CollectionSpec, collect
+from cocoa_lab.probes.collection import read
 from models.similarity.protocol import NliConfig
 from workers.config import ComparerConfig, GeneratorConfig
 

@@ -7,7 +7,8 @@ from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.scoring.shift import WINDOW
-from models.calibration import ALL, to_json
+from cocoa_lab.calibration.calibrating import to_json
+from models.calibration import ALL
 from tests.conftest import serving, until
 from tests.made_calibrators import calibration, calibrator
 from tests.second_model import second_server

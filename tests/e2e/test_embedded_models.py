@@ -12,6 +12,12 @@ from sentence_transformers import CrossEncoder
 from sklearn.metrics import roc_auc_score
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from cocoa_lab.embedded.answers import answer_prompts
+from cocoa_lab.embedded.evaluation import correctness, held_out_pairs
+from cocoa_lab.embedded.language_model import RECIPES
+from cocoa_lab.embedded.pairs import Pair
+from cocoa_lab.embedded.testbed import read_testbed
+from cocoa_lab.embedded.weights import load_language_model
 from models.embedded import (
     CROSS_ENCODER_DIR,
     LANGUAGE_MODEL_DIR,
@@ -19,12 +25,6 @@ from models.embedded import (
     TASKS,
     TESTBED_DIR,
 )
-from models.embedded.build.answers import answer_prompts
-from models.embedded.build.evaluation import correctness, held_out_pairs
-from models.embedded.build.language_model import RECIPES
-from models.embedded.build.pairs import Pair
-from models.embedded.build.testbed import read_testbed
-from models.embedded.build.weights import load_language_model
 
 SHIPPED = [*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR]
 MAX_PARAMETERS = 3_000_000

@@ -16,12 +16,12 @@ import httpx
 import numpy as np
 import pytest
 
-from app.lab.datasets import load
-from app.lab.probes.agreement import spearman
-from app.lab.probes.collecting import CollectionSpec, collect
-from app.lab.probes.collection import features_of, read
 from app.main import create_app
 from app.settings import Settings
+from cocoa_lab.datasets import load
+from cocoa_lab.probes.agreement import spearman
+from cocoa_lab.probes.collecting import CollectionSpec, collect
+from cocoa_lab.probes.collection import features_of, read
 from models.embedded import PROBES_DIR
 from models.probes.card import read_card
 from models.probes.probe import TrainedProbe

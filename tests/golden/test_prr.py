@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from models.metrics import prr
+from cocoa_lab.metrics import prr
 
 GOLDEN = json.loads((Path(__file__).parent / "prr.json").read_text())
 

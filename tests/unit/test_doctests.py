@@ -6,13 +6,13 @@ from importlib import import_module
 import pytest
 
 MODULES = [
-    "models.metrics",
-    "app.lab.comparison",
-    "app.lab.quality",
-    "app.lab.report",
-    "app.lab.probes.collecting",
-    "app.lab.probes.splits",
-    "app.lab.judge",
+    "cocoa_lab.metrics",
+    "cocoa_lab.comparison",
+    "cocoa_lab.quality",
+    "cocoa_lab.report",
+    "cocoa_lab.probes.collecting",
+    "cocoa_lab.probes.splits",
+    "cocoa_lab.judge",
     "models.estimators",
     "models.engines.jobs",
     "models.engines.texts",

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from app.cache.protocol import CacheConfig
-from app.lab.datasets import load
-from app.lab.evaluation import EvaluationSpec, evaluate
-from app.lab.quality import QUALITY, quality_names
-from app.lab.run import Draw
 from app.main import create_app
 from app.settings import Settings
+from cocoa_lab.datasets import load
+from cocoa_lab.evaluation import EvaluationSpec, evaluate
+from cocoa_lab.metrics import bootstrap, prr
+from cocoa_lab.quality import QUALITY, quality_names
+from cocoa_lab.run import Draw
 from models.estimators.information import mte, sp
-from models.metrics import bootstrap, prr
 from models.probes.protocol import ProbeConfig
 from tests.conftest import GENERATE
 from tests.vllm.agreement import TOLERANCE, at_once

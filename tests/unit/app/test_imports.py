@@ -26,7 +26,8 @@ LIBRARIES = (
 
 @pytest.mark.parametrize("module", ["app.main", "app.cli"])
 def test_importing_a_door_imports_no_model_library_and_reads_no_setting(module):
-    code = f"import {module}, sys; print([name for name in {LIBRARIES} if name in sys.modules])"
+    names = ("cocoa_lab", *LIBRARIES)
+    code = f"import {module}, sys; print([name for name in {names} if name in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"COCOA_PORT": "no number", "COCOA_NOSUCH": "1"},

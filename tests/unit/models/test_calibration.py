@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.calibration import ALL, BadCalibrator, Calibrator, Threshold, to_json
+from cocoa_lab.calibration.calibrating import to_json
+from models.calibration import ALL, BadCalibrator, Calibrator, Threshold
 from tests.made_calibrators import calibration, calibrator
 from tests.same import assert_same
 

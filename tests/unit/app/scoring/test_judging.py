@@ -7,7 +7,8 @@ import pytest
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import check_asked, check_deployment, judge, load_calibrator
-from models.calibration import ALL, to_json
+from cocoa_lab.calibration.calibrating import to_json
+from models.calibration import ALL
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import SamplingParams
 from tests.made_calibrators import BINDING, calibration, calibrator

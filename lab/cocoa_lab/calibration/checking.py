@@ -1,0 +1,52 @@
+"""Pure: how good a calibration is, on labels that it was not fitted on; and what its risk is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cocoa_lab.calibration.fitting import CannotCalibrate, fit
+from cocoa_lab.metrics import ece, expected_ece
+from models.records import Array
+
+_NUM_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Confidence of labels by curves that were fitted on the others.
+
+    Attributes:
+        confidence, correct: (n,).
+        ece: expected calibration error; `expected` what it would be were each confidence exact.
+    """
+
+    confidence: Array
+    correct: Array
+    ece: float
+    expected: float
+
+
+def cross_check(uncertainty: Array, correct: Array, seed: int = 0) -> Check | None:
+    """Each fifth of the labels by a curve from the others; None where a part cannot be fitted."""
+    folds = np.random.default_rng(seed).permutation(len(correct)) % _NUM_FOLDS
+    confidence = np.empty(len(correct))
+    for fold in range(_NUM_FOLDS):
+        held_out = folds == fold
+        try:
+            fitted = fit(uncertainty[~held_out], correct[~held_out])
+        except CannotCalibrate:
+            return None
+        confidence[held_out] = np.interp(uncertainty[held_out], fitted.knots, fitted.confidences)
+    error, expected = ece(confidence, correct), expected_ece(confidence, correct, num_draws=200)
+    if error is None or expected is None:
+        return None
+    return Check(confidence, correct, error, expected)
+
+
+def risk_coverage(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
+    """Share accepted and share wrong among these (K,), for each threshold from strict to loose."""
+    thresholds, index = np.unique(uncertainty, return_inverse=True)
+    num_at = np.bincount(index, minlength=len(thresholds))
+    num_wrong_at = np.bincount(index, weights=1 - correct, minlength=len(thresholds))
+    num_accepted = np.cumsum(num_at)
+    return num_accepted / len(correct), np.cumsum(num_wrong_at) / num_accepted

@@ -1,0 +1,136 @@
+"""What a calibration leaves behind: the file, a table that a person understands, and plots."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Column, Table
+
+from cocoa_lab.calibration.checking import Check, cross_check, risk_coverage
+from cocoa_lab.calibration.labels import Labels
+from cocoa_lab.plots import FAINT, INK, MUTED, STYLE, draw_reliability, save
+from models.calibration import ALL, Calibration, Calibrator, Threshold
+
+_COLOUR = "#0f6f8f"
+_SHOWN = ("rb_cocoa_sp", "cocoa_sp", "consistency", "sp")
+
+
+def checks_of(calibrator: Calibrator, labels: Labels) -> dict[str, Check]:
+    """How good each calibration of all labels is, on labels that it was not fitted on."""
+    checks: dict[str, Check] = {}
+    for name in calibrator.groups[ALL]:
+        u = labels.scores[name]
+        known = ~np.isnan(u)
+        if (check := cross_check(u[known], labels.correct[known])) is not None:
+            checks[name] = check
+    return checks
+
+
+def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) -> Table:
+    """Estimator, calibration error, and for each target what may be accepted."""
+    first = next(iter(by_estimator.values()))
+    targets = [f"{100 * one.target_error:g} %" for one in first.thresholds]
+    columns = [Column(name, no_wrap=True) for name in ("estimator", "ECE", *targets)]
+    title = "Share of answers that may be accepted, with at most so many wrong"
+    shown = Table(*columns, box=None, pad_edge=False, title=title, title_justify="left")
+    for name, one in by_estimator.items():
+        check = checks.get(name)
+        error = "-" if check is None else f"{check.ece:.3f} ({check.expected:.3f})"
+        shown.add_row(name, error, *(_share(threshold) for threshold in one.thresholds))
+    shown.caption = f"{first.num_labels} labels; in brackets the ECE of exact confidences"
+    return shown
+
+
+def shown_estimators(calibrator: Calibrator) -> list[str]:
+    """Those that are drawn and told in words, the default estimator first."""
+    known = calibrator.groups[ALL]
+    return [name for name in _SHOWN if name in known] or list(known)[: len(_SHOWN)]
+
+
+def sentences(one: Calibration) -> list[str]:
+    """What may be accepted, in words."""
+    found = []
+    for threshold in one.thresholds:
+        target = f"{100 * threshold.target_error:g} % wrong"
+        if threshold.uncertainty is None:
+            found.append(f"no threshold is sure to keep at most {target}")
+            continue
+        share = 100 * (threshold.share_accepted or 0.0)
+        found.append(
+            f"accept {share:.0f} % of answers (up to {threshold.uncertainty:.4g}), at most {target}"
+        )
+    return found
+
+
+def write_plots(
+    calibrator: Calibrator,
+    labels: Labels,
+    checks: Mapping[str, Check],
+    names: Sequence[str],
+    folder: Path,
+) -> None:
+    """Reliability diagrams and risk-coverage curves of these estimators."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known = [name for name in names if name in checks]
+    if known:
+        save(reliability_figure({name: checks[name] for name in known}), folder / "reliability")
+    by_estimator = calibrator.groups[ALL]
+    drawn = [name for name in names if name in by_estimator]
+    save(_risk_figure(by_estimator, labels, drawn), folder / "risk-coverage")
+
+
+def reliability_figure(checks: Mapping[str, Check]) -> Figure:
+    """Confidence against the share of right answers, on labels that no curve was fitted on."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.2 * len(checks), 3.6), layout="constrained")
+        panels = figure.subplots(1, len(checks), squeeze=False, sharey=True)[0]
+        for axes, (name, check) in zip(panels, checks.items(), strict=True):
+            draw_reliability(axes, check.confidence, check.correct)
+            axes.set_xlabel("confidence")
+            axes.set_title(f"{name}: ECE {check.ece:.3f}", fontsize=9)
+        panels[0].set_ylabel("share right")
+        return figure
+
+
+def _risk_figure(
+    by_estimator: Mapping[str, Calibration], labels: Labels, names: Sequence[str]
+) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.8 * len(names), 3.6), layout="constrained")
+        panels = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
+        for axes, name in zip(panels, names, strict=True):
+            _risk_panel(axes, by_estimator[name], labels.scores[name], labels.correct)
+            axes.set_title(name, fontsize=9)
+        panels[0].set_ylabel("wrong among the accepted")
+        return figure
+
+
+def _risk_panel(axes: Axes, one: Calibration, uncertainty: np.ndarray, correct: np.ndarray) -> None:
+    known = ~np.isnan(uncertainty)
+    accepted, wrong = risk_coverage(uncertainty[known], correct[known])
+    axes.plot(accepted, wrong, color=INK, linewidth=1.5)
+    for threshold in one.thresholds:
+        axes.axhline(threshold.target_error, color=FAINT, linewidth=0.8)
+        if threshold.share_accepted is not None and threshold.share_wrong is not None:
+            axes.plot([threshold.share_accepted], [threshold.share_wrong], "o", color=_COLOUR)
+            axes.annotate(
+                f"≤ {100 * threshold.target_error:g} %: {100 * threshold.share_accepted:.0f} %",
+                (threshold.share_accepted, threshold.share_wrong),
+                xytext=(-6, 8),
+                textcoords="offset points",
+                ha="right",
+                fontsize=8,
+                color=MUTED,
+            )
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, max(0.3, float(wrong.max()) + 0.02))
+    axes.set_xlabel("share of answers accepted")
+
+
+def _share(threshold: Threshold) -> str:
+    if threshold.share_accepted is None:
+        return "none"
+    return f"{100 * threshold.share_accepted:.0f} %"

@@ -1,0 +1,95 @@
+"""`cocoa calibrate`: from labelled results to a calibrator that the service loads."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.cli.environment import settings_or_exit
+
+
+def calibrate(
+    out: Annotated[Path, typer.Option(help="The calibrator's file, JSON; plots lie beside it.")],
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `cocoa evaluate`, with its results.json and scores."),
+    ] = None,
+    feedback: Annotated[
+        str | None,
+        typer.Option(
+            help="File or redis:// URL with the labels that `POST /feedback` kept, in place of "
+            "--results."
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["task"] | None,
+        typer.Option(help='"task" adds a calibrator for each task, chosen per request.'),
+    ] = None,
+    correct_at: Annotated[
+        float | None,
+        typer.Option(help="Quality from which an answer is right, where it has degrees."),
+    ] = None,
+    strategy: Annotated[
+        Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None,
+        typer.Option(help="Of the answers of --results; the run's first."),
+    ] = None,
+    similarity: Annotated[
+        str | None, typer.Option(help="Function, of --results; the run's first.")
+    ] = None,
+    num_samples: Annotated[
+        str | None, typer.Option(help="Number of samples, or auto, of --results; the run's first.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite another calibrator.")] = False,
+) -> None:
+    """Fit confidence, percentiles and thresholds for every estimator of labelled answers."""
+    if (results is None) == (feedback is None):
+        typer.echo("give either --results or --feedback", err=True)
+        raise typer.Exit(2)
+    if feedback is not None and (strategy or similarity or num_samples):
+        typer.echo("--strategy, --similarity and --num-samples choose among --results", err=True)
+        raise typer.Exit(2)
+    try:
+        from cocoa_lab.calibration import outputs
+        from cocoa_lab.calibration.calibrating import calibrate as fit_all
+        from cocoa_lab.calibration.calibrating import to_json
+        from cocoa_lab.calibration.feedback import read_feedback
+        from cocoa_lab.calibration.fitting import CannotCalibrate
+        from cocoa_lab.calibration.labels import read_labels
+    except ImportError as error:
+        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
+        raise typer.Exit(1) from None
+    from rich.console import Console
+
+    from app.feedback.protocol import StoreFailed
+    from models.calibration import ALL
+
+    if out.exists() and not force:
+        typer.echo(f"{out} exists; --force overwrites it", err=True)
+        raise typer.Exit(1)
+    notes: list[str] = []
+    try:
+        if results is not None:
+            labels, binding, source = read_labels(
+                results, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
+            )
+        else:
+            config = settings_or_exit().feedback
+            labels, binding, source, notes = read_feedback(feedback or "", config, correct_at)
+        fitted = fit_all(labels, binding, source, by_task=by == "task")
+    except (CannotCalibrate, StoreFailed, OSError, ValueError) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+    calibrator = fitted.calibrator
+    checks = outputs.checks_of(calibrator, labels)
+    console = Console()
+    console.print(outputs.table(calibrator.groups[ALL], checks))
+    shown = outputs.shown_estimators(calibrator)
+    console.print(f"{shown[0]}: " + "; ".join(outputs.sentences(calibrator.groups[ALL][shown[0]])))
+    for (group, name), reason in fitted.left_out.items():
+        notes.append(f"{name} of {group} is left out: {reason}")
+    for note in notes:
+        typer.echo(f"note: {note}")
+    plots = out.parent / f"{out.stem}-plots"
+    outputs.write_plots(calibrator, labels, checks, shown, plots)
+    out.write_text(to_json(calibrator), encoding="utf-8")
+    typer.echo(f"{calibrator.source}: {out}, {plots}/; serve it with COCOA_CALIBRATOR={out}")

@@ -1,0 +1,200 @@
+"""`cocoa evaluate`: how well each estimator ranks the answers to a dataset."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
+
+import typer
+
+from app.cli.environment import settings_or_exit
+from cocoa_lab.commands.command_line import command_line
+from cocoa_lab.measures import MEASURES
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from cocoa_lab.evaluation import EvaluationSpec
+    from cocoa_lab.run import Draw, Run
+    from models.selection import Strategy
+
+_MEASURES = [*MEASURES, "judge"]
+
+Name = TypeVar("Name", bound=str)
+
+
+def evaluate(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help='"testbed", "testbed/facts", "testbed-second", a .jsonl file, or a name.'
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder of all results; an interrupted run there is continued.")
+    ],
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="That many prompts only, drawn with the seed.")
+    ] = None,
+    num_samples: Annotated[
+        str | None,
+        typer.Option(
+            help="M, the number of sampled answers, or auto; further ones after commas are "
+            "compared with the first. Default: 10, or as many as are there to be scored again."
+        ),
+    ] = None,
+    estimators: Annotated[
+        str | None, typer.Option(help="Names with commas between; all by default.")
+    ] = None,
+    similarity: Annotated[
+        str | None,
+        typer.Option(
+            help="Similarity function; further ones after commas are compared with the first."
+        ),
+    ] = None,
+    answers: Annotated[
+        str, typer.Option(help="Answer strategies with commas between.")
+    ] = "greedy,most_probable,mbr",
+    quality: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Measure of the answers, each task's own by default: {', '.join(_MEASURES)}."
+        ),
+    ] = None,
+    judge_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible server of the judge, without /v1.")
+    ] = None,
+    judge_model: Annotated[
+        str | None, typer.Option(help="Model that judges, for --quality judge.")
+    ] = None,
+    judge_key: Annotated[
+        str | None, typer.Option(envvar="OPENAI_API_KEY", help="Key of that server.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Repeats samples, drawn prompts and intervals.")
+    ] = 0,
+    num_resamples: Annotated[
+        int, typer.Option(min=1, help="Resamples behind each interval.")
+    ] = 1000,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Local copies of datasets that are else downloaded.")
+    ] = None,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Score what is there; load no language model.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the results of a larger or another run.")
+    ] = False,
+) -> None:
+    """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
+    try:
+        # Plots and page come from an extra, without which the other commands work.
+        from cocoa_lab import outputs
+        from cocoa_lab.evaluation import EvaluationSpec
+    except ImportError as error:
+        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
+        raise typer.Exit(1) from None
+    import httpx
+
+    from cocoa_lab import judge
+    from cocoa_lab.datasets import load
+    from cocoa_lab.overwriting import check_replaceable
+    from cocoa_lab.quality import QUALITY, quality_names
+    from models.errors import CocoaError, ModelNotLoaded
+    from models.estimators import ESTIMATORS
+    from models.records import SamplingParams
+
+    settings = settings_or_exit()
+    measure = _known(quality, _MEASURES, "--quality")[0] if quality is not None else None
+    measures = dict(QUALITY)
+    if measure == "judge":
+        if judge_url is None or judge_model is None:
+            raise typer.BadParameter(
+                "needs --judge-url and --judge-model", param_hint="--quality judge"
+            )
+        measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
+    if num_samples is None and not rescore:
+        num_samples = str(SamplingParams().num_samples)
+    draws = None if num_samples is None else _draws(num_samples)
+    try:
+        examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
+        chosen = None
+        if estimators is not None:
+            chosen = _known(estimators, list(ESTIMATORS), "--estimators")
+        spec = EvaluationSpec(
+            dataset=dataset,
+            examples=examples,
+            generations=out / "generations.jsonl",
+            draws=draws,
+            seed=seed,
+            estimators=chosen,
+            strategies=_known(answers, _strategies(), "--answers"),
+            similarities=None if similarity is None else list(dict.fromkeys(similarity.split(","))),
+            measure_names=quality_names(examples, measure),
+            measures=measures,
+            rescore=rescore,
+        )
+        if not force:
+            names = None if draws is None else [draw.name for draw in draws]
+            settings_known = outputs.settings_of(dataset, seed, names)
+            check_replaceable(out, settings_known, len(examples))
+        out.mkdir(parents=True, exist_ok=True)
+        run = _with_progress(spec, settings)
+        page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
+    except ModelNotLoaded as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(2) from None
+    except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+    for note in page.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(page.recommendation)
+    typer.echo(
+        f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
+        "results.json, scores.jsonl, plots/"
+    )
+
+
+def _strategies() -> "list[Strategy]":
+    """Those by which an answer may be chosen here."""
+    from models.selection import Strategy
+
+    return [name for name in get_args(Strategy) if name != "given"]
+
+
+def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
+    from cocoa_lab.commands.progress import progress_of
+    from cocoa_lab.evaluation import evaluate as run_evaluation
+
+    with progress_of("prompts") as progress:
+        task = progress.add_task(
+            "scoring" if spec.rescore else "evaluating", total=len(spec.examples)
+        )
+        run = asyncio.run(run_evaluation(spec, settings, lambda: progress.advance(task)))
+        progress.update(task, total=len(run.prompts) + run.num_failed)
+        return run
+
+
+def _draws(names: str) -> "list[Draw]":
+    from cocoa_lab.run import Draw
+
+    try:
+        return [Draw.named(name) for name in dict.fromkeys(names.replace(" ", "").split(","))]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--num-samples") from None
+
+
+def _known(names: str, known: Sequence[Name], option: str) -> list[Name]:
+    """The names between commas, each once.
+
+    Raises:
+        BadParameter: one that is not known.
+    """
+    by_name = {str(name): name for name in known}
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",")))
+    if unknown := [name for name in wanted if name not in by_name]:
+        raise typer.BadParameter(
+            f"{unknown[0]!r} is none of {', '.join(by_name)}", param_hint=option
+        )
+    return [by_name[name] for name in wanted]

@@ -1,0 +1,89 @@
+"""Datasets by name: the embedded testbed, any JSONL file, the datasets of the CoCoA paper."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from cocoa_lab.examples import Example, read_jsonl
+from cocoa_lab.paper_datasets import NAMED, DatasetRows, Source
+from models.embedded import TASKS, as_question, held_out_path
+
+# How the testbed's prompts are put, by the name of the dataset; the second form is that of the
+# embedded language model "embedded-second".
+TESTBEDS: dict[str, Callable[[str], str]] = {"testbed": str, "testbed-second": as_question}
+
+
+def load(
+    name_or_path: str, *, limit: int | None, seed: int = 0, data_dir: Path | None = None
+) -> list[Example]:
+    """Examples in their own order; with a limit, that many drawn with the seed.
+
+    Args:
+        name_or_path: a key of `TESTBEDS`, one of its tasks ("testbed/facts"), a .jsonl file, or a
+            key of `NAMED`.
+        limit: number of examples kept; None keeps all.
+        seed: seed of that draw.
+        data_dir: holds `<name>/<split>.jsonl` (or .json, .parquet) of a named dataset, which is
+            else downloaded.
+
+    Raises:
+        ValueError: an unknown name, or a line of a file that is no example.
+    """
+    return drawn(_all_examples(name_or_path, data_dir), limit, seed)
+
+
+def drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example]:
+    """That many of the examples, drawn with the seed, in their own order; all without a limit."""
+    if limit is None or limit >= len(examples):
+        return examples
+    chosen = np.random.default_rng(seed).choice(len(examples), size=limit, replace=False)
+    return [examples[i] for i in sorted(chosen.tolist())]
+
+
+def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
+    testbed, slash, task = name.partition("/")
+    if testbed in TESTBEDS:
+        return _testbed(TESTBEDS[testbed], [task] if slash else TASKS)
+    if name in NAMED:
+        source = NAMED[name]
+        shots = _rows(name, source, source.shots, data_dir) if source.shots else []
+        return source.build(_rows(name, source, source.split, data_dir), shots)
+    if name.endswith(".jsonl"):
+        return read_jsonl(Path(name))
+    tasks = [f"{testbed}/{task}" for testbed in TESTBEDS for task in TASKS]
+    known = ", ".join([*TESTBEDS, *tasks, *NAMED])
+    raise ValueError(f"unknown dataset {name!r}: neither a .jsonl file nor one of {known}")
+
+
+def _testbed(prompt_form: Callable[[str], str], tasks: Sequence[str]) -> list[Example]:
+    examples: list[Example] = []
+    for task in tasks:
+        for example in read_jsonl(held_out_path(task)):
+            examples.append(replace(example, prompt=prompt_form(example.prompt)))
+    return examples
+
+
+def _rows(name: str, source: Source, split: str, data_dir: Path | None) -> DatasetRows:
+    from datasets import Dataset, load_dataset
+
+    rows: DatasetRows
+    if data_dir is None:
+        rows = load_dataset(source.path, source.config, split=split, revision=source.revision)
+        return rows
+    path = _local_file(data_dir / name, split)
+    reader: Any = Dataset.from_parquet if path.suffix == ".parquet" else Dataset.from_json
+    with TemporaryDirectory() as cache_dir:
+        rows = reader(str(path), cache_dir=cache_dir, keep_in_memory=True)
+    return rows
+
+
+def _local_file(folder: Path, split: str) -> Path:
+    for kind in ("jsonl", "json", "parquet"):
+        path = folder / f"{split}.{kind}"
+        if path.is_file():
+            return path
+    raise ValueError(f"no {folder.name}/{split}.jsonl, .json or .parquet in {folder.parent}")

@@ -1,0 +1,110 @@
+"""The small NLI model: the cross-encoder's trained encoder under a head of three labels."""
+
+import copy
+import random
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
+
+from cocoa_lab.embedded.cross_encoder import of_like_length
+from cocoa_lab.embedded.nli_pairs import LABELS, NliPair, make_nli_pairs, nli_sources
+from cocoa_lab.embedded.tokenizer import CONTEXT_TOKENS
+from cocoa_lab.embedded.training import Schedule, train
+
+# Weight of the squared distance between the probabilities of the two orders, beside the
+# cross-entropy.
+SYMMETRY_WEIGHT = 1.0
+
+
+def new_nli(judge: BertForSequenceClassification, seed: int) -> BertForSequenceClassification:
+    """A fresh head of three labels over a copy of the cross-encoder's encoder."""
+    torch.manual_seed(seed)
+    config = copy.deepcopy(judge.config)
+    labels: dict[int, str] = dict(enumerate(LABELS))
+    config.id2label, config.label2id = labels, {label: i for i, label in labels.items()}
+    # It names the cross-encoder's sigmoid, which does not fit three labels.
+    del config.sentence_transformers
+    model = BertForSequenceClassification(config)
+    model.bert.load_state_dict(judge.bert.state_dict())
+    return model
+
+
+def _logits(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[tuple[str, str]],
+) -> Tensor:
+    firsts, seconds = [a for a, _ in texts], [b for _, b in texts]
+    encoded = tokenizer(
+        firsts,
+        seconds,
+        padding=True,
+        truncation=True,
+        max_length=CONTEXT_TOKENS,
+        return_tensors="pt",
+    )
+    logits: Tensor = model(**encoded).logits  # (B, 3)
+    return logits
+
+
+def nli_loss(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: Sequence[NliPair],
+) -> Tensor:
+    """Summed cross-entropy of both orders, plus the penalty for judging them differently."""
+    in_order = [(pair.first, pair.second) for pair in pairs]
+    swapped = [(pair.second, pair.first) for pair in pairs]
+    logits = _logits(model, tokenizer, in_order + swapped)  # (2B, 3)
+    labels = torch.tensor([LABELS.index(pair.label) for pair in pairs]).repeat(2)
+    there, back = logits.softmax(-1).chunk(2)
+    loss = cross_entropy(logits, labels, reduction="sum") / 2
+    return loss + SYMMETRY_WEIGHT * (there - back).square().sum()
+
+
+def train_nli(
+    judge: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    schedule: Schedule,
+    *,
+    batch_size: int = 64,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+) -> tuple[BertForSequenceClassification, list[float], float]:
+    """The trained model, the loss of every step (nats per pair), and the seconds that it took."""
+    model = new_nli(judge, seed)
+    source = nli_sources("train")
+
+    def losses_of(step: int) -> Iterator[Tensor]:
+        # Seeded by the step, so that a resumed training sees the pairs of an uninterrupted one.
+        pairs = make_nli_pairs(source, batch_size, random.Random(f"nli:{seed}:{step}"))  # noqa: S311, a corpus is no secret
+        pairs.sort(key=lambda pair: len(pair.first) + len(pair.second))
+        for part in of_like_length(pairs):
+            yield nli_loss(model, tokenizer, part) / batch_size
+
+    started = time.monotonic()
+    losses = train(model, losses_of, schedule, checkpoint)
+    return model, losses, time.monotonic() - started
+
+
+@torch.inference_mode()
+def probabilities(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[tuple[str, str]],
+) -> NDArray[np.float32]:
+    """Probabilities of `LABELS` for (premise, hypothesis), (N, 3); rows sum to 1."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
+    rows: NDArray[np.float32] = np.zeros((len(texts), len(LABELS)), dtype=np.float32)
+    for start in range(0, len(order), 64):
+        batch = order[start : start + 64]
+        logits = _logits(model, tokenizer, [texts[i] for i in batch])
+        rows[batch] = logits.softmax(-1).numpy()
+    return rows

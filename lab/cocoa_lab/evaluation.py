@@ -1,0 +1,257 @@
+"""One evaluation from what is to be done to a finished run.
+
+Generations go to the log as they come; each is scored as soon as it is there, and the answers'
+quality is measured while the models still run.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.scoring.ask import Ask
+from app.scoring.plan import Plan
+from app.scoring.scorer import Scorer
+from app.settings import Settings
+from cocoa_lab.examples import Example
+from cocoa_lab.loading import lab_scorer, support_of
+from cocoa_lab.log import AnotherRun
+from cocoa_lab.quality import Measure, Support, score_by_task
+from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
+from cocoa_lab.run import Draw, Origin, Run, ScoredPrompt, Variant
+from cocoa_lab.running import each, sampling_of
+from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
+from models.errors import InvalidRequest
+from models.estimators import ESTIMATORS, needs
+from models.records import Array, SamplingParams
+from models.selection import Strategy
+from models.statistics import supplied_by
+from workers.protocol import ComparerInfo, Workers
+
+_DEFAULT_DRAW = Draw(SamplingParams().num_samples)
+
+Put = Callable[[int, Recording], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSpec:
+    """What is to be evaluated.
+
+    Attributes:
+        generations: file of them, to be continued where it exists.
+        estimators: None for all that the models can supply.
+        draws: of samples, the first for all tables; None for ten, or for all that a file holds.
+        similarities: functions, the first for all tables; None for the deployment's default.
+        measure_names: name of the quality measure, by task.
+        measures: measures by name, all of `measure_names` among them.
+        rescore: score what the file holds; no language model is loaded.
+    """
+
+    dataset: str
+    examples: Sequence[Example]
+    generations: Path
+    draws: Sequence[Draw] | None
+    seed: int
+    estimators: Sequence[str] | None
+    strategies: Sequence[Strategy]
+    similarities: Sequence[str] | None
+    measure_names: Mapping[str, str]
+    measures: Mapping[str, Measure]
+    rescore: bool
+
+    @property
+    def measure_by_task(self) -> dict[str, Measure]:
+        """The quality measure of each task."""
+        return {task: self.measures[name] for task, name in self.measure_names.items()}
+
+
+async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable[[], None]) -> Run:
+    """Generate what is missing, score everything, and measure the answers.
+
+    Args:
+        spec: what is to be evaluated.
+        settings: models, as they serve.
+        on_scored: called after each example.
+
+    Raises:
+        AnotherRun: the file of generations is another run's, or there is none to score.
+        ValueError: a quality measure needs an NLI model and none is loaded.
+        CocoaError: a model failed; what was generated before is in the file.
+    """
+    header, recordings = _stored(spec.generations) if spec.rescore else (None, {})
+    async with lab_scorer(settings, generates=not spec.rescore) as scorer:
+        for measure in spec.measure_by_task.values():
+            measure.check(support_of(scorer.workers))
+        if header is not None:
+            examples = [example for example in spec.examples if example.id in recordings]
+            return await _run(spec, examples, recordings, _never, header, scorer, on_scored)
+        with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
+            return await _run(
+                spec, spec.examples, log.recordings, log.put, log.header, scorer, on_scored
+            )
+
+
+async def _run(
+    spec: EvaluationSpec,
+    examples: Sequence[Example],
+    recordings: Mapping[str, Recording],
+    put: Put,
+    header: RecordingHeader,
+    scorer: Scorer,
+    on_scored: Callable[[], None],
+) -> Run:
+    _check_prompts(examples, recordings)
+    statistics = recorded_statistics(header)
+    estimators = spec.estimators or _supplied_estimators(scorer, statistics)
+    similarities = spec.similarities or [scorer.workers.default_similarity]
+    draws = spec.draws or [Draw(header.sampling["num_samples"])]
+
+    def asks_of(ask: Ask) -> list[Ask]:
+        return variants(ask, estimators, spec.strategies, similarities, draws)
+
+    plans = [scorer.plan(ask, statistics) for ask in asks_of(Ask(prompt=""))]
+    started_at = time.monotonic()
+    scored = await _score_all(examples, recordings, put, header, asks_of, scorer, on_scored)
+    seconds = time.monotonic() - started_at
+    answered = [prompt for prompt in scored if prompt.answers]
+    if not answered:
+        raise InvalidRequest("no prompt has a generation")
+    errors = {prompt.recording.error for prompt in scored} - {None}
+    binary = {task for task, measure in spec.measure_by_task.items() if measure.is_binary}
+    return Run(
+        header=header,
+        prompts=answered,
+        num_failed=len(scored) - len(answered),
+        errors=sorted(filter(None, errors)),
+        qualities=await _qualities(answered, spec.measure_by_task, support_of(scorer.workers)),
+        measure_names=spec.measure_names,
+        binary_tasks=frozenset(binary),
+        models=_models(plans, scorer.workers),
+        origin=_origin(answered, scorer.workers),
+        speed={} if recordings else _speed(len(examples), seconds),
+    )
+
+
+async def _score_all(
+    examples: Sequence[Example],
+    recordings: Mapping[str, Recording],
+    put: Put,
+    header: RecordingHeader,
+    asks_of: Callable[[Ask], list[Ask]],
+    scorer: Scorer,
+    on_scored: Callable[[], None],
+) -> list[ScoredPrompt]:
+    """Every example's recording and scores, in order; those without a recording generate first.
+
+    Args:
+        examples: prompts.
+        recordings: those that exist, by example id.
+        put: told each new recording, with its position among the new ones.
+        header: of all recordings.
+        asks_of: what is asked of the recording of an ask.
+        scorer: generates and scores.
+        on_scored: called after each example.
+    """
+    new = [example.id for example in examples if example.id not in recordings]
+    positions = {example_id: position for position, example_id in enumerate(new)}
+
+    async def one(example: Example) -> ScoredPrompt:
+        ask = ask_of(example, header)
+        recording = recordings.get(example.id)
+        if recording is None:
+            recording = await record(example, ask, header, scorer.workers.generator)
+            put(positions[example.id], recording)
+        answers = await score_recording(recording, asks_of(ask), header, scorer)
+        on_scored()
+        return ScoredPrompt(example, recording, answers)
+
+    return await each(examples, one)
+
+
+async def _qualities(
+    prompts: Sequence[ScoredPrompt], measures: Mapping[str, Measure], support: Support | None
+) -> dict[Variant, Array]:
+    """Quality (n,) of the prompts' answers under each variant."""
+    examples = [prompt.example for prompt in prompts]
+    qualities: dict[Variant, Array] = {}
+    for plan, answer in enumerate(prompts[0].answers):
+        texts = [prompt.answers[plan].text for prompt in prompts]
+        qualities[answer.variant] = await score_by_task(texts, examples, measures, support)
+    return qualities
+
+
+def _supplied_estimators(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
+    """All that can be scored of recordings with these statistics."""
+    available = scorer.available_statistics(Ask(prompt=""), statistics)
+    return [name for name in ESTIMATORS if needs([name]) <= available]
+
+
+def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
+    generator = workers.generator.info
+    wanted = needs(spec.estimators or ESTIMATORS)
+    return RecordingHeader(
+        dataset=spec.dataset,
+        model=generator.model_id,
+        revision=generator.revision,
+        seed=spec.seed,
+        sampling=sampling_of(max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW])),
+        # All of them whatever is wanted, so that other estimators can be scored later; P(True)
+        # alone costs prefills.
+        statistics=tuple(sorted(generator.statistics & supplied_by("answer", "samples"))),
+        asks_p_true="p_true_logprob" in generator.statistics & wanted,
+    )
+
+
+def _stored(path: Path) -> tuple[RecordingHeader, dict[str, Recording]]:
+    header, recordings = read(path) if path.exists() else (None, {})
+    if header is None:
+        raise AnotherRun(f"{path} holds no generations to score")
+    return header, recordings
+
+
+def _never(position: int, recording: Recording) -> None:
+    """Every example that is scored again has its recording."""
+
+
+def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recording]) -> None:
+    for example in examples:
+        if example.id in recordings and recordings[example.id].prompt != example.prompt:
+            raise AnotherRun(f"the generation of {example.id} is another prompt's")
+
+
+def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
+    """Similarity functions, and NLI where it is read, by role."""
+    models = {}
+    for name in dict.fromkeys(plan.similarity for plan in plans):
+        models[f"similarity {name}"] = _model_name(workers.comparers[name].info)
+    if workers.nli is not None and any(plan.reads("nli") for plan in plans):
+        models["NLI"] = _model_name(workers.nli.info)
+    return models
+
+
+def _origin(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
+    """What the scores of these prompts came from; the generator as it was recorded."""
+    generations = [one.recording.generation for one in prompts if one.recording.generation]
+    reasons: list[str] = []
+    for generation in generations:
+        reasons += [one.finish_reason for one in (generation.answer, *generation.samples)]
+    stops = {tuple(prompt.example.stop) for prompt in prompts}
+    return Origin(
+        generator=generations[0].identity,
+        comparers={name: one.info.identity for name, one in workers.comparers.items()},
+        nli=None if workers.nli is None else workers.nli.info.identity,
+        max_new_tokens=max(prompt.example.max_new_tokens for prompt in prompts),
+        share_cut=reasons.count("length") / len(reasons),
+        stop=stops.pop() if len(stops) == 1 else None,
+    )
+
+
+def _model_name(info: ComparerInfo) -> str:
+    return f"{info.model_id} ({info.revision})" if info.revision else info.model_id
+
+
+def _speed(num_prompts: int, seconds: float) -> dict[str, float]:
+    """Prompts a second, generated and scored."""
+    cores = len(os.sched_getaffinity(0))
+    return {"prompts_per_s": num_prompts / seconds, "seconds": seconds, "cores": cores}

@@ -1,0 +1,127 @@
+"""One prompt with what its answer is measured against, and files of such prompts."""
+
+import codecs
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One prompt with what its answer is measured against.
+
+    Attributes:
+        task: what `cocoa_lab.quality.default_quality` goes by.
+        references: accepted texts, at least one; none of an unlabelled prompt.
+        context: the text that the answer is about: article, story, or the sentence to translate.
+        fame: how often the testbed's fact was trained; see docs/embedded-models.md.
+    """
+
+    id: str
+    task: str
+    prompt: str
+    references: tuple[str, ...]
+    context: str | None = None
+    max_new_tokens: int = 64
+    stop: tuple[str, ...] = ()
+    fame: float | None = None
+
+
+def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
+    """One example a line: `prompt`, `reference` or `references`, optionally more.
+
+    The optional ones are the other fields of `Example`.
+
+    Without `labelled` the references may be missing, as for prompts that nothing is measured on.
+
+    `id` defaults to the file's name with the line's number, `task` to the file's name. Other fields
+    are ignored. The file is UTF-8, with or without a byte order mark.
+
+    Raises:
+        ValueError: names file, line and field; the file holds no example.
+    """
+    examples: dict[str, Example] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            example = _example(_decoded(line), labelled, id=f"{path.stem}-{number}", task=path.stem)
+            if example.id in examples:
+                raise ValueError(f"field 'id': {example.id!r} occurs twice")
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        examples[example.id] = example
+    if not examples:
+        raise ValueError(f"{path} holds no example")
+    return list(examples.values())
+
+
+def distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts in their order, each once."""
+    return tuple(dict.fromkeys(texts))
+
+
+def _lines(path: Path) -> list[bytes]:
+    data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{line[error.start]:02x} in column {error.start + 1}"
+        raise ValueError(f"no UTF-8: {byte}; save the file as UTF-8") from None
+
+
+def _example(line: str, labelled: bool, **defaults: str) -> Example:
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ValueError("no JSON object")
+    fields = defaults | {name: value for name, value in fields.items() if value is not None}
+    for name in ("id", "task", "prompt", "context", "reference"):
+        if name in fields and not isinstance(fields[name], str):
+            raise ValueError(f"field '{name}' is not a string")
+    if not fields.get("prompt"):
+        raise ValueError("field 'prompt' is missing or empty")
+    optional = {"context": fields["context"]} if "context" in fields else {}
+    return Example(
+        id=fields["id"],
+        task=fields["task"],
+        prompt=fields["prompt"],
+        references=_references(fields, labelled),
+        stop=_strings(fields, "stop"),
+        **optional,
+        **_numbers(fields),
+    )
+
+
+def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:
+    first = [fields["reference"]] if "reference" in fields else []
+    references = distinct([*first, *_strings(fields, "references")])
+    if labelled and not references:
+        raise ValueError("field 'reference' or 'references' is missing or empty")
+    return references
+
+
+def _strings(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = fields.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"field '{name}' is not a list of strings")
+    return tuple(values)
+
+
+def _numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {name: fields[name] for name in ("max_new_tokens", "fame") if name in fields}
+    for name, value in numbers.items():
+        kind = int if name == "max_new_tokens" else int | float
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise ValueError(f"field '{name}' is not a number")
+    if numbers.get("max_new_tokens", 1) < 1:
+        raise ValueError("field 'max_new_tokens' is below 1")
+    return numbers

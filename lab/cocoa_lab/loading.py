@@ -1,0 +1,63 @@
+"""The scoring core for an offline command: over the models that serve, without probes."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CacheConfig
+from app.scoring.scorer import Scorer
+from app.settings import Settings
+from cocoa_lab.quality import Support
+from cocoa_lab.running import IN_FLIGHT
+from models.probes.protocol import ProbeConfig
+from models.records import Pair
+from workers.admission import Admission
+from workers.build import build_workers
+from workers.config import Beside, GeneratorConfig, WorkerConfig
+from workers.in_process import running_workers
+from workers.loading import nli_checkpoint
+from workers.protocol import Workers
+
+# What samples show is stored; probes are compared with it by `cocoa probe evaluate`.
+_NO_PROBES = ProbeConfig("", "")
+
+
+@asynccontextmanager
+async def lab_scorer(settings: Settings, *, generates: bool = True) -> AsyncIterator[Scorer]:
+    """A scorer whose workers run while the context is open; it remembers pairs for so long.
+
+    Args:
+        settings: of the models, as they serve.
+        generates: whether a language model is needed; without, the fake one stands in.
+    """
+    config = _config(settings, generates)
+    async with running_workers(build_workers(config)) as workers:
+        yield Scorer(workers, Admission(IN_FLIGHT), MemoryCache(CacheConfig()))
+
+
+def support_of(workers: Workers) -> Support | None:
+    """How far texts support each other, by AlignScore's scheme; None without an NLI model."""
+    if "align" not in workers.comparers:
+        return None
+    comparer = workers.comparers["align"]
+
+    async def support(pairs: Sequence[Pair]) -> list[float]:
+        reply = await comparer.compare(pairs)
+        return [reply.scores[pair][0][0] for pair in pairs]  # the only value of each score
+
+    return support
+
+
+def _config(settings: Settings, generates: bool) -> WorkerConfig:
+    config, generation = settings.workers, settings.generation
+    if not generation.urls:  # a worker elsewhere has its probes, asked for or not
+        config = replace(config, probes=_NO_PROBES)
+    if generates:
+        return config
+    return replace(
+        config,
+        generation=GeneratorConfig(engine="fake", model=generation.model),
+        probes=_NO_PROBES,
+        nli=replace(config.nli, model=nli_checkpoint(config.nli, Beside.of(generation))),
+    )

@@ -1,0 +1,171 @@
+"""What training and evaluating a probe leave behind: tables, plots, report.md, results.json."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cocoa_lab.metrics import Interval
+from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.plots import save
+from cocoa_lab.probes.comparing import (
+    MAX_LOSS_ON_AVERAGE,
+    MAX_LOSS_PER_TASK,
+    SEEN,
+    Contrast,
+    light_name,
+    max_loss,
+    within_bounds,
+)
+from cocoa_lab.probes.evaluation import ProbeEvaluation
+from cocoa_lab.probes.plots import difference_figure, loss_figure, prediction_figure
+from cocoa_lab.probes.training import Trained
+from cocoa_lab.rendering import markdown_table
+from cocoa_lab.report import number, signed
+from models.probes.card import Card, Target
+
+
+def show_training(card: Card, trained: Trained) -> None:
+    """Print the best validation loss of every layer, and the figures of the chosen one."""
+    title = f"{card.target}, {card.architecture}"
+    table = Table("layer", "epochs", "best validation loss", title=title)
+    for layer in dict.fromkeys(epoch.layer for epoch in trained.epochs):
+        losses = [epoch.validation_loss for epoch in trained.epochs if epoch.layer == layer]
+        mark = " (chosen)" if layer == trained.layer else ""
+        table.add_row(f"{layer}{mark}", str(len(losses)), f"{min(losses):.5f}")
+    console = Console()
+    console.print(table)
+    for split, metrics in trained.metrics.items():
+        known = {name: value for name, value in metrics.items() if value is not None}
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
+        console.print(f"{split} ({trained.sizes[split]} answers): {figures}")
+
+
+def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
+    """Loss curves, and predictions against the truth on the third split."""
+    folder = out / "plots"
+    folder.mkdir(exist_ok=True)
+    save(loss_figure(trained.epochs, trained.layer), folder / "losses")
+    predicted, true = trained.predictions
+    title = f"{target}, {len(true)} answers of the third split"
+    save(prediction_figure(predicted, true, title), folder / "predictions")
+
+
+def settings_of(card: Card, dataset: str, seed: int) -> dict[str, Any]:
+    """What an evaluation has in common with those that may replace its results."""
+    return {"command": "probe evaluate", "probe": card.sha256, "dataset": dataset, "seed": seed}
+
+
+def write_evaluation(
+    evaluation: ProbeEvaluation, out: Path, command: str, dataset: str, seed: int
+) -> None:
+    """report.md, results.json and plots.
+
+    dataset, seed: of the prompts.
+    """
+    _write_evaluation_plots(evaluation, out)
+    (out / "report.md").write_text(_markdown(evaluation, command), encoding="utf-8")
+    results = {
+        "settings": settings_of(evaluation.card, dataset, seed),
+        "num_prompts": evaluation.num_answers,
+        "command": command,
+        "card": asdict(evaluation.card),
+        "num_answers": evaluation.num_answers,
+        "num_own_prompts": evaluation.num_own,
+        "agreement": evaluation.agreements,
+        "contrasts": [_contrast_json(one) for one in evaluation.contrasts],
+        "notes": list(evaluation.notes),
+    }
+    (out / RESULTS).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_evaluation_plots(evaluation: ProbeEvaluation, out: Path) -> None:
+    folder = out / "plots"
+    folder.mkdir(exist_ok=True)
+    by_name: dict[str, dict[str, Mapping[str, Interval]]] = {}
+    for one in evaluation.contrasts:
+        by_name.setdefault(light_name(one.name), {})[one.probe] = one.differences
+    # The probe as it is has all columns, one that never saw a task perhaps fewer.
+    bounds = {column: max_loss(column) for column in evaluation.contrasts[0].columns}
+    save(difference_figure(by_name, bounds), folder / "light-full")
+    card, true = evaluation.card, evaluation.true
+    if card.split is not None:
+        true = (true > card.split).astype(float)
+    title = f"{card.target}, {evaluation.num_answers} answers"
+    figure = prediction_figure(evaluation.by_probe[SEEN].values, true, title)
+    save(figure, folder / "predictions")
+
+
+def _contrast_json(one: Contrast) -> dict[str, Any]:
+    return asdict(one) | {"within_bounds": within_bounds(one)}
+
+
+def _markdown(evaluation: ProbeEvaluation, command: str) -> str:
+    card = evaluation.card
+    parts = [
+        f"# Light against full: {card.target}",
+        f"    {command}",
+        f"Probe `{card.sha256[:12]}` on layer {card.layer} of {card.model_id} ({card.revision}), "
+        f"{card.architecture}, "
+        f"trained on {card.sizes['training']} answers to {card.training_set}; "
+        f"measured on {evaluation.num_answers} answers, {_own(evaluation)}.",
+        "## Predictions against samples",
+    ]
+    for probe, by_task in evaluation.agreements.items():
+        parts += [f"### A probe {probe}", _agreement_table(by_task)]
+    parts.append("## PRR")
+    for probe in evaluation.by_probe:
+        own = [one for one in evaluation.contrasts if one.probe == probe]
+        parts += [f"### A probe {probe}", _contrast_table(own)]
+    bound = f"{MAX_LOSS_PER_TASK} on each task and {MAX_LOSS_ON_AVERAGE} on average"
+    parts.append(
+        f"Difference: light minus full on the same prompts, 95 % interval. "
+        f"Bound: a loss of at most {bound}. It is kept where every interval lies at or above it, "
+        "and not where one lies below; all else cannot be judged."
+    )
+    if evaluation.notes:
+        parts += ["## Notes", "\n".join(f"- {note}" for note in evaluation.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _own(evaluation: ProbeEvaluation) -> str:
+    if evaluation.num_own is None:
+        return "how many of them to its own prompts only its collection (`--collected`) tells"
+    return f"{evaluation.num_own or 'none'} of them to its own prompts"
+
+
+def _agreement_table(by_task: Mapping[str, Mapping[str, float | None]]) -> str:
+    names = list(next(iter(by_task.values())))
+    lines = []
+    for task, values in by_task.items():
+        lines.append([task, *(_shown(values[name]) for name in names)])
+    return markdown_table(["task", *names], lines)
+
+
+def _contrast_table(contrasts: Sequence[Contrast]) -> str:
+    columns, left_out = contrasts[0].columns, contrasts[0].left_out
+    figures = []
+    for column in columns:
+        mark = " (left out)" if column in left_out else ""
+        figures.append(f"{column}{mark}: full, light, difference")
+    lines = []
+    for one in contrasts:
+        cells = [_contrast_cell(one, column) for column in columns]
+        lines.append([f"`{light_name(one.name)}`", *cells, within_bounds(one)])
+    return markdown_table(["score", *figures, "within the bound"], lines)
+
+
+def _contrast_cell(one: Contrast, column: str) -> str:
+    if column not in one.differences:
+        return "-"
+    full, light, lost = one.full[column], one.light[column], one.differences[column]
+    interval = f"[{signed(lost.low)}, {signed(lost.high)}]"
+    return f"{number(full.value)}, {number(light.value)}, **{signed(lost.value)}** {interval}"
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else number(value)

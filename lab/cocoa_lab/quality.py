@@ -1,0 +1,264 @@
+"""How good an answer is, against its references or its context; scores are judged by this.
+
+A measure gives one value per answer, higher = better, NaN where it is undefined. The judge is in
+`judge.py` and in no table, since it takes a server's address.
+"""
+
+import asyncio
+import importlib
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from cocoa_lab.containing import contains
+from cocoa_lab.examples import Example
+from models.estimators.overlap import rouge_l_f, word_stems
+from models.records import Array, Pair
+
+# How far each pair's first text, the context, supports its second, the claim: values in [0, 1].
+Support = Callable[[Sequence[Pair]], Awaitable[Sequence[float]]]
+MeasureFunction = Callable[[Sequence[str], Sequence[Example], Support | None], Awaitable[Array]]
+
+_LETTER = re.compile(r"\W*([A-D])\b")
+# A sign counts where no operand stands before it; commas only where they group thousands; U+2212 is
+# a minus.
+_NUMBER = re.compile(r"(?:(?<![\w)%])[-\u2212])?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
+_COMET_MODEL = "Unbabel/wmt22-comet-da"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A quality measure.
+
+    Attributes:
+        function: values (n,) of n answers; `score` checks what it is given.
+        is_binary: whether its values are 0 and 1, so that ROC-AUC, ECE and Brier are defined.
+        needs_support: whether it asks how far texts support each other.
+    """
+
+    function: MeasureFunction
+    is_binary: bool = False
+    needs_support: bool = False
+
+    async def score(
+        self, outputs: Sequence[str], examples: Sequence[Example], support: Support | None = None
+    ) -> Array:
+        """Values (n,) of n answers.
+
+        Raises:
+            ValueError: the lengths differ, or `support` is needed and None.
+        """
+        if len(outputs) != len(examples):
+            raise ValueError(f"{len(outputs)} outputs for {len(examples)} examples")
+        self.check(support)
+        return await self.function(outputs, examples, support)
+
+    def check(self, support: Support | None) -> None:
+        """Refuse to measure without the support that the measure needs.
+
+        Raises:
+            ValueError: it is needed and None.
+        """
+        if self.needs_support and support is None:
+            raise ValueError("this quality measure needs a pair model")
+
+
+async def score_by_task(
+    outputs: Sequence[str],
+    examples: Sequence[Example],
+    measures: Mapping[str, Measure],
+    support: Support | None,
+) -> Array:
+    """Quality (n,) of n answers, each by the measure of its task; NaN where its task has none."""
+    values = np.full(len(outputs), np.nan)
+    for task, measure in measures.items():
+        rows = [i for i, example in enumerate(examples) if example.task == task]
+        task_outputs, task_examples = [outputs[i] for i in rows], [examples[i] for i in rows]
+        values[rows] = await measure.score(task_outputs, task_examples, support)
+    return values
+
+
+def quality_names(examples: Iterable[Example], name: str | None) -> dict[str, str]:
+    """Name of the measure of each task: the given one, or the task's own."""
+    tasks = dict.fromkeys(example.task for example in examples)
+    return {task: name or default_quality(task) for task in tasks}
+
+
+def default_quality(task: str) -> str:
+    """Name of the measure that the paper takes for a task.
+
+    It is `exact_match` for the testbed and for files of one's own.
+    """
+    if task.startswith("wmt"):
+        return "comet" if find_spec("comet") else "chrf"
+    return _DEFAULTS.get(task, "exact_match")
+
+
+def exact_match(output: str, example: Example) -> float:
+    """1 where the stripped output equals one of the stripped references."""
+    return float(output.strip() in {reference.strip() for reference in example.references})
+
+
+def accuracy(output: str, example: Example) -> float:
+    """1 where the output opens with the reference's letter, 0 with another or with none."""
+    if (reference := choice(example.references[0])) is None:
+        return float("nan")
+    return float(choice(output) == reference)
+
+
+def gsm8k(output: str, example: Example) -> float:
+    """1 where the output's last number equals the reference's last after `####`."""
+    if (reference := final_number(example.references[0].rpartition("####")[2])) is None:
+        return float("nan")
+    return float(final_number(output) == reference)
+
+
+def rouge_l(output: str, example: Example) -> float:
+    """F1 of the longest common subsequence of word stems, with the best reference. Lin 2004."""
+    stems = word_stems(output)
+    return max(rouge_l_f(stems, word_stems(reference)) for reference in example.references)
+
+
+def chrf(output: str, example: Example) -> float:
+    """Sentence chrF of sacrebleu with the best reference, in [0, 1]. Popović 2015."""
+    from sacrebleu import sentence_chrf
+
+    return max(float(sentence_chrf(output, [text]).score) for text in example.references) / 100
+
+
+def bleu(output: str, example: Example) -> float:
+    """Sentence BLEU of sacrebleu with the best reference, in [0, 1].
+
+    Effective order and sacrebleu's own smoothing.
+    """
+    from sacrebleu import sentence_bleu
+
+    return max(float(sentence_bleu(output, [text]).score) for text in example.references) / 100
+
+
+async def align(
+    outputs: Sequence[str], examples: Sequence[Example], support: Support | None
+) -> Array:
+    """Support of the output, the claim, by its best reference, the context. Zha et al. 2023."""
+    assert support is not None  # noqa: S101, `Measure.score` checks it
+    return await _best_support(outputs, [example.references for example in examples], support)
+
+
+async def align_context(
+    outputs: Sequence[str], examples: Sequence[Example], support: Support | None
+) -> Array:
+    """Support of the output by the example's own context, such as an article; NaN without one."""
+    assert support is not None  # noqa: S101, `Measure.score` checks it
+    contexts = [() if e.context is None else (e.context,) for e in examples]
+    return await _best_support(outputs, contexts, support)
+
+
+async def comet(outputs: Sequence[str], examples: Sequence[Example], _: Support | None) -> Array:
+    """COMET (wmt22-comet-da) with the best reference; the context is the source, NaN without one.
+
+    Rei et al. 2020.
+
+    Raises:
+        ImportError: the optional package is not installed.
+    """
+    try:
+        package: Any = importlib.import_module("comet")
+    except ImportError as error:
+        raise ImportError("the quality measure 'comet' needs the package unbabel-comet") from error
+    rows, triples = [], []
+    for row, (output, example) in enumerate(zip(outputs, examples, strict=True)):
+        if example.context is None:
+            continue
+        for reference in example.references:
+            rows.append(row)
+            triples.append({"src": example.context, "mt": output, "ref": reference})
+    scores = await asyncio.to_thread(_comet_scores, package, triples) if triples else []
+    return _best(rows, scores, len(outputs))
+
+
+def _comet_scores(package: Any, triples: list[dict[str, str]]) -> Sequence[float]:
+    model = package.load_from_checkpoint(package.download_model(_COMET_MODEL))
+    scores: Sequence[float] = model.predict(triples, batch_size=8, gpus=0).scores
+    return scores
+
+
+def choice(text: str) -> str | None:
+    """The letter A to D that a text opens with.
+
+    >>> choice(" (B) because"), choice("Because")
+    ('B', None)
+    """
+    found = _LETTER.match(text)
+    return found[1] if found else None
+
+
+def final_number(text: str) -> Decimal | None:
+    """The last number of a text.
+
+    >>> final_number("23 - 15 = 8 dollars, or $1,234.50.")
+    Decimal('1234.50')
+    """
+    numbers = _NUMBER.findall(text)
+    if not numbers:
+        return None
+    return Decimal(numbers[-1].replace("\u2212", "-").replace("$", "").replace(",", ""))
+
+
+def _each(score: Callable[[str, Example], float]) -> MeasureFunction:
+    """The measure that scores each answer for itself."""
+
+    async def scores(
+        outputs: Sequence[str], examples: Sequence[Example], _: Support | None
+    ) -> Array:
+        return np.array([score(o, e) for o, e in zip(outputs, examples, strict=True)])
+
+    return scores
+
+
+async def _best_support(
+    outputs: Sequence[str], contexts: Sequence[tuple[str, ...]], support: Support
+) -> Array:
+    rows: list[int] = []
+    pairs: list[Pair] = []
+    for row, (output, given) in enumerate(zip(outputs, contexts, strict=True)):
+        rows += [row] * len(given)
+        pairs += [(context.strip(), output.strip()) for context in given]
+    without_empty = [pair for pair in pairs if all(pair)]
+    supports = iter(await support(without_empty) if without_empty else [])
+    # As everywhere: two empty texts are equal, an empty one and another have nothing in common.
+    values = [next(supports) if all(pair) else float(pair[0] == pair[1]) for pair in pairs]
+    return _best(rows, values, len(outputs))
+
+
+def _best(rows: Sequence[int], values: Sequence[float], num_rows: int) -> Array:
+    """Largest value (num_rows,) of each row, NaN for a row that has none."""
+    best = np.full(num_rows, np.nan)
+    np.fmax.at(best, list(rows), np.asarray(values, dtype=np.float64))
+    return best
+
+
+QUALITY: dict[str, Measure] = {
+    "exact_match": Measure(_each(exact_match), is_binary=True),
+    "contains": Measure(_each(contains), is_binary=True),
+    "accuracy": Measure(_each(accuracy), is_binary=True),
+    "gsm8k": Measure(_each(gsm8k), is_binary=True),
+    "rouge_l": Measure(_each(rouge_l)),
+    "chrf": Measure(_each(chrf)),
+    "bleu": Measure(_each(bleu)),
+    "align": Measure(align, needs_support=True),
+    "align_context": Measure(align_context, needs_support=True),
+    "comet": Measure(comet),
+}
+
+_DEFAULTS = {
+    "mmlu": "accuracy",
+    "gsm8k": "gsm8k",
+    "coqa": "align",
+    "trivia_qa": "align",
+    "xsum": "align_context",
+}

@@ -1,0 +1,131 @@
+"""Generations of a dataset in a file: a header, then one line a prompt, in the dataset's order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from app.lines import complete_lines
+from app.scoring.evidence import TrueFalse
+from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
+from models.codec import generation_from_json, generation_to_json
+from models.records import Generation
+
+_FORMAT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingHeader:
+    """What all generations of a file have in common.
+
+    Attributes:
+        sampling: num_samples, temperature, top_k, top_p; `max_new_tokens` and `stop` are each
+            prompt's own.
+        seed: that of each prompt is derived from it and from the prompt's id.
+        statistics: what the engine was asked for, in alphabetical order.
+        asks_p_true: whether the model was asked about each of its answers.
+    """
+
+    dataset: str
+    model: str
+    revision: str | None
+    seed: int
+    sampling: Mapping[str, Any]
+    statistics: tuple[str, ...]
+    asks_p_true: bool
+    format: int = _FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One prompt's generation, or the error that the model always gives for it.
+
+    Attributes:
+        true_false: compared text of each distinct answer to what the model said of it; empty where
+            it was not asked.
+        error: code of the error; then there is no generation.
+    """
+
+    id: str
+    prompt: str
+    generation: Generation | None
+    true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
+    error: str | None = None
+
+
+class RecordingLog:
+    """A file of recordings, open to append; recordings may come in any order.
+
+    Attributes:
+        header: of the file.
+        recordings: those that the file held when it was opened, by id.
+
+    Args:
+        path: of the file; made where it is missing.
+        header: what this run's generations have in common.
+
+    Raises:
+        AnotherRun: the file's header is another.
+    """
+
+    def __init__(self, path: Path, header: RecordingHeader) -> None:
+        found, self.recordings = read(path) if path.exists() else (None, {})
+        self.header = found or header
+        # A run that does not ask about its answers may go on with a file in which that was asked.
+        asks_p_true = header.asks_p_true or self.header.asks_p_true
+        wanted = replace(header, asks_p_true=asks_p_true)
+        if found is not None:
+            check_same(found, wanted, "the generations in this folder have")
+        self._lines = LineFile(path)
+        if found is None:
+            self._lines.append(as_json(header))
+        self._ordered = InOrder[Recording](lambda new: self._lines.append(_to_json(new)))
+
+    def put(self, position: int, recording: Recording) -> None:
+        """Write the recording of this run's `position`-th new prompt, once all before it are."""
+        self._ordered.put(position, recording)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+
+
+def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
+    """Header and recordings by id, without a half-written last line.
+
+    There is no header where not even that line was complete.
+
+    Raises:
+        AnotherRun: the file is none of this kind.
+    """
+    lines = map(orjson.loads, complete_lines(path))
+    first = next(lines, None)
+    if first is None:
+        return None, {}
+    if first.get("format") != _FORMAT:
+        raise AnotherRun(f"{path.name} is no file of generations of format {_FORMAT}")
+    header = RecordingHeader(**first | {"statistics": tuple(first["statistics"])})
+    recordings = map(_from_json, lines)
+    return header, {recording.id: recording for recording in recordings}
+
+
+def _to_json(recording: Recording) -> dict[str, Any]:
+    value: dict[str, Any] = {"id": recording.id, "prompt": recording.prompt}
+    if recording.generation is None:
+        return value | {"error": recording.error}
+    generation = generation_to_json(recording.generation)
+    return value | {"generation": generation, "true_false": recording.true_false}
+
+
+def _from_json(value: Mapping[str, Any]) -> Recording:
+    if "error" in value:
+        return Recording(value["id"], value["prompt"], None, error=value["error"])
+    true_false: dict[str, TrueFalse] = {}
+    for text, pair in value["true_false"].items():
+        true_false[text] = None if pair is None else (pair[0], pair[1])
+    generation = generation_from_json(value["generation"])
+    return Recording(value["id"], value["prompt"], generation, true_false)

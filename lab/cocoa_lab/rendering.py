@@ -1,0 +1,116 @@
+"""A report as Markdown in the paper's shape, and as one self-contained HTML page. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cocoa_lab.claims import Claim
+from cocoa_lab.comparison import MEAN
+from cocoa_lab.report import Cell, Contest, Grid, Report, contests, number, signed
+
+_VERDICTS = (
+    "Differences of PRR with their 95 % intervals, both methods on the same resampled prompts. "
+    "**Supported**: the interval lies above zero; _refuted_: below; undecided: it holds zero. "
+    "Against every baseline: the strongest one, "
+    "and how many the method lies above / below by interval."
+)
+
+
+def markdown(report: Report) -> str:
+    """Everything but plots and answers."""
+    parts = [f"# {report.title}", f"```sh\n{report.command}\n```", _markdown_facts(report.facts)]
+    if report.tasks:
+        parts.append(_markdown_rows(report.tasks))
+    parts += ["## Claims", _VERDICTS, *_markdown_claims(report.claims)]
+    parts.append("## Tables")
+    parts.append(
+        "Best of a column **bold**, second <u>underlined</u>, ↑ above its own base; "
+        "in brackets the 95 % interval of "
+        "the percentile bootstrap over prompts."
+    )
+    parts += [_markdown_grid(one) for one in report.grids]
+    if report.similarity_grids:
+        parts += ["## Similarity functions", *map(_markdown_grid, report.similarity_grids)]
+        parts += _markdown_claims(report.similarity_claims)
+    if report.sample_grids:
+        parts += ["## Number of samples", *map(_markdown_grid, report.sample_grids)]
+        parts += _markdown_claims(report.sample_claims)
+    if report.rao_blackwell_claims:
+        parts += ["## Rao-Blackwellised", *_markdown_claims(report.rao_blackwell_claims)]
+    if report.alternative_claims:
+        parts += ["## Alternative formulations", *_markdown_claims(report.alternative_claims)]
+    if report.notes:
+        parts += ["## Notes", "\n".join(f"- {note}" for note in report.notes)]
+    parts += ["## Recommendation", report.recommendation]
+    return "\n\n".join(parts) + "\n"
+
+
+def html(report: Report) -> str:
+    """One page without anything from elsewhere; every text is escaped."""
+    environment = Environment(
+        loader=PackageLoader("cocoa_lab"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters |= {"number": number, "signed": signed, "contests": contests}
+    return environment.get_template("report.html.j2").render(report=report, mean=MEAN)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = []
+    for row in [head, ["---"] * len(head), *rows]:
+        cells = [cell.replace("|", "\\|") for cell in row]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _markdown_facts(facts: Mapping[str, str]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in facts.items())
+
+
+def _markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
+    head = list(rows[0])
+    return markdown_table(head, [[row[name] for name in head] for row in rows])
+
+
+def _markdown_grid(one: Grid) -> str:
+    rows = [[f"`{line.method}`", *map(_markdown_cell, line.cells)] for line in one.lines]
+    return f"### {one.title}\n\n" + markdown_table(["method", *one.columns], rows)
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    text = number(cell.value.value)
+    text = f"**{text}**" if cell.is_best else f"<u>{text}</u>" if cell.is_second else text
+    arrow = " ↑" if cell.beats_base else ""
+    return f"{text}{arrow} [{number(cell.value.low)}, {number(cell.value.high)}]"
+
+
+def _markdown_claims(claims: Sequence[Claim]) -> list[str]:
+    return [_markdown_contest(one) for one in contests(claims)]
+
+
+def _markdown_contest(one: Contest) -> str:
+    has_rival = any(line.rival for line in one.lines)
+    head = ["answers", "method", *(["against"] if has_rival else []), *one.columns]
+    rows = []
+    for line in one.lines:
+        rival = [f"`{line.rival}`"] if has_rival else []
+        cells = map(_markdown_claim, line.cells)
+        rows.append([line.strategy, f"`{line.method}`", *rival, *cells])
+    return f"### {one.title}\n\n" + markdown_table(head, rows)
+
+
+def _markdown_claim(claim: Claim | None) -> str:
+    if claim is None:
+        return "-"
+    interval = claim.difference
+    text = f"{signed(interval.value)} [{signed(interval.low)}, {signed(interval.high)}]"
+    marks = {"supported": "**", "refuted": "_", "undecided": ""}
+    text = f"{marks[claim.verdict]}{text}{marks[claim.verdict]}"
+    if claim.num_rivals > 1:
+        text += f" `{claim.rival}`; {claim.num_above} / {claim.num_below} of {claim.num_rivals}"
+    return f"{text} {claim.verdict}"

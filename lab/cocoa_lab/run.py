@@ -1,0 +1,162 @@
+"""Records of a finished run: each prompt with its answers' scores, and the answers' quality."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from cocoa_lab.examples import Example
+from cocoa_lab.recordings import Recording, RecordingHeader
+from models.records import Array
+from models.selection import Strategy
+from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
+
+AUTO = "auto"
+_MAX_SAMPLES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How many samples each prompt has.
+
+    Attributes:
+        num_samples: M, or with `stop_mass` the most that are drawn.
+        stop_mass: as in `models.records.SamplingParams`.
+    """
+
+    num_samples: int
+    stop_mass: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As a user names it."""
+        return str(self.num_samples) if self.stop_mass is None else AUTO
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The draw of a name.
+
+        Raises:
+            ValueError: it is neither "auto" nor a number from 1 to 64.
+        """
+        if name == AUTO:
+            return cls(DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS)
+        if not name.isdecimal() or not 1 <= int(name) <= _MAX_SAMPLES:
+            raise ValueError(f"{name!r} is no number from 1 to {_MAX_SAMPLES}, and not {AUTO!r}")
+        return cls(int(name))
+
+
+class Variant(NamedTuple):
+    """How an answer was chosen and what it was compared with.
+
+    Attributes:
+        similarity: name of the similarity function.
+        draw: name of the draw of samples.
+    """
+
+    strategy: Strategy
+    similarity: str
+    draw: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerScores:
+    """One answer of one prompt, with its uncertainties.
+
+    Attributes:
+        similarity: name of the similarity function.
+        draw: name of the draw of samples.
+        num_samples: that were drawn.
+        text: y* as it is compared.
+        sample: index of y* among the samples; None for the greedy answer.
+        scores: None where an estimator has no value, for which `reasons` says why.
+    """
+
+    id: str
+    strategy: Strategy
+    similarity: str
+    draw: str
+    num_samples: int
+    text: str
+    sample: int | None
+    scores: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+
+    @property
+    def variant(self) -> Variant:
+        """How it was chosen and what it was compared with."""
+        return Variant(self.strategy, self.similarity, self.draw)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPrompt:
+    """One example with its recording and the scores of its answers, one for each variant.
+
+    There are no scores where the example has no generation.
+    """
+
+    example: Example
+    recording: Recording
+    answers: Sequence[AnswerScores]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run's scores came from, as a calibrator is bound to it.
+
+    Attributes:
+        generator: identity of the language model.
+        comparers: identity by similarity function.
+        nli: identity of the NLI model; None where there is none.
+        max_new_tokens: the largest limit of a prompt.
+        share_cut: of all answers and samples, those that ended at their prompt's limit.
+        stop: the prompts' stop strings; None where they differ.
+    """
+
+    generator: str
+    comparers: Mapping[str, str]
+    nli: str | None
+    max_new_tokens: int
+    share_cut: float
+    stop: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        prompts: those that have a generation, one at least.
+        num_failed: examples that have none, for `errors`.
+        qualities: quality (n,) of the prompts' answers under each variant; the first strategy,
+            similarity function and draw serve all tables but those that compare with others.
+        measure_names: name of the quality measure, by task.
+        binary_tasks: those whose quality is 0 or 1.
+        models: role to model and revision.
+        origin: what the scores came from.
+        speed: prompts a second and how it was measured; empty where something was there before.
+    """
+
+    header: RecordingHeader
+    prompts: Sequence[ScoredPrompt]
+    num_failed: int
+    errors: Sequence[str]
+    qualities: Mapping[Variant, Array]
+    measure_names: Mapping[str, str]
+    binary_tasks: frozenset[str]
+    models: Mapping[str, str]
+    origin: Origin
+    speed: Mapping[str, float]
+
+    @property
+    def variants(self) -> list[Variant]:
+        """In the order in which they were asked, the first one's parts for all tables."""
+        return [answer.variant for answer in self.prompts[0].answers]
+
+    @property
+    def num_prompts(self) -> int:
+        """Examples with and without a generation."""
+        return len(self.prompts) + self.num_failed
+
+    def rows_of(self, task: str) -> list[int]:
+        """Indices of the task's prompts."""
+        return [i for i, prompt in enumerate(self.prompts) if prompt.example.task == task]

@@ -1,0 +1,158 @@
+"""One prompt of a dataset through the core: its recording, and the scores of its answers."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.scoring.ask import Ask
+from app.scoring.evidence import FALSE, TRUE, TrueFalse, question_about
+from app.scoring.plan import Plan, generation_request
+from app.scoring.recorded import Recorded
+from app.scoring.scorer import Scorer
+from cocoa_lab.examples import Example
+from cocoa_lab.recordings import Recording, RecordingHeader
+from cocoa_lab.run import AnswerScores, Draw
+from cocoa_lab.running import seed_of
+from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
+from models.estimators import needs
+from models.records import Generation, SamplingParams
+from models.selection import Strategy
+from models.statistics import reads_samples
+from models.waves import num_taken
+from workers.protocol import Generator
+
+
+def ask_of(example: Example, header: RecordingHeader) -> Ask:
+    """The example's prompt, sampled the same for the same seed and settings."""
+    sampling = SamplingParams(
+        max_new_tokens=example.max_new_tokens,
+        stop=tuple(example.stop),
+        seed=seed_of(header.seed, example.id),
+        **header.sampling,
+    )
+    return Ask(prompt=example.prompt, sampling=sampling)
+
+
+def variants(
+    ask: Ask,
+    estimators: Sequence[str],
+    strategies: Sequence[Strategy],
+    similarities: Sequence[str],
+    draws: Sequence[Draw],
+) -> list[Ask]:
+    """What is asked of one recording: each strategy, with the first similarity function and draw.
+
+    A further function is compared under the first strategy, by the estimators that read
+    `similarity`; a further draw under every strategy, by those that read samples.
+    """
+    first = _drawing(ask, draws[0])
+    asks = []
+    for strategy in strategies:
+        asks.append(_variant(first, estimators, strategy, similarities[0]))
+    compared = [name for name in estimators if "similarity" in needs([name])]
+    if compared:
+        asks += [_variant(first, compared, strategies[0], name) for name in similarities[1:]]
+    sampled = [name for name in estimators if reads_samples(needs([name]))]
+    for draw in draws[1:] if sampled else ():
+        other = _drawing(ask, draw)
+        asks += [_variant(other, sampled, strategy, similarities[0]) for strategy in strategies]
+    return asks
+
+
+def recorded_statistics(header: RecordingHeader) -> frozenset[str]:
+    """What a file of recordings supplies in a generator's place."""
+    p_true = {"p_true_logprob"} if header.asks_p_true else set()
+    return frozenset(header.statistics) | p_true
+
+
+async def record(
+    example: Example, ask: Ask, header: RecordingHeader, generator: Generator
+) -> Recording:
+    """Generate for one example.
+
+    What the model always refuses is recorded too, so that no later run asks it again.
+    """
+    request = generation_request(ask, frozenset(header.statistics))
+    try:
+        generation = await generator.generate(request)
+    except (InvalidRequest, InvalidLogits) as error:
+        return Recording(example.id, example.prompt, None, error=error.code)
+    generation = replace(generation, queue_s=0.0, generate_s=0.0)  # these are of the moment
+    if not header.asks_p_true:
+        return Recording(example.id, example.prompt, generation)
+    # The distinct texts, as any of them is y* under some strategy and similarity function.
+    answers = (generation.answer, *generation.samples)
+    texts = list(dict.fromkeys(answer.compared_text for answer in answers))
+    pairs = await asyncio.gather(*(_true_false(text, ask, generator) for text in texts))
+    true_false = dict(zip(texts, pairs, strict=True))
+    return Recording(example.id, example.prompt, generation, true_false)
+
+
+async def score_recording(
+    recording: Recording, asks: Sequence[Ask], header: RecordingHeader, scorer: Scorer
+) -> list[AnswerScores]:
+    """Scores of one prompt under each of its asks; none where it has no generation."""
+    if recording.generation is None:
+        return []
+    statistics = recorded_statistics(header)
+    results = []
+    for ask in asks:  # one after another, so that each finds the pairs of those before
+        generation = _drawn(recording.generation, ask, scorer.plan(ask, statistics))
+        recorded = Recorded(generation, statistics, recording.true_false)
+        result = await scorer.run(ask, recorded)
+        subject = result.evidence.subject
+        answer_scores = AnswerScores(
+            id=recording.id,
+            strategy=result.plan.strategy,
+            similarity=result.plan.similarity,
+            draw=draw_of(ask).name,
+            num_samples=len(subject.samples),
+            text=subject.answer.compared_text,
+            sample=subject.answer_sample,
+            scores=result.scores,
+            reasons=result.reasons,
+        )
+        results.append(answer_scores)
+    return results
+
+
+def draw_of(ask: Ask) -> Draw:
+    """How many samples an ask wants."""
+    return Draw(ask.sampling.num_samples, ask.sampling.stop_mass)
+
+
+def _drawing(ask: Ask, draw: Draw) -> Ask:
+    """The ask with another number of samples."""
+    sampling = replace(ask.sampling, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
+    return replace(ask, sampling=sampling)
+
+
+def _drawn(generation: Generation, ask: Ask, plan: Plan) -> Generation:
+    """The generation with as many of its samples as the ask would have drawn.
+
+    Raises:
+        InvalidRequest: there are too few.
+    """
+    wanted = generation_request(ask, plan.generated)
+    # An ask that reads no samples says how many a recording has for all others.
+    request = replace(wanted, statistics=wanted.statistics | {"sample_texts"})
+    num_samples = num_taken(request, generation)
+    if num_samples is None:
+        raise InvalidRequest(
+            f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
+            field="num_samples",
+        )
+    return replace(generation, samples=generation.samples[:num_samples])
+
+
+def _variant(ask: Ask, estimators: Sequence[str], strategy: Strategy, similarity: str) -> Ask:
+    return replace(ask, estimators=tuple(estimators), strategy=strategy, similarity=similarity)
+
+
+async def _true_false(text: str, ask: Ask, generator: Generator) -> TrueFalse:
+    try:
+        reply = await generator.first_token_logprobs(question_about(text, ask), (TRUE, FALSE))
+    except PromptTooLong:
+        return None
+    true, false = reply.logprobs
+    return true, false

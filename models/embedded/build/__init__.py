@@ -1,1 +1,0 @@
-"""Makes the embedded models from code: `python -m models.embedded.build --help`."""

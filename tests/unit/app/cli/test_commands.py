@@ -1,0 +1,77 @@
+"""Commands that other distributions add to `cocoa`."""
+
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import app.cli
+from app.cli import app as cocoa
+
+group = typer.Typer()
+
+
+@group.command()
+def wave():
+    typer.echo("waved")
+
+
+@group.command()
+def nod():
+    typer.echo("nodded")
+
+
+def greet(name: str):
+    """Greet somebody."""
+    typer.echo(f"hello {name}")
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Has these entry points be all that there are."""
+
+    def install(**values):
+        points = []
+        for name, value in values.items():
+            points.append(EntryPoint(name, f"{__name__}:{value}", "cocoa.commands"))
+        monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.attr])
+        monkeypatch.setattr(app.cli, "entry_points", EntryPoints(points).select)
+
+    return install
+
+
+def run(*arguments):
+    return CliRunner().invoke(cocoa, arguments)
+
+
+def test_a_function_is_a_command(installed):
+    installed(greet="greet")
+    assert run("greet", "you").output == "hello you\n"
+
+
+def test_a_typer_is_a_group_of_commands(installed):
+    installed(gesture="group")
+    assert run("gesture", "nod").output == "nodded\n"
+
+
+def test_the_help_lists_them_with_the_others(installed):
+    installed(greet="greet", gesture="group")
+    shown = run("--help").output
+    assert "Greet somebody." in shown
+    assert "gesture" in shown
+    assert "serve" in shown
+
+
+@pytest.mark.parametrize("name", ["calibrate", "evaluate", "probe"])
+def test_without_the_lab_its_commands_say_what_to_install(name, installed):
+    installed()
+    result = run(name, "testbed")
+    assert (result.exit_code, "cocoa-lab, which is not installed" in result.stderr) == (1, True)
+    assert name not in run("--help").output
+
+
+def test_a_command_that_nobody_has_is_refused(installed):
+    installed()
+    result = run("nonsense")
+    assert (result.exit_code, "No such command" in result.stderr) == (2, True)

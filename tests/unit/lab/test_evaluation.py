@@ -1,0 +1,258 @@
+"""A dataset through fake models.
+
+The scores are those of the service, nothing is generated twice, and a kill is survived.
+"""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from app.settings import Settings
+from cocoa_lab import evaluation
+from cocoa_lab.evaluation import EvaluationSpec
+from cocoa_lab.examples import Example
+from cocoa_lab.log import AnotherRun
+from cocoa_lab.quality import QUALITY, quality_names
+from cocoa_lab.run import Draw
+from models.engines.fake import FakeEngine
+from models.errors import InvalidRequest
+from models.estimators import ESTIMATORS, needs
+from models.similarity.fake import FakeNliModel, FakePairModel
+from models.similarity.protocol import NliConfig
+from models.statistics import PROBE_STATISTICS
+from tests.aligned import align_scores
+from tests.conftest import serving
+from workers.config import ComparerConfig, GeneratorConfig
+
+# An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
+WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
+STRATEGIES = ["greedy", "most_probable", "mbr"]
+SETTINGS = Settings(
+    generation=GeneratorConfig(engine="fake"),
+    similarity=ComparerConfig(name="fake"),
+    nli=NliConfig(name="fake_nli", model="fake"),
+)
+
+
+def examples(count):
+    made = []
+    for task in ("facts", "numbers"):
+        for i in range(count // 2):
+            prompt = f"Question {i} of {task}?"
+            made.append(Example(f"{task}-{i}", task, prompt, ("Paris", "It is Paris.")))
+    return made
+
+
+def spec(path, *, count=12, rescore=False, **changes):
+    chosen = examples(count)
+    fields = {
+        "dataset": "made",
+        "examples": chosen,
+        "generations": path / "generations.jsonl",
+        "draws": [Draw(5)],
+        "seed": 3,
+        "estimators": None,
+        "strategies": STRATEGIES,
+        "similarities": None,
+        "measure_names": quality_names(chosen, None),
+        "measures": QUALITY,
+        "rescore": rescore,
+    }
+    return EvaluationSpec(**fields | changes)
+
+
+def evaluate(wanted, on_scored=lambda: None):
+    return asyncio.run(evaluation.evaluate(wanted, SETTINGS, on_scored))
+
+
+def scores(run):
+    found = {}
+    for prompt in run.prompts:
+        for answer in prompt.answers:
+            found[answer.id, answer.strategy, answer.similarity] = dict(answer.scores)
+    return found
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Calls of every fake engine but its warm-up, and pairs of every fake pair model."""
+    seen = {"generate": 0, "pairs": []}
+    prepare, score = FakeEngine.prepare, FakePairModel.score
+
+    def counted(self, request, *, streams=False):
+        seen["generate"] += request.prompt != "Hello"
+        return prepare(self, request, streams=streams)
+
+    def noted(self, pairs):
+        seen["pairs"] += [(self.labels, pair) for pair in pairs]
+        return score(self, pairs)
+
+    monkeypatch.setattr(FakeEngine, "prepare", counted)
+    monkeypatch.setattr(FakePairModel, "score", noted)
+    return seen
+
+
+DRAWS = {"5": 5, "3": 3, "auto": "auto", "20": 20}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_scores_are_those_of_the_service(tmp_path, strategy, draw):
+    wanted = spec(tmp_path, count=2, draws=[Draw.named(name) for name in DRAWS])
+    run = await evaluation.evaluate(wanted, SETTINGS, lambda: None)
+    one = run.prompts[0]
+    body = {
+        "prompt": one.example.prompt,
+        "seed": one.recording.generation.seed,
+        "num_samples": DRAWS[draw],
+        "strategy": strategy,
+    }
+    drawn = [answer for answer in one.answers if answer.draw == draw]
+    answer = next(answer for answer in drawn if answer.strategy == strategy)
+    async with serving() as service:
+        response = (await service.generate(**body, estimators=list(answer.scores))).json()
+    assert len(one.recording.generation.samples) == 20
+    assert response["num_samples"] == answer.num_samples
+    assert response["scores"] == pytest.approx(answer.scores)
+    assert response["text"].strip() == answer.text
+    assert response["answer_sample"] == answer.sample
+
+
+def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tmp_path, calls):
+    seen = []
+    run = evaluate(spec(tmp_path), lambda: seen.append(1))
+    assert calls["generate"] == len(seen) == 12
+    assert set(scores(run)) == {(e.id, s, "fake") for e in examples(12) for s in STRATEGIES}
+    assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())
+
+
+def test_each_pair_of_a_prompt_is_asked_once_for_all_of_its_answers(tmp_path, calls):
+    evaluate(spec(tmp_path, count=2, examples=examples(2)[:1], estimators=WITHOUT_PROBE))
+    asked_pairs = [pair for pair in calls["pairs"] if pair[1] != ("Paris", "Rome")]
+    assert len(asked_pairs) == len(set(asked_pairs))
+
+
+def test_scoring_again_gives_equal_numbers_and_generates_nothing(tmp_path, calls):
+    first = evaluate(spec(tmp_path))
+    before = (tmp_path / "generations.jsonl").read_bytes()
+    calls["generate"] = 0
+    again = evaluate(spec(tmp_path, rescore=True))
+    assert calls["generate"] == 0
+    assert scores(again) == scores(first)
+    assert (tmp_path / "generations.jsonl").read_bytes() == before
+
+
+def test_other_estimators_and_similarity_functions_are_scored_from_the_same_file(tmp_path, calls):
+    evaluate(spec(tmp_path, estimators=["sp"], strategies=["greedy"]))
+    calls["generate"] = 0
+    run = evaluate(
+        spec(
+            tmp_path,
+            rescore=True,
+            estimators=["cocoa_ppl", "degmat"],
+            similarities=["rouge_l", "nli"],
+        )
+    )
+    assert calls["generate"] == 0
+    found = scores(run)
+    assert set(found["facts-0", "mbr", "rouge_l"]) == {"cocoa_ppl", "degmat"}
+    assert set(found["facts-0", "greedy", "nli"]) == {"cocoa_ppl"}, (
+        "a further function: what reads it, first strategy"
+    )
+    assert ("facts-0", "mbr", "nli") not in found
+
+
+def test_what_was_not_recorded_is_refused_by_name(tmp_path):
+    evaluate(spec(tmp_path, estimators=["sp"]))
+    with pytest.raises(InvalidRequest, match="p_true reads p_true_logprob"):
+        evaluate(spec(tmp_path, rescore=True, estimators=["p_true"]))
+    run = evaluate(spec(tmp_path, rescore=True))
+    assert "p_true" not in run.prompts[0].answers[0].scores, "left out where it was not named"
+
+
+def test_a_similarity_function_that_is_not_loaded_is_refused(tmp_path):
+    with pytest.raises(InvalidRequest, match="must be one of align, fake"):
+        evaluate(spec(tmp_path, similarities=["nosuch"]))
+
+
+def test_fewer_samples_are_scored_again_from_the_same_file_and_more_are_refused(tmp_path, calls):
+    evaluate(spec(tmp_path))
+    calls["generate"] = 0
+    run = evaluate(spec(tmp_path, rescore=True, draws=[Draw(2), Draw.named("5")]))
+    assert calls["generate"] == 0
+    assert {answer.num_samples for answer in run.prompts[0].answers} == {2, 5}
+    assert evaluate(spec(tmp_path, rescore=True, draws=None)).variants[0].draw == "5"
+    with pytest.raises(InvalidRequest, match="5 samples a prompt were recorded"):
+        evaluate(spec(tmp_path, rescore=True, draws=[Draw(6)]))
+
+
+def test_only_what_reads_samples_is_compared_under_further_draws(tmp_path):
+    wanted = spec(tmp_path, estimators=["sp", "cocoa_sp"], draws=[Draw(5), Draw(2)])
+    answers = evaluate(wanted).prompts[0].answers
+    assert [(answer.draw, set(answer.scores)) for answer in answers] == [
+        *[("5", {"sp", "cocoa_sp"})] * 3,
+        *[("2", {"cocoa_sp"})] * 3,
+    ]
+
+
+@pytest.mark.parametrize("name", ["0", "65", "-1", "1.5", "all", "", "²"])
+def test_a_draw_is_a_number_of_samples_or_auto(name):
+    with pytest.raises(ValueError, match="1 to 64"):
+        Draw.named(name)
+
+
+def test_there_must_be_something_to_score_again(tmp_path):
+    with pytest.raises(AnotherRun, match="no generations"):
+        evaluate(spec(tmp_path, rescore=True))
+
+
+def test_a_larger_run_goes_on_where_a_smaller_one_ended_and_its_seeds_are_its_examples(
+    tmp_path, calls
+):
+    small, large = tmp_path / "small", tmp_path / "large"
+    for folder in (small, large):
+        folder.mkdir()
+    evaluate(spec(small, examples=examples(12)[3:6]))
+    calls["generate"] = 0
+    first = scores(evaluate(spec(small)))
+    assert calls["generate"] == 9
+    assert first == scores(evaluate(spec(large)))
+
+
+def test_a_file_whose_prompts_have_changed_is_refused(tmp_path):
+    evaluate(spec(tmp_path))
+    changed = [replace(example, prompt="Another?") for example in examples(12)]
+    with pytest.raises(AnotherRun, match="another prompt"):
+        evaluate(spec(tmp_path, examples=changed))
+
+
+def test_a_prompt_that_the_model_refuses_is_recorded_once_and_left_out(tmp_path, calls):
+    long = Example("long", "facts", "word " * 600, ("Paris",))
+    run = evaluate(spec(tmp_path, examples=[long, *examples(12)]))
+    assert (run.num_failed, list(run.errors), len(run.prompts)) == (1, ["prompt_too_long"], 12)
+    calls["generate"] = 0
+    assert evaluate(spec(tmp_path, examples=[long, *examples(12)])).num_failed == 1
+    assert calls["generate"] == 0
+
+
+def test_the_quality_that_asks_for_support_gets_it_from_the_similarity_function_align(tmp_path):
+    wanted = spec(tmp_path, count=2, measure_names={"facts": "align", "numbers": "exact_match"})
+    run = evaluate(wanted)
+    for strategy, quality in zip(STRATEGIES, run.qualities.values(), strict=True):
+        prompt = run.prompts[0]
+        answer = next(answer for answer in prompt.answers if answer.strategy == strategy)
+        pairs = [(reference, answer.text) for reference in prompt.example.references]
+        assert quality[0] == max(align_scores(FakeNliModel(), pairs))
+    assert run.binary_tasks == {"numbers"}
+
+
+def test_a_quality_without_the_nli_model_that_it_needs_is_refused_before_anything_is_generated(
+    tmp_path, calls
+):
+    wanted = spec(tmp_path, measure_names={"facts": "align", "numbers": "exact_match"})
+    without_nli = SETTINGS.model_copy(update={"nli": NliConfig(model="")})
+    with pytest.raises(ValueError, match="needs a pair model"):
+        asyncio.run(evaluation.evaluate(wanted, without_nli, lambda: None))
+    assert calls["generate"] == 0

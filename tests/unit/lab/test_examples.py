@@ -1,0 +1,151 @@
+"""Files of examples: what a line may hold, and how a bad one is named."""
+
+import json
+
+import pytest
+
+from cocoa_lab.datasets import load
+from cocoa_lab.examples import Example, read_jsonl
+
+
+def write(path, *rows):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+def test_any_jsonl_file_is_a_dataset(tmp_path):
+    path = write(
+        tmp_path / "mine.jsonl",
+        {"prompt": "2 + 2?", "reference": "4"},
+        "",
+        {
+            "prompt": "Name a prime.",
+            "references": ["2", "3"],
+            "reference": "3",
+            "task": "primes",
+            "id": "p",
+            "kind": 1,
+        },
+        {
+            "prompt": "Sum up.",
+            "reference": "s",
+            "context": "text",
+            "max_new_tokens": 9,
+            "stop": ["."],
+            "fame": 1,
+        },
+    )
+
+    assert load(str(path), limit=None) == [
+        Example("mine-1", "mine", "2 + 2?", ("4",)),
+        Example("p", "primes", "Name a prime.", ("3", "2")),
+        Example(
+            "mine-4",
+            "mine",
+            "Sum up.",
+            ("s",),
+            context="text",
+            max_new_tokens=9,
+            stop=(".",),
+            fame=1,
+        ),
+    ]
+
+
+GOOD = {"prompt": "p", "reference": "r"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param("{", "no JSON", id="no json"),
+        pytest.param("[1]", "no JSON object", id="no object"),
+        pytest.param({"reference": "r"}, "field 'prompt' is missing", id="no prompt"),
+        pytest.param(
+            {"prompt": "", "reference": "r"},
+            "field 'prompt' is missing or empty",
+            id="empty prompt",
+        ),
+        pytest.param(
+            {"prompt": 3, "reference": "r"}, "field 'prompt' is not a string", id="number as prompt"
+        ),
+        pytest.param(
+            {"prompt": "p"}, "field 'reference' or 'references' is missing", id="no reference"
+        ),
+        pytest.param(
+            {"prompt": "p", "references": []},
+            "'references' is missing or empty",
+            id="empty references",
+        ),
+        pytest.param(
+            {"prompt": "p", "references": "r"},
+            "field 'references' is not a list",
+            id="text as references",
+        ),
+        pytest.param(
+            {"prompt": "p", "reference": ["r"]},
+            "field 'reference' is not a string",
+            id="list as reference",
+        ),
+        pytest.param(
+            GOOD | {"context": 1}, "field 'context' is not a string", id="number as context"
+        ),
+        pytest.param(GOOD | {"stop": "\n"}, "field 'stop' is not a list", id="text as stop"),
+        pytest.param(
+            GOOD | {"max_new_tokens": "9"},
+            "field 'max_new_tokens' is not a number",
+            id="text as limit",
+        ),
+        pytest.param(
+            GOOD | {"max_new_tokens": True},
+            "field 'max_new_tokens' is not a number",
+            id="bool as limit",
+        ),
+        pytest.param(
+            GOOD | {"max_new_tokens": 0}, "field 'max_new_tokens' is below 1", id="no new tokens"
+        ),
+        pytest.param(GOOD | {"fame": "high"}, "field 'fame' is not a number", id="text as fame"),
+        pytest.param(
+            GOOD | {"id": "mine-1"}, "field 'id': 'mine-1' occurs twice", id="repeated id"
+        ),
+    ],
+)
+def test_a_bad_line_is_named_with_its_file_its_number_and_its_field(tmp_path, line, message):
+    path = write(tmp_path / "mine.jsonl", GOOD, "", line)
+
+    with pytest.raises(ValueError, match=r"mine\.jsonl, line 3: ") as caught:
+        read_jsonl(path)
+
+    assert message in str(caught.value)
+
+
+LINES = '{"prompt": "Où?", "reference": "Genève"}\n{"prompt": "p", "reference": "r"}\n'
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_utf_8_is_read_with_and_without_a_mark(tmp_path, mark, newline):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(mark + LINES.replace("\n", newline).encode())
+
+    assert [(one.id, one.references) for one in read_jsonl(path)] == [
+        ("mine-1", ("Genève",)),
+        ("mine-2", ("r",)),
+    ]
+
+
+def test_another_encoding_is_named_with_file_line_and_byte(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b'{"prompt": "p", "reference": "r"}\n' + LINES.encode("latin-1"))
+
+    with pytest.raises(ValueError, match=r"mine\.jsonl, line 2: no UTF-8: byte 0xf9 in column 14"):
+        read_jsonl(path)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"], ids=["empty", "blanks", "only a mark"])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_file_without_an_example_is_refused(tmp_path, text, labelled):
+    (tmp_path / "mine.jsonl").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ValueError, match=r"mine\.jsonl holds no example"):
+        read_jsonl(tmp_path / "mine.jsonl", labelled=labelled)
