@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from models.engines import choice, inflight
+from models.engines import inflight, sampling
 from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
@@ -118,7 +118,7 @@ def steps_by_part(model: str, max_new_tokens: int, threads: int, num_samples: in
     spent = {"forward": 0.0, "sampling": 0.0}
     # Timed where the engine calls them; this process does nothing else.
     RowCache._forward = _timed(RowCache._forward, spent, "forward")  # type: ignore[method-assign]
-    inflight.choose = _timed(choice.choose, spent, "sampling")  # type: ignore[attr-defined]
+    inflight.next_tokens = _timed(sampling.next_tokens, spent, "sampling")  # type: ignore[attr-defined]
     alone = engine_alone(model, max_new_tokens, threads, num_samples)
     engine = TransformersEngine.load(EngineConfig(model=model))
     thread = ModelThread("generation", torch.set_num_threads, (threads,))

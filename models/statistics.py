@@ -110,6 +110,18 @@ SAMPLE_STATISTICS = supplied_by("samples")
 PROBE_STATISTICS = supplied_by("probe")
 
 
+def fields_of(names: frozenset[str], source: Source) -> frozenset[str]:
+    """Fields of a sequence that hold those of the statistics that this source supplies.
+
+    >>> sorted(fields_of(frozenset({"sample_texts", "answer_token_logprobs"}), "samples"))
+    ['compared_text']
+    """
+    fields = set()
+    for name in names & supplied_by(source):
+        fields.add(STATISTICS[name].field or name)
+    return frozenset(fields)
+
+
 def sources_of(names: frozenset[str]) -> frozenset[str]:
     """What these statistics are made of: each itself, or what it is derived from.
 

@@ -1,9 +1,6 @@
-"""Hidden states after single blocks, by one forward hook each.
+"""Hidden states after single blocks, at the last position only, by one forward hook each."""
 
-No other layer and no other position is kept.
-"""
-
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +15,17 @@ class HiddenTap:
     Layers count as in Hugging Face's `hidden_states[k]`: k is the output of the k-th block, 0 < k <
     L. The embeddings (0) are no block's, and the last (L) is normalised there, which a hook on the
     block would not see.
+
+    Attributes:
+        states: (rows, d) of each watched layer. Whoever runs the blocks without their hooks puts
+            them there.
+        num_layers: L, the number of blocks.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._blocks = decoder_blocks(model)
-        self._states: dict[int, Tensor] = {}
-
-    @property
-    def num_layers(self) -> int:
-        """L, the number of blocks."""
-        return len(self._blocks)
+        self.num_layers = len(self._blocks)
+        self.states: dict[int, Tensor] = {}
 
     def watch(self, layers: Sequence[int]) -> None:
         """Hook the blocks that are not hooked yet.
@@ -35,26 +33,18 @@ class HiddenTap:
         From then on each pass costs one copy of (rows, d) a layer.
         """
         for layer in layers:
-            if layer not in self._states:
-                self._states[layer] = torch.empty(0)
+            if layer not in self.states:
+                self.states[layer] = torch.empty(0)
                 self._blocks[layer - 1].register_forward_hook(self._keeper(layer))
-
-    @property
-    def layers(self) -> Container[int]:
-        """Those that are watched."""
-        return self._states
-
-    def keep(self, layer: int, states: Tensor) -> None:
-        """Take a watched block's output (rows, S, d) from whoever runs it without its hooks."""
-        self._states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
 
     def state(self, layers: Sequence[int], row: int) -> Tensor:
         """States (len(layers), d) float32 of one row of the latest pass."""
-        return torch.stack([self._states[layer][row] for layer in layers]).float()
+        return torch.stack([self.states[layer][row] for layer in layers]).float()
 
     def _keeper(self, layer: int) -> Any:
         def keep(block: nn.Module, inputs: object, output: Any) -> None:
-            self.keep(layer, output[0] if isinstance(output, tuple) else output)
+            states = output[0] if isinstance(output, tuple) else output  # (rows, S, d)
+            self.states[layer] = states[:, -1].clone()  # a view would keep a whole prefill alive
 
         return keep
 
@@ -86,13 +76,13 @@ class HiddenMean:
 
     def value(self) -> Tensor:
         """(layers, d) float32."""
-        return self.total / self.num_steps if self.num_steps else self.prefill
+        if self.num_steps == 0:
+            return self.prefill
+        return self.total / self.num_steps
 
 
 def decoder_blocks(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """The model's blocks in order.
-
-    They are the module list with as many entries as the configuration has layers.
+    """The model's blocks in order: the module list with as many entries as there are layers.
 
     Raises:
         ValueError: there is no such list.

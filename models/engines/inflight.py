@@ -12,20 +12,24 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import torch
 
-from models.engines.choice import StepPlan, choose, make_plan
-from models.engines.detokenizer import Detokenizer
 from models.engines.hidden import HiddenMean
-from models.engines.jobs import Row, RowJob, num_rows_that_fit, prefill_groups
+from models.engines.jobs import Prefix, Row, RowJob
 from models.engines.protocol import StepReport
-from models.engines.rows import Prefix, RowCache
+from models.engines.rows import RowCache
+from models.engines.sampling import StepPlan, next_tokens, plan_step
+from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
 from models.records import AnswerForm, Token
 from models.waves import num_further
 
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
+# Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
+# running rows.
+_MAX_PREFILL_TOKENS = 2048
 
 
 class InflightBatch:
@@ -40,10 +44,10 @@ class InflightBatch:
         self._max_cache_tokens = max_cache_tokens
         self._waiting: deque[RowJob] = deque()
         self._rows: list[Row] = []
-        self._slots: list[
-            int
-        ] = []  # of each row its row of the cache: rows with the same tokens so far share one
-        self._unread: list[int] = []  # of each row of the cache its latest token, chosen only
+        # Of each row its row of the cache: rows with the same tokens so far share one.
+        self._slots: list[int] = []
+        # Latest token of each cache row, not yet fed to the model.
+        self._unread: list[int] = []
         self._plan: StepPlan | None = None
 
     @property
@@ -55,8 +59,8 @@ class InflightBatch:
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
         """Drop cancelled rows, let waiting ones join, append one token to every row.
 
-        The model reads a token at the beginning of the step after the one that chose it: what that
-        step brought is told without waiting for a pass that only those who go on need.
+        The model reads a token at the beginning of the step after the one that chose it, so that a
+        step reports its tokens without waiting for a pass that only unfinished rows need.
 
         Raises:
             Exception: whatever the model raises while decoding; the caller then calls `abandon` and
@@ -82,35 +86,39 @@ class InflightBatch:
         self._waiting = deque(job for job in self._waiting if not job.cancelled)
         alive = [i for i, row in enumerate(self._rows) if not row.job.cancelled]
         if len(alive) < len(self._rows):
-            self._recompose(alive, [], [])
+            self._recompose(alive, [])
 
     def _join(self, report: StepReport) -> None:
-        joins: list[tuple[Prefix, int]] = []
-        joined: list[Row] = []
+        joins: list[tuple[Prefix, list[Row]]] = []
         admitted = self._admit()
         self._prefill([job for job, _ in admitted if job.prefix is None], report)
         for job, count in admitted:
-            if job.prefix is None:
+            prefix = job.prefix
+            if prefix is None:
                 continue
-            rows = [Row(job, index) for index in range(job.num_joined, job.num_joined + count)]
+            first = job.num_joined
             job.num_joined += count
-            if job.first_token_ids is not None:
-                self._read_first_token(job, job.prefix, job.first_token_ids, report)
-                continue
-            if job.answer_forms is not None and rows[0].index == 0:
-                self._score_given(rows.pop(0), job.prefix, job.answer_forms, report)
-            if rows and not job.cancelled:
-                joins.append((job.prefix, len(rows)))
-                joined += rows
             if job.num_joined == job.num_rows:
                 job.prefix = None
+            if job.first_token_ids is not None:
+                self._read_first_token(job, prefix, job.first_token_ids, report)
+                continue
+            if job.answer_forms is not None and first == 0:
+                self._score_given(job, prefix, job.answer_forms, report)
+                first = 1
+            rows = []
+            for index in range(first, job.num_joined):
+                rows.append(Row(job, index, job.fields[index > 0]))
+            if rows and not job.cancelled:
+                joins.append((prefix, rows))
         if joins:
-            self._recompose(range(len(self._rows)), joins, joined)
+            self._recompose(range(len(self._rows)), joins)
 
     def _admit(self) -> list[tuple[RowJob, int]]:
         """The next jobs, first in first out, and how many of their rows join now.
 
-        What is left of a job stays first.
+        Together with the running ones: rows <= max_rows, and rows x longest final length <=
+        max_cache_tokens. What is left of a job stays first.
         """
         admitted: list[tuple[RowJob, int]] = []
         running = len(self._rows)
@@ -119,14 +127,9 @@ class InflightBatch:
             job = self._waiting[0]
             longest = max(longest, job.final_length)
             pending = job.num_opened - job.num_joined
-            count = num_rows_that_fit(
-                pending,
-                running,
-                longest,
-                max_rows=self._max_rows,
-                max_cache_tokens=self._max_cache_tokens,
-            )
-            if count == 0:
+            most = min(self._max_rows, self._max_cache_tokens // longest)
+            count = min(pending, most - running)
+            if count <= 0:
                 break
             admitted.append((job, count))
             running += count
@@ -137,11 +140,11 @@ class InflightBatch:
 
     def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
         now = time.monotonic()
-        groups = prefill_groups(jobs) if self._cache.mergeable else [[job] for job in jobs]
-        for group in groups:
+        for group in self._prefill_groups(jobs):
             for job in group:
                 job.started_at = now
-                self._cache.tap.watch(job.request.hidden_layers)
+                if job.request.hidden_layers:
+                    self._cache.tap.watch(job.request.hidden_layers)
             try:
                 prefixes = self._cache.prefill([job.prompt_ids for job in group])
             except ModelLost:
@@ -153,6 +156,20 @@ class InflightBatch:
                 job.prefix = prefix
                 if layers := job.request.hidden_layers:
                     job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row))
+
+    def _prefill_groups(self, jobs: list[RowJob]) -> list[list[RowJob]]:
+        """Consecutive jobs with padded prompts under the limit; a longer prompt goes alone."""
+        groups: list[list[RowJob]] = []
+        width = 0
+        for job in jobs:
+            width = max(width, len(job.prompt_ids))
+            fits = groups and (len(groups[-1]) + 1) * width <= _MAX_PREFILL_TOKENS
+            if fits and self._cache.mergeable:
+                groups[-1].append(job)
+            else:
+                groups.append([job])
+                width = len(job.prompt_ids)
+        return groups
 
     def _prefill_failed(self, group: list[RowJob], error: Exception, report: StepReport) -> None:
         """Run each job of the group once alone: one bad prompt must not fail its neighbours."""
@@ -167,19 +184,20 @@ class InflightBatch:
         self, job: RowJob, prefix: Prefix, groups: tuple[tuple[int, ...], ...], report: StepReport
     ) -> None:
         logprobs = prefix.logits.float().log_softmax(-1)
-        masses: list[float | None] = []
+        job.first_token_logprobs = []
         for group in groups:
-            masses.append(logprobs[list(group)].logsumexp(0).item() if group else None)
-        job.first_token_logprobs = masses
-        job.prefix = None
-        if all(mass is None or math.isfinite(mass) for mass in masses):
-            report.finished.append(job)
-        else:
-            self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
+            mass = None
+            if group:
+                mass = logprobs[list(group)].logsumexp(0).item()
+                if not math.isfinite(mass):
+                    self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
+                    return
+            job.first_token_logprobs.append(mass)
+        report.finished.append(job)
 
     def _score_given(
         self,
-        row: Row,
+        job: RowJob,
         prefix: Prefix,
         forms: Mapping[AnswerForm, tuple[int, ...]],
         report: StepReport,
@@ -188,40 +206,41 @@ class InflightBatch:
 
         Of several forms the likelier one is taken.
         """
+        row = Row(job, 0, job.fields[0])
+        with_entropies = "token_entropies" in row.fields
+        logprobs: dict[AnswerForm, list[float]] = {}
+        entropies: dict[AnswerForm, list[float]] = {}
         try:
-            scored = {form: self._scored(row, prefix, ids) for form, ids in forms.items()}
+            for form, ids in forms.items():
+                scored = self._cache.score(prefix, ids, with_entropies=with_entropies)
+                logprobs[form], entropies[form] = scored[0].tolist(), scored[1].tolist()
         except ModelLost:
             raise
         except Exception as error:
             message = f"scoring the answer failed: {type(error).__name__}"
-            self._fail(row.job, EngineError(message), report)
+            self._fail(job, EngineError(message), report)
             return
-        likelihoods = {form: sum(logprobs) for form, (logprobs, _) in scored.items()}
-        form = row.job.answer_form = max(likelihoods, key=likelihoods.__getitem__)
-        row.token_ids, (row.logprobs, row.entropies) = list(forms[form]), scored[form]
-        row.text, row.finish_reason = _given_text(row.job), "given"
+        form = max(logprobs, key=lambda form: sum(logprobs[form]))
+        job.answer_form, row.finish_reason = form, "given"
+        row.token_ids, row.logprobs, row.entropies = (
+            list(forms[form]),
+            logprobs[form],
+            entropies[form],
+        )
+        if job.request.answer is not None:
+            row.text = (
+                job.request.answer.text
+            )  # decoding its tokens would not bring back every text
         if all(map(math.isfinite, row.logprobs)):
             self._finish(row, report)
         else:
-            self._fail(row.job, InvalidLogits(_INVALID_LOGITS), report)
-
-    def _scored(
-        self, row: Row, prefix: Prefix, answer_ids: Sequence[int]
-    ) -> tuple[list[float], list[float]]:
-        """Log-probs of a given answer's tokens, and entropies where they are wanted."""
-        logprobs, entropies = self._cache.score(
-            prefix, answer_ids, with_entropies=row.reads("entropies")
-        )
-        return logprobs.tolist(), [] if entropies is None else entropies.tolist()
+            self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
 
     def _decode(self, report: StepReport) -> None:
         """Append one token to every row and let finished rows leave."""
-        self._plan = self._plan or make_plan(self._rows, self._cache.logits.device)
-        choice = choose(self._cache.logits, self._slots, self._plan)
-        columns = zip(
-            choice.token_ids, choice.logprobs, choice.entropies, choice.best_logits, strict=True
-        )
-        for row, (token, logprob, entropy, best_logit) in zip(self._rows, columns, strict=True):
+        self._plan = self._plan or plan_step(self._rows, self._cache.logits.device)
+        columns = next_tokens(self._cache.logits, self._slots, self._plan)
+        for row, token, logprob, entropy, best_logit in zip(self._rows, *columns, strict=True):
             if row.job.cancelled:
                 continue
             if not math.isfinite(best_logit):
@@ -235,28 +254,40 @@ class InflightBatch:
                 report.tokens.append((row.job, self._new_token(row)))
             if row.finish_reason is not None:
                 self._finish(row, report)
-        alive = [i for i, row in enumerate(self._rows) if row.is_alive]
-        if len(alive) < len(self._rows):
-            self._rows, self._plan = [self._rows[i] for i in alive], None
-        self._branch([(self._slots[i], choice.token_ids[i]) for i in alive])
+        self._branch(columns[0])
 
     def _new_token(self, row: Row) -> Token:
         """The row's latest token, with the text that became certain."""
-        return Token(
-            self._detokenizer.new_piece(row),
-            row.logprobs[-1] if row.reads("logprobs") else None,
-            row.entropies[-1] if row.reads("entropies") else None,
-        )
+        logprob = entropy = None
+        if "token_logprobs" in row.fields:
+            logprob = row.logprobs[-1]
+        if "token_entropies" in row.fields:
+            entropy = row.entropies[-1]
+        return Token(self._detokenizer.new_piece(row), logprob, entropy)
 
-    def _branch(self, nexts: list[tuple[int, int]]) -> None:
-        """Give each row its slot of the cache, which has yet to read the row's token.
+    def _branch(self, tokens: list[int]) -> None:
+        """Keep the unfinished rows, and give each its slot of the cache.
 
         Rows that came from one slot and chose one token go on sharing it.
         """
-        branches = {branch: slot for slot, branch in enumerate(dict.fromkeys(nexts))}
-        self._slots = [branches[branch] for branch in nexts]
-        self._cache.keep([parent for parent, _ in branches])
-        self._unread = [token for _, token in branches]
+        rows: list[Row] = []
+        slots: list[int] = []
+        parents: list[int] = []
+        branches: dict[tuple[int, int], int] = {}
+        self._unread = []
+        for row, parent, token in zip(self._rows, self._slots, tokens, strict=True):
+            if row.finish_reason is not None or row.job.cancelled:
+                continue
+            slot = branches.setdefault((parent, token), len(parents))
+            if slot == len(parents):
+                parents.append(parent)
+                self._unread.append(token)
+            rows.append(row)
+            slots.append(slot)
+        if len(rows) < len(self._rows):
+            self._rows, self._plan = rows, None
+        self._slots = slots
+        self._cache.keep(parents)
 
     def _read_tokens(self) -> None:
         """Feed the latest tokens to the model; count the state that each answer's leaves."""
@@ -274,35 +305,34 @@ class InflightBatch:
         job.finished.append(row)
         if len(job.finished) < job.num_opened:
             return
-        if num_next := self._num_further(job):
+        num_next = 0
+        if job.num_opened < job.num_rows:
+            job.finished.sort(key=attrgetter("index"))
+            answer, *samples = [
+                self._detokenizer.sequence(row, with_texts=False) for row in job.finished
+            ]
+            num_next = num_further(job.request, answer, samples)
+        if num_next:
             job.num_opened += num_next
             self._waiting.appendleft(job)  # it came before all who have not begun
         else:
             job.prefix = None
             report.finished.append(job)
 
-    def _num_further(self, job: RowJob) -> int:
-        if job.num_opened == job.num_rows:
-            return 0
-        rows = sorted(job.finished, key=lambda row: row.index)
-        answer, *samples = map(self._detokenizer.without_token_texts, rows)
-        return num_further(job.request, answer, samples)
-
     def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:
         job.cancelled = True
         report.failed.append((job, error))
 
-    def _recompose(
-        self, alive: Sequence[int], joins: list[tuple[Prefix, int]], joined: list[Row]
-    ) -> None:
-        kept = {slot: i for i, slot in enumerate(dict.fromkeys(self._slots[i] for i in alive))}
-        self._cache.recompose(list(kept), [prefix for prefix, _ in joins])
-        self._unread = [self._unread[slot] for slot in kept] if self._unread else []
-        self._slots = [kept[self._slots[i]] for i in alive]
-        self._slots += [len(kept) + i for i, (_, count) in enumerate(joins) for _ in range(count)]
-        self._rows, self._plan = [self._rows[i] for i in alive] + joined, None
-
-
-def _given_text(job: RowJob) -> str:
-    """As it was given: decoding its tokens would not bring back every text."""
-    return job.request.answer.text if job.request.answer is not None else ""
+    def _recompose(self, alive: Sequence[int], joins: list[tuple[Prefix, list[Row]]]) -> None:
+        kept: dict[int, int] = {}
+        rows = [self._rows[i] for i in alive]
+        slots = [kept.setdefault(self._slots[i], len(kept)) for i in alive]
+        prefixes: list[Prefix] = []
+        for prefix, joined in joins:
+            slots += [len(kept) + len(prefixes)] * len(joined)
+            prefixes.append(prefix)
+            rows += joined
+        self._cache.recompose(list(kept), prefixes)
+        if self._unread:
+            self._unread = [self._unread[slot] for slot in kept]
+        self._rows, self._slots, self._plan = rows, slots, None

@@ -1,41 +1,43 @@
-"""What travels through an in-flight batch: jobs, their rows, and pure rules by which rows join."""
+"""What travels through an in-flight batch: jobs and their rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
+from torch import Tensor
 
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
-from models.engines.rows import Prefix
 from models.records import AnswerForm, Array, FinishReason
 
-# Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
-# running rows.
-_MAX_PREFILL_TOKENS = 2048
+
+@dataclass(eq=False, slots=True)
+class Prefix:
+    """A prefilled prompt: one-row cache, length in tokens, and logits (V,) of the next token."""
+
+    cache: Any
+    length: int
+    logits: Tensor
 
 
 @dataclass(eq=False, slots=True)
 class Row:
-    """One sequence being decoded; index 0 is the answer, i the i-th sample."""
+    """One sequence being decoded.
+
+    Attributes:
+        index: 0 is the answer, i the i-th sample.
+        fields: of `models.records.Sequence`, that the request wants of this row.
+        finish_reason: None while it has further tokens to decode.
+    """
 
     job: "RowJob"
     index: int
+    fields: frozenset[str]
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     text: str = ""
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it has further tokens to decode."""
-        return self.finish_reason is None and not self.job.cancelled
-
-    def reads(self, kind: str) -> bool:
-        """Whether the request wants this row's token `logprobs`, `entropies` or `texts`."""
-        role = "answer" if self.index == 0 else "sample"
-        return f"{role}_token_{kind}" in self.job.request.statistics
 
 
 @dataclass(eq=False, slots=True)
@@ -62,11 +64,15 @@ class RowJob(Job):
     Attributes:
         prompt_ids: token ids of the prompt.
         max_new_tokens: bound of each row.
+        final_length: tokens of the longest possible row, prompt included.
+        uniforms: (M, max_new_tokens) of `sample_uniforms`.
+        num_rows: the answer and all samples that there may be. A job without rows takes one place
+            while it is prefilled.
+        num_opened: rows that may join so far: the answer, and the samples of the waves begun.
+        fields: of `models.records.Sequence`, wanted of the answer and of the samples.
         answer_forms: token ids of a given answer in each form that is tried; None where a greedy
             one is decoded.
         answer_form: the likelier of them, once they are scored.
-        uniforms: (M, max_new_tokens) of `sample_uniforms`.
-        num_opened: rows that may join so far: the answer, and the samples of the waves begun.
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
             prompt's next token.
         reasoning_opened: whether the prompt ends in `<think>`.
@@ -79,9 +85,12 @@ class RowJob(Job):
 
     prompt_ids: list[int]
     max_new_tokens: int
+    final_length: int
     seed: int
     uniforms: Array
+    num_rows: int = 1
     num_opened: int = 1
+    fields: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
     answer_forms: Mapping[AnswerForm, tuple[int, ...]] | None = None
     answer_form: AnswerForm = "literal"
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
@@ -92,58 +101,3 @@ class RowJob(Job):
     num_joined: int = 0
     told: Told = field(default_factory=Told)
     finished: list[Row] = field(default_factory=list)
-
-    @property
-    def num_rows(self) -> int:
-        """The answer and all samples that there may be.
-
-        A job without rows takes one place while it is prefilled.
-        """
-        return 1 + len(self.uniforms)
-
-    @property
-    def final_length(self) -> int:
-        """Tokens of its longest possible row."""
-        return len(self.prompt_ids) + self.max_new_tokens
-
-
-def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
-    """What decides every draw: (num_samples, max_new_tokens) float64 in [0, 1).
-
-    Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
-    many samples are drawn and however long they may be.
-    """
-    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
-    uniforms = np.empty((num_samples, max_new_tokens))
-    for i, row in enumerate(uniforms):
-        stream = np.random.Philox(key=key, counter=[0, 0, i, 0])
-        np.random.Generator(stream).random(out=row)
-    return uniforms
-
-
-def num_rows_that_fit(
-    pending: int, running: int, longest: int, *, max_rows: int, max_cache_tokens: int
-) -> int:
-    """How many of `pending` rows may join.
-
-    Together with the running ones: rows <= max_rows, and rows x longest final length <=
-    max_cache_tokens.
-
-    >>> num_rows_that_fit(11, 0, 100, max_rows=256, max_cache_tokens=500)
-    5
-    """
-    return max(0, min(pending, max_rows - running, max_cache_tokens // longest - running))
-
-
-def prefill_groups(jobs: list[RowJob]) -> list[list[RowJob]]:
-    """Consecutive jobs whose padded prompts stay under the limit; a longer prompt goes alone."""
-    groups: list[list[RowJob]] = []
-    width = 0
-    for job in jobs:
-        width = max(width, len(job.prompt_ids))
-        if groups and (len(groups[-1]) + 1) * width <= _MAX_PREFILL_TOKENS:
-            groups[-1].append(job)
-        else:
-            groups.append([job])
-            width = len(job.prompt_ids)
-    return groups

@@ -15,8 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
-from models.engines.hidden import HiddenTap
-
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
 
@@ -78,13 +76,13 @@ class LeanForward:
     Args:
         model: one that `is_llama_like`; its weights move into larger tensors, of which its own
             parameters become views.
-        tap: told the states that it watches.
+        watched: by layer, whose states (rows, d) at the last position are put there by each pass.
     """
 
-    def __init__(self, model: PreTrainedModel, tap: HiddenTap) -> None:
+    def __init__(self, model: PreTrainedModel, watched: dict[int, Tensor]) -> None:
         decoder: Any = model.model
         config = model.config
-        self._tap = tap
+        self._watched = watched
         self._embedding = decoder.embed_tokens.weight
         self._blocks = [_block_of(layer) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
@@ -129,8 +127,9 @@ class LeanForward:
         states = F.embedding(ids, self._embedding)
         for number, block in enumerate(self._blocks, start=1):
             states = self._layer(block, states, cache, number - 1, cos, sin, attend)
-            if number in self._tap.layers:
-                self._tap.keep(number, states)
+            if number in self._watched:
+                # a view would keep a whole prefill alive
+                self._watched[number] = states[:, -1].clone()
         return self._head(self._norm(states[:, -num_logits:]))
 
     def _layer(

@@ -7,7 +7,6 @@ windows, which count cache positions, stay correct. Joining, leaving and trimmin
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from models.checkpoints import device_watched
 from models.engines.hidden import HiddenTap
+from models.engines.jobs import Prefix
 from models.engines.lean import LeanForward, SharedPrompts, is_llama_like
 from models.engines.sampling import entropies
 
@@ -27,15 +27,6 @@ _SCORE_CHUNK = 64
 # Tokens from which a prompt is read where it lies, by all its rows at once. To copy a shorter one
 # for each row takes less than a second product a layer.
 _SHARED_FROM = 64
-
-
-@dataclass(eq=False, slots=True)
-class Prefix:
-    """A prefilled prompt: one-row cache, length in tokens, and logits (V,) of the next token."""
-
-    cache: Any
-    length: int
-    logits: Tensor
 
 
 def is_mergeable(model: PreTrainedModel) -> bool:
@@ -62,7 +53,9 @@ class RowCache:
         self.model = model
         self.mergeable = is_mergeable(model)
         self.tap = HiddenTap(model)
-        self._lean = LeanForward(model, self.tap) if is_llama_like(model) else None
+        self._lean: LeanForward | None = None
+        if is_llama_like(model):
+            self._lean = LeanForward(model, self.tap.states)
         self.clear()
 
     def clear(self) -> None:
@@ -78,26 +71,28 @@ class RowCache:
 
         Several prompts are allowed only where the model is mergeable.
         """
-        width = max(map(len, prompts))
+        lengths = list(map(len, prompts))
+        width = max(lengths)
         ids = self._tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
-        # Without a config every layer keeps the whole sequence, which sliding-window rows need to
-        # join.
-        cache = DynamicCache() if self.mergeable else DynamicCache(config=self.model.config)
-        logits = self._forward(ids, cache, [len(prompt) for prompt in prompts])
+        # Rows that join with sliding windows need every layer to keep the whole sequence, which
+        # it does without a config.
+        config = None if self.mergeable else self.model.config
+        cache = DynamicCache(config=config)
+        logits = self._forward(ids, cache, lengths)
         if len(prompts) == 1:
             return [Prefix(cache, width, logits[0, -1])]
         prefixes = []
-        for row, prompt in enumerate(prompts):
-            own = _one_row(cache, row, len(prompt))
-            prefixes.append(Prefix(own, len(prompt), logits[row, -1]))
+        for row, length in enumerate(lengths):
+            own = _part_of(cache, slice(row, row + 1), slice(-length, None))
+            prefixes.append(Prefix(own, length, logits[row, -1]))
         return prefixes
 
     def score(
         self, prefix: Prefix, answer_ids: Sequence[int], *, with_entropies: bool
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor]:
         """Log-probs (T,) and entropies (T,) of a given answer after its prompt.
 
-        The prefix stays as it was.
+        The prefix stays as it was. Without entropies theirs are (0,).
         """
         cache, logits = copy.deepcopy(prefix.cache), prefix.logits[None].float()
         logprobs: list[Tensor] = []
@@ -105,25 +100,21 @@ class RowCache:
         for start in range(0, len(answer_ids), _SCORE_CHUNK):
             chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
             length = prefix.length + start + len(chunk)
-            following = self._forward(chunk[None], cache, [length], num_logits=len(chunk))[
-                0
-            ].float()
-            logits = torch.cat(
-                [logits, following[:-1]]
-            )  # (chunk, V): each predicts one of the chunk's tokens
+            read = self._forward(chunk[None], cache, [length], num_logits=len(chunk))
+            following = read[0].float()
+            # (chunk, V): each predicts one of the chunk's tokens
+            logits = torch.cat([logits, following[:-1]])
             log_normalizers = logits.logsumexp(-1)
             logprobs.append(logits.gather(1, chunk[:, None])[:, 0] - log_normalizers)
             if with_entropies:
                 entropy.append(entropies(logits, log_normalizers))
             logits = following[-1:]
         empty = self.logits.new_empty(0)
-        return torch.cat([empty, *logprobs]), torch.cat(
-            [empty, *entropy]
-        ) if with_entropies else None
+        return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy])
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with these rows, which may repeat."""
-        if not _is_all(rows, len(self.lengths)):
+        if list(rows) != list(range(len(self.lengths))):
             self.recompose(rows, ())
 
     def recompose(self, keep: Sequence[int], joins: Sequence[Prefix]) -> None:
@@ -132,16 +123,19 @@ class RowCache:
         An index may repeat.
         """
         if not keep and not joins:
-            return self.clear()
+            self.clear()
+            return
         index = self._tensor(list(keep))
-        new_rows = [prefix.logits[None].float() for prefix in joins]
-        kept_rows = [self.logits[index]] if keep else []
-        if not self.mergeable:
-            self._reorder(index, joins)
-        else:
+        logits = []
+        if keep:
+            logits.append(self.logits[index])
+        for prefix in joins:
+            logits.append(prefix.logits[None].float())
+        if self.mergeable:
             self._assemble(index, joins)
-        self.logits = torch.cat([*kept_rows, *new_rows])
-        return None
+        else:
+            self._reorder(index, joins)
+        self.logits = torch.cat(logits)
 
     def forward(self, tokens: Sequence[int]) -> None:
         """Feed one token to every row; `logits` then predict the token after it."""
@@ -155,41 +149,48 @@ class RowCache:
     def _assemble(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         old_width = max(self.lengths, default=0)
         kept = index.tolist()
-        shares = [self._lean is not None and prefix.length >= _SHARED_FROM for prefix in joins]
-        self._prompts = [self._prompts[row] for row in kept]
-        self._prompts += [
-            prefix if shared else None for prefix, shared in zip(joins, shares, strict=True)
-        ]
-        self._shared = self._sharing()
-        sources = [
-            _without_tokens(prefix.cache) if shared else prefix.cache
-            for prefix, shared in zip(joins, shares, strict=True)
-        ]
-        self.lengths = [self.lengths[row] for row in kept]
-        self.lengths += [source.get_seq_length() for source in sources]
-        width = max(self.lengths)
-        trimmed = max(0, old_width - width)
-        if self.cache is not None and len(index):
-            sources = [self.cache, *sources]
+        prompts = [self._prompts[row] for row in kept]
+        lengths = [self.lengths[row] for row in kept]
+        sources = []
+        if kept:
+            sources.append(self.cache)
+        for prefix in joins:
+            if self._lean is None or prefix.length < _SHARED_FROM:
+                prompts.append(None)
+                source = prefix.cache
+            else:
+                prompts.append(prefix)
+                source = _part_of(prefix.cache, slice(None), slice(0, 0))
+            lengths.append(source.get_seq_length())
+            sources.append(source)
+        width = max(lengths)
+        shape = index, len(joins), max(0, old_width - width), width
         assembled = []
         for parts in zip(*(source.layers for source in sources), strict=True):
-            keys, values = [part.keys for part in parts], [part.values for part in parts]
-            shape = index, len(joins), trimmed, width
-            assembled.append((_assemble_tensor(keys, *shape), _assemble_tensor(values, *shape)))
-        self.cache = _cache_of(assembled)
+            keys = _assemble_tensor([part.keys for part in parts], *shape)
+            values = _assemble_tensor([part.values for part in parts], *shape)
+            assembled.append((keys, values))
+        self.cache, self.lengths, self._prompts = _cache_of(assembled), lengths, prompts
+        self._shared = None
+        if any(prompts):
+            self._shared = self._sharing()
 
-    def _sharing(self) -> SharedPrompts | None:
-        """Which rows read which prompt; None where nobody shares any."""
+    def _sharing(self) -> SharedPrompts:
+        """Which rows read which prompt."""
         members: dict[Prefix | None, list[int]] = {}
         for row, prompt in enumerate(self._prompts):
             members.setdefault(prompt, []).append(row)
-        if set(members) <= {None}:
-            return None
-        groups = []
+        groups: list[tuple[Any | None, Tensor]] = []
+        lengths, longest = self._tensor([0] * len(self._prompts)), 0
         for prompt, rows in members.items():
-            groups.append((None if prompt is None else prompt.cache, self._tensor(rows)))
-        lengths = [0 if prompt is None else prompt.length for prompt in self._prompts]
-        return SharedPrompts(groups, self._tensor(lengths), max(lengths))
+            index = self._tensor(rows)
+            if prompt is None:
+                groups.append((None, index))
+                continue
+            groups.append((prompt.cache, index))
+            lengths[index] = prompt.length
+            longest = max(longest, prompt.length)
+        return SharedPrompts(groups, lengths, longest)
 
     def _reorder(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         if joins:
@@ -217,7 +218,9 @@ class RowCache:
         # Without padding the model counts positions itself, and attention takes its fast path.
         is_padded = min(lengths) < width
         first = width - self._tensor(lengths) if is_padded else None  # where a row's tokens begin
-        if self._lean is not None and (shared is not None or not _is_hooked(self.model)):
+        # Whoever has put a hook on the model would see nothing of a lean pass.
+        is_hooked = self.model._forward_hooks or self.model._forward_pre_hooks
+        if self._lean is not None and (shared is not None or not is_hooked):
             with device_watched():
                 return self._lean(ids, cache, first, num_logits=num_logits, shared=shared)
         if first is not None:
@@ -250,24 +253,12 @@ def _cache_of(layers: Iterable[tuple[Tensor, ...]]) -> Any:
     return cache
 
 
-def _one_row(cache: Any, row: int, length: int) -> Any:
-    """The unpadded cache of one row of a prefill, as views."""
-    own = slice(row, row + 1), slice(None), slice(-length, None)
-    return _cache_of((layer.keys[own], layer.values[own]) for layer in cache.layers)
-
-
-def _without_tokens(cache: Any) -> Any:
-    """The beginning of what a row of a shared prompt keeps for itself."""
-    return _cache_of((layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in cache.layers)
-
-
-def _is_hooked(model: PreTrainedModel) -> bool:
-    """Whether somebody looks at the model's calls, who would see none of a lean pass."""
-    return bool(model._forward_hooks or model._forward_pre_hooks)
-
-
-def _is_all(rows: Sequence[int], count: int) -> bool:
-    return list(rows) == list(range(count))
+def _part_of(cache: Any, rows: slice, positions: slice) -> Any:
+    """Some rows and positions of a cache, as views."""
+    parts = []
+    for layer in cache.layers:
+        parts.append((layer.keys[rows, :, positions], layer.values[rows, :, positions]))
+    return _cache_of(parts)
 
 
 def _assemble_tensor(

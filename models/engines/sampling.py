@@ -1,13 +1,21 @@
-"""Pure functions on one step's logits (rows, V): the next token and its statistics.
+"""One step's choice: the next token of every row, with the statistics that its request wants.
 
-Nothing of width V is returned. A log-probability is a token's logit less the row's log-normaliser,
-the `logsumexp` of its logits: raw, which means temperature 1 and no truncation.
+A log-probability is a token's logit less the log-normaliser of its row, the `logsumexp` of the
+logits: raw, which means temperature 1 and no truncation. Nothing as wide as the vocabulary is
+returned.
 """
 
+import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from models.engines.jobs import Row
+from models.records import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,91 @@ class Law:
     temperature: Tensor
     top_p: Tensor
     top_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """Which rows need what. A plan holds until a row joins or leaves.
+
+    Attributes:
+        greedy: indices of the answers.
+        laws: for each top_k among the samples, their law, their indices, and the rows themselves.
+        logprobs, entropies: indices of the rows whose requests want them.
+    """
+
+    greedy: Tensor
+    laws: list[tuple[Law, Tensor, list[Row]]]
+    logprobs: Tensor
+    entropies: Tensor
+
+
+def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
+    """Group the rows of a step by what they need."""
+    indices = functools.partial(torch.tensor, dtype=torch.long, device=device)
+    answers: list[int] = []
+    logprobs: list[int] = []
+    entropies: list[int] = []
+    by_top_k: dict[int, list[int]] = {}
+    for i, row in enumerate(rows):
+        if row.index == 0:
+            answers.append(i)
+        else:
+            by_top_k.setdefault(row.job.request.sampling.top_k, []).append(i)
+        if "token_logprobs" in row.fields:
+            logprobs.append(i)
+        if "token_entropies" in row.fields:
+            entropies.append(i)
+    laws = []
+    for top_k, members in by_top_k.items():
+        drawn = [rows[i] for i in members]
+        temperature = torch.tensor([row.job.request.sampling.temperature for row in drawn])
+        top_p = torch.tensor([row.job.request.sampling.top_p for row in drawn], dtype=torch.float64)
+        law = Law(temperature.to(device, torch.float32), top_p.to(device), top_k)
+        laws.append((law, indices(members), drawn))
+    return StepPlan(indices(answers), laws, indices(logprobs), indices(entropies))
+
+
+def next_tokens(
+    logits: Tensor, slots: Sequence[int], plan: StepPlan
+) -> tuple[list[int], list[float], list[float], list[float]]:
+    """Of each row the next token, its log-prob, its entropy, and the best logit.
+
+    Answers take the best token, samples draw theirs. A log-prob or entropy that is not wanted is
+    NaN, as is the best logit where any of the row's logits is.
+
+    Args:
+        logits: (num_slots, V) float32. Rows that share one share its largest logits and its
+            log-normaliser, which are what takes long.
+        slots: (rows,) of each row its row of `logits`.
+        plan: of these rows.
+    """
+    device = logits.device
+    slot = torch.tensor(slots, device=device)
+    tokens = torch.zeros(len(slots), dtype=torch.long, device=device)
+    columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
+    if len(plan.greedy):
+        tokens[plan.greedy], best = greedy(logits[slot[plan.greedy]])
+        columns[3, plan.greedy] = best.double()
+    for law, members, rows in plan.laws:
+        uniforms = [row.job.uniforms[row.index - 1, len(row.token_ids)] for row in rows]
+        sources, shown = slot[members], logits
+        if len(plan.laws) > 1:  # the slots of other laws are left out
+            distinct, sources = torch.unique(sources, return_inverse=True)
+            shown = logits[distinct]
+        tokens[members], best = draw(shown, law, sources, torch.tensor(uniforms, device=device))
+        columns[3, members] = best.double()
+    if len(plan.logprobs) or len(plan.entropies):
+        log_normalizers = logits.logsumexp(-1)
+        of = slot[plan.logprobs]
+        chosen = logits[of, tokens[plan.logprobs]]
+        columns[1, plan.logprobs] = (chosen - log_normalizers[of]).double()
+    if len(plan.entropies):
+        of = slot[plan.entropies]
+        columns[2, plan.entropies] = entropies(logits[of], log_normalizers[of]).double()
+    columns[0] = tokens.double()
+    # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
+    token_ids, logprobs, entropy, best_logits = columns.tolist()
+    return list(map(int, token_ids)), logprobs, entropy, best_logits
 
 
 def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,3 +161,17 @@ def entropies(logits: Tensor, log_normalizers: Tensor) -> Tensor:
     probabilities = (logits - log_normalizers[:, None]).exp()
     expected = (probabilities * logits.clamp(min=torch.finfo(logits.dtype).min)).sum(-1)
     return log_normalizers - expected
+
+
+def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:
+    """What decides every draw: (num_samples, max_new_tokens) float64 in [0, 1).
+
+    Row i has a stream of its own, so that sample i is the same whatever runs beside it, however
+    many samples are drawn and however long they may be.
+    """
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    uniforms = np.empty((num_samples, max_new_tokens))
+    for i, row in enumerate(uniforms):
+        stream = np.random.Philox(key=key, counter=[0, 0, i, 0])
+        np.random.Generator(stream).random(out=row)
+    return uniforms

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 
 from models.records import FinishReason, SamplingParams, Sequence, Token
@@ -17,7 +18,9 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
     'Paris'
     """
     ends = [end for end in map(text.find, stop) if end >= 0]
-    return text[: min(ends)] if ends else None
+    if not ends:
+        return None
+    return text[: min(ends)]
 
 
 def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, FinishReason]:
@@ -49,8 +52,10 @@ def without_reasoning(text: str, *, opened: bool = False) -> str:
     >>> without_reasoning("<think>hm</think> Paris")
     'Paris'
     """
-    match = (_REASONING_OPENED if opened else _REASONING).match(text)
-    return text[match.end() :] if match else text
+    pattern = _REASONING_OPENED if opened else _REASONING
+    if match := pattern.match(text):
+        return text[match.end() :]
+    return text
 
 
 def num_stable(text: str, stop: tuple[str, ...]) -> int:
@@ -74,7 +79,7 @@ def num_stable(text: str, stop: tuple[str, ...]) -> int:
 def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> list[Token]:
     """The tokens of a finished sequence that were not streamed; the first has the rest of its text.
 
-    A text whose tokens nobody knows counts as one token.
+    A text without known tokens counts as one token.
 
     Args:
         sequence: finished.
@@ -85,20 +90,27 @@ def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> 
     [Token(text=' Paris', logprob=None, entropy=None), Token(text='', logprob=None, entropy=None)]
     """
     rest = sequence.text[num_characters:]
+    if rest and num_told >= sequence.num_tokens:
+        return [Token(rest)]
     tokens: list[Token] = []
     for i in range(num_told, sequence.num_tokens):
-        logprobs, entropies = sequence.token_logprobs, sequence.token_entropies
-        logprob = None if logprobs is None else float(logprobs[i])
-        entropy = None if entropies is None else float(entropies[i])
-        tokens.append(Token("" if tokens else rest, logprob, entropy))
-    return tokens or ([Token(rest)] if rest else [])
+        logprob = entropy = None
+        if sequence.token_logprobs is not None:
+            logprob = float(sequence.token_logprobs[i])
+        if sequence.token_entropies is not None:
+            entropy = float(sequence.token_entropies[i])
+        tokens.append(Token(rest, logprob, entropy))
+        rest = ""
+    return tokens
 
 
-def unshared(groups: SequenceOf[SequenceOf[int]]) -> list[tuple[int, ...]]:
+def unshared(groups: SequenceOf[Iterable[int]]) -> list[tuple[int, ...]]:
     """Ids of each group that no other group has.
 
     >>> unshared([[5, 5, 6], [6, 7]])
     [(5,), (7,)]
     """
-    counts = Counter(token for group in groups for token in set(group))
+    counts: Counter[int] = Counter()
+    for group in groups:
+        counts.update(set(group))
     return [tuple(sorted(token for token in set(one) if counts[token] == 1)) for one in groups]

@@ -2,9 +2,9 @@
 
 import secrets
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Self
 
-import torch
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -21,15 +21,8 @@ from models.checkpoints import (
 )
 from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
-from models.engines.detokenizer import Detokenizer
 from models.engines.inflight import InflightBatch
-from models.engines.jobs import RowJob, sample_uniforms
-from models.engines.prompts import (
-    encode_answer_forms,
-    encode_prompt,
-    first_token_ids,
-    opens_reasoning,
-)
+from models.engines.jobs import RowJob
 from models.engines.protocol import (
     Engine,
     EngineConfig,
@@ -39,15 +32,23 @@ from models.engines.protocol import (
     fitted,
 )
 from models.engines.rows import RowCache
+from models.engines.sampling import sample_uniforms
+from models.engines.tokenization import (
+    Detokenizer,
+    encode_answer_forms,
+    encode_prompt,
+    first_token_ids,
+    opens_reasoning,
+)
 from models.loadable import check_checkpoint
 from models.locations import public_name
-from models.records import AnswerForm, Generation, GenerationRequest
-from models.statistics import supplied_by
+from models.records import Generation, GenerationRequest
+from models.statistics import fields_of, supplied_by
 from models.waves import num_further
 
 
 class TransformersEngine:
-    """An `Engine` by in-flight batching; see `models.engines.inflight`."""
+    """An `Engine` by in-flight batching (`models.engines.inflight`)."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class TransformersEngine:
         tokenizer = AutoTokenizer.from_pretrained(path, **options)
         model: Any = AutoModelForCausalLM.from_pretrained(
             path,
-            dtype=config.dtype if config.dtype == "auto" else getattr(torch, config.dtype),
+            dtype=config.dtype,
             attn_implementation=config.attn_implementation,
             use_safetensors=True,
             **options,
@@ -117,15 +118,17 @@ class TransformersEngine:
 
     @property
     def is_idle(self) -> bool:
-        """See `Engine.is_idle`."""
         return self._batch.is_idle
 
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> RowJob:
-        """See `Engine.prepare`."""
-        check_hidden_layers(request, self.info.num_layers)
+        if request.hidden_layers:
+            check_hidden_layers(request, self.info.num_layers)
         prompt_ids = encode_prompt(self._tokenizer, request)
-        forms = self._answer_forms(prompt_ids, request)
-        num_answer = max(map(len, forms.values())) if forms else 0
+        forms, num_answer = None, 0
+        if request.answer is not None:
+            eos_id = self._eos_id if request.answer.append_eos else None
+            forms = encode_answer_forms(self._tokenizer, prompt_ids, request.answer.text, eos_id)
+            num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
         max_new_tokens = request.sampling.max_new_tokens or 0
         seed = request.sampling.seed
@@ -136,40 +139,47 @@ class TransformersEngine:
             streams,
             prompt_ids=prompt_ids,
             max_new_tokens=max_new_tokens,
-            answer_forms=forms,
+            final_length=len(prompt_ids) + max_new_tokens,
             seed=seed,
             uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
+            num_rows=1 + request.num_samples,
             num_opened=1 + num_further(request, None, ()),
+            fields=(
+                fields_of(request.statistics, "answer"),
+                fields_of(request.statistics, "samples"),
+            ),
+            answer_forms=forms,
             reasoning_opened=opens_reasoning(self._tokenizer, prompt_ids),
         )
 
     def prepare_first_token(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> RowJob:
-        """See `Engine.prepare_first_token`."""
         prompt_ids = encode_prompt(self._tokenizer, request)
         request = fitted(len(prompt_ids), 0, request, self._limits)
+        max_new_tokens = request.sampling.max_new_tokens or 0
         return RowJob(
             request,
             prompt_ids=prompt_ids,
-            max_new_tokens=request.sampling.max_new_tokens or 0,
+            max_new_tokens=max_new_tokens,
+            final_length=len(prompt_ids) + max_new_tokens,
             seed=0,
             uniforms=sample_uniforms(0, 0, 1),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),
         )
 
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
-        """See `Engine.step`."""
         return self._batch.step(incoming)
 
     def abandon(self) -> None:
-        """See `Engine.abandon`."""
         self._batch.abandon()
 
     def generation(self, job: RowJob) -> Generation:
-        """See `Engine.generation`."""
-        rows = sorted(job.finished, key=lambda row: row.index)
-        answer, *samples = [self._detokenizer.sequence(row) for row in rows]
+        rows = sorted(job.finished, key=attrgetter("index"))
+        answer, *samples = map(self._detokenizer.sequence, rows)
+        hidden_mean = None
+        if job.hidden is not None:
+            hidden_mean = job.hidden.value().numpy(force=True)
         return Generation(
             answer=answer,
             samples=tuple(samples),
@@ -178,28 +188,21 @@ class TransformersEngine:
             model_id=self.info.model_id,
             revision=self.info.revision,
             answer_form=job.answer_form,
-            answer_hidden_mean=None if job.hidden is None else job.hidden.value().numpy(force=True),
+            answer_hidden_mean=hidden_mean,
         )
 
     def first_token_logprobs(self, job: RowJob) -> list[float | None]:
-        """See `Engine.first_token_logprobs`."""
         return job.first_token_logprobs or []
-
-    def _answer_forms(
-        self, prompt_ids: Sequence[int], request: GenerationRequest
-    ) -> dict[AnswerForm, tuple[int, ...]] | None:
-        if request.answer is None:
-            return None
-        eos_id = self._eos_id if request.answer.append_eos else None
-        return encode_answer_forms(self._tokenizer, prompt_ids, request.answer.text, eos_id)
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every id that ends a sequence: the generation config's, else the tokenizer's."""
-    ids = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = getattr(model.generation_config, "eos_token_id", None)
     if ids is None:
         ids = tokenizer.eos_token_id
-    return frozenset([ids] if isinstance(ids, int) else ids or [])
+    if isinstance(ids, int):
+        return frozenset([ids])
+    return frozenset(ids or ())
 
 
 def _context_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

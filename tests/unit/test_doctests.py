@@ -14,7 +14,6 @@ MODULES = [
     "cocoa_lab.probes.splits",
     "cocoa_lab.judge",
     "models.estimators",
-    "models.engines.jobs",
     "models.engines.texts",
     "models.similarity.align",
     "models.similarity.classifier",

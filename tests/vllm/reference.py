@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformers import AutoTokenizer
 
 from models.embedded import LANGUAGE_MODEL_DIR, TASKS, held_out_path
-from models.engines.prompts import encode_prompt
+from models.engines.tokenization import encode_prompt
 from models.records import Generation, GenerationRequest, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS
 from workers.build import load_workers

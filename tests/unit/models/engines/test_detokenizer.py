@@ -2,8 +2,9 @@
 
 import pytest
 
-from models.engines.detokenizer import Detokenizer
-from models.engines.jobs import Row, RowJob, sample_uniforms
+from models.engines.jobs import Row, RowJob
+from models.engines.sampling import sample_uniforms
+from models.engines.tokenization import Detokenizer
 from models.records import GenerationRequest, SamplingParams
 from tests.tiny_models import byte_tokenizer
 
@@ -29,9 +30,16 @@ def streamed(text, stop=()):
     sampling = SamplingParams(stop=stop, max_new_tokens=10_000)
     request = GenerationRequest("a", sampling=sampling)
     uniforms = sample_uniforms(0, 0, 1)
-    row = Row(
-        RowJob(request, True, prompt_ids=[3], max_new_tokens=10_000, seed=0, uniforms=uniforms), 0
+    job = RowJob(
+        request,
+        True,
+        prompt_ids=[3],
+        max_new_tokens=10_000,
+        final_length=10_001,
+        seed=0,
+        uniforms=uniforms,
     )
+    row = Row(job, 0, frozenset())
     pieces = []
     for token in [*TOKENIZER.encode(text, add_special_tokens=False), EOS]:
         row.token_ids.append(token)

@@ -143,5 +143,5 @@ def test_no_state_is_kept_but_the_latest_of_the_watched_layers():
 
     kept = cache.tap.state((2,), 1)
     assert kept.shape == (1, 48)
-    assert cache.tap._states[2].shape == (2, 48)
-    assert cache.tap._states[2].untyped_storage().nbytes() == 2 * 48 * 4
+    assert cache.tap.states[2].shape == (2, 48)
+    assert cache.tap.states[2].untyped_storage().nbytes() == 2 * 48 * 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.engines.prompts import encode_prompt
+from models.engines.tokenization import encode_prompt
 from models.errors import ChatTemplateError
 from models.records import GenerationRequest, SamplingParams
 from tests.tiny_models import byte_tokenizer

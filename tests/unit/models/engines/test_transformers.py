@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from models.checkpoints import revision_of
-from models.engines.detokenizer import Detokenizer
+from models.engines import transformers
 from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
+from models.engines.tokenization import Detokenizer
 from models.engines.transformers import TransformersEngine
 from models.errors import (
     ChatTemplateError,
@@ -619,7 +620,7 @@ def test_token_texts_of_replacement_characters_take_linear_time():
         return decode(ids)
 
     detokenizer.text = counting
-    texts = detokenizer._token_texts(token_ids)
+    texts = detokenizer.token_texts(token_ids)
     assert "".join(texts) == text
     assert sum(decoded) < 50 * len(token_ids)
 
@@ -714,7 +715,7 @@ def test_a_folder_has_its_revision_from_its_weight_files_wherever_it_lies(tmp_pa
     assert one == copy != other
 
 
-async def test_of_two_forms_of_a_given_answer_the_likelier_one_is_taken():
+async def test_of_two_forms_of_a_given_answer_the_likelier_one_is_taken(monkeypatch):
     answers = {text: GivenAnswer(text) for text in ("Paris", " Paris")}
     async with running(engine_of(random_model("llama"))) as worker:
 
@@ -725,23 +726,12 @@ async def test_of_two_forms_of_a_given_answer_the_likelier_one_is_taken():
 
         form, likelihood = await scored("Paris")
         _, led = await scored(" Paris")
-        with_forms(worker, "literal")
+        only_literal = {"literal": (*byte_tokenizer().encode("Paris")[1:], 1)}
+        monkeypatch.setattr(transformers, "encode_answer_forms", lambda *_: only_literal)
         _, literal = await scored("Paris")
 
     assert likelihood == pytest.approx(max(led, literal), abs=1e-4)
     assert form == ("blank_led" if led > literal else "literal")
-
-
-def with_forms(worker, *kept):
-    """Have the engine try these forms of a given answer only."""
-    engine = worker._engine
-    forms_of = engine._answer_forms
-
-    def some(prompt_ids, request):
-        forms = forms_of(prompt_ids, request)
-        return {form: ids for form, ids in forms.items() if form in kept}
-
-    engine._answer_forms = some
 
 
 async def test_a_stripped_answer_of_the_embedded_model_is_as_likely_as_the_model_would_write_it():

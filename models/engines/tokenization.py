@@ -1,0 +1,264 @@
+"""Between texts and token ids: prompts, given answers, and rows as they grow."""
+
+import inspect
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as SequenceOf
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from models.engines.jobs import Row, Told
+from models.engines.texts import cut_at_stop, num_stable, unshared, without_reasoning
+from models.errors import ChatTemplateError, InvalidRequest
+from models.records import AnswerForm, GenerationRequest, Sequence
+
+# Tokens at a prompt's end that tell how it ends.
+_TAIL = 4
+# Tokens after which any code point is complete.
+_CODE_POINT = 8
+
+
+class Detokenizer:
+    """Where a row ends, and how much of a streamed answer is certain.
+
+    Args:
+        tokenizer: of the model.
+        eos_ids: all ids that end a sequence.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> None:
+        self._tokenizer = tokenizer
+        self._eos_ids = eos_ids
+
+    def text(self, token_ids: list[int]) -> str:
+        """Decoded text without special tokens, exactly as generated."""
+        return str(
+            self._tokenizer.decode(
+                token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
+
+    def finish(self, row: Row) -> None:
+        """Set `finish_reason` and `text` where the row's last token ends it."""
+        sampling = row.job.request.sampling
+        if row.token_ids[-1] in self._eos_ids:
+            row.finish_reason, row.text = "stop", self.text(row.token_ids[:-1])
+        elif sampling.stop and self._has_stop(row.token_ids, sampling.stop):
+            row.finish_reason = "stop"
+            row.text = cut_at_stop(self.text(row.token_ids), sampling.stop) or ""
+        elif len(row.token_ids) == row.job.max_new_tokens:
+            row.finish_reason, row.text = "length", self.text(row.token_ids)
+
+    def new_piece(self, row: Row) -> str:
+        """Text of a streamed row that has become certain since the last call."""
+        told = row.job.told
+        if row.finish_reason:
+            piece = row.text[told.num_characters :]
+        else:
+            self._decode_further(told, row.token_ids)
+            end = num_stable(told.pending, row.job.request.sampling.stop)
+            piece, told.pending = told.pending[:end], told.pending[end:]
+        told.num_characters += len(piece)
+        return piece
+
+    def _decode_further(self, told: Told, token_ids: list[int]) -> None:
+        """Add what the latest tokens show; decoding all of them each time would cost T²."""
+        text = self.text(token_ids[told.start :])
+        if not text.endswith("\ufffd"):  # it may be half a code point
+            told.pending += text[len(self.text(token_ids[told.start : told.read])) :]
+            told.start, told.read = told.read, len(token_ids)
+
+    def sequence(self, row: Row, *, with_texts: bool = True) -> Sequence:
+        """The record of a finished row, with the statistics that its request wants.
+
+        Token texts take long; without them the record is made quickly.
+        """
+        # Where the prompt ends in `<think>`, a given answer is what came after the reasoning.
+        opened = row.job.reasoning_opened and row.finish_reason != "given"
+        statistics: dict[str, Any] = {}
+        if "token_logprobs" in row.fields:
+            statistics["token_logprobs"] = np.array(row.logprobs)
+        if "token_entropies" in row.fields:
+            statistics["token_entropies"] = np.array(row.entropies)
+        if with_texts and "token_texts" in row.fields:
+            statistics["token_texts"] = self.token_texts(row.token_ids)
+        return Sequence(
+            text=row.text,
+            compared_text=without_reasoning(row.text, opened=opened).strip(),
+            num_tokens=len(row.token_ids),
+            token_ids=tuple(row.token_ids),
+            finish_reason=row.finish_reason or "length",
+            **statistics,
+        )
+
+    def token_texts(self, token_ids: list[int]) -> tuple[str, ...]:
+        """The text that each token adds; the texts join to the whole.
+
+        The bytes of a code point count with the last of its tokens.
+        """
+        texts: list[str] = []
+        # A tokenizer may need the tokens of the last complete piece to decode the next one.
+        start, read = 0, 0
+        for end in range(1, len(token_ids) + 1):
+            before, text = self.text(token_ids[start:read]), self.text(token_ids[start:end])
+            if text.endswith("\ufffd") and not self._is_whole(token_ids, start, end):
+                texts.append("")
+            else:
+                texts.append(text[len(before) :])
+                start, read = read, end
+        return tuple(texts)
+
+    def _has_stop(self, token_ids: list[int], stop: tuple[str, ...]) -> bool:
+        # Every token that shows carries at least one byte, so this tail covers the longest stop
+        # string; special tokens and a first code point that is cut in half take the few more.
+        tail = max(len(string.encode()) for string in stop) + 8
+        return cut_at_stop(self.text(token_ids[-tail:]), stop) is not None
+
+    def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
+        """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not."""
+        ahead = end + _CODE_POINT
+        parts = self.text(token_ids[start:end]) + self.text(token_ids[end:ahead])
+        return self.text(token_ids[start:ahead]) == parts
+
+
+def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
+    """Prompt token ids.
+
+    A raw prompt gets the tokenizer's special tokens once, messages get the model's template.
+
+    Raises:
+        ChatTemplateError: no template, or it refused the messages.
+        InvalidRequest: the prompt has no tokens.
+    """
+    if request.prompt is None:
+        field, ids = "messages", _encode_chat(tokenizer, request)
+    else:
+        field, ids = "prompt", tokenizer(request.prompt, verbose=False)["input_ids"]
+        # A prompt that spells out the BOS token would otherwise start with two.
+        if len(ids) > 1 and ids[0] == ids[1] == tokenizer.bos_token_id:
+            ids = ids[1:]
+    if not ids:
+        raise InvalidRequest("the prompt has no tokens", field=field)
+    return ids
+
+
+def encode_answer_forms(
+    tokenizer: PreTrainedTokenizerBase, prompt_ids: SequenceOf[int], text: str, eos_id: int | None
+) -> dict[AnswerForm, tuple[int, ...]]:
+    """Ways in which a given answer may continue its prompt, each followed by `eos_id` unless None.
+
+    A model continues "… of France?" with " Paris", and whoever brings the answer has stripped it.
+    """
+    end = () if eos_id is None else (eos_id,)
+    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*_ids(tokenizer, text), *end)}
+    tail = str(tokenizer.decode(list(prompt_ids[-_TAIL:]), skip_special_tokens=False))
+    if text[:1].strip() and tail[-1:].strip():
+        blank_led = (*_ids(tokenizer, f" {text}"), *end)
+        if blank_led != forms["literal"]:
+            forms["blank_led"] = blank_led
+    return forms
+
+
+def first_token_ids(
+    tokenizer: PreTrainedTokenizerBase, groups: SequenceOf[SequenceOf[str]]
+) -> list[tuple[int, ...]]:
+    """First token ids of each group's spellings; an id that two groups share counts in neither."""
+    return unshared([[_ids(tokenizer, one)[0] for one in group] for group in groups])
+
+
+def opens_reasoning(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> bool:
+    """Whether the rendered prompt ends in `<think>`, as some chat templates' do."""
+    tail = tokenizer.decode(ids[-_TAIL:], skip_special_tokens=False)
+    return str(tail).rstrip().endswith("<think>")
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
+
+
+def _encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
+    if not tokenizer.chat_template:
+        raise ChatTemplateError("this model has no chat template: send `prompt`", field="messages")
+    if clash := sorted(_reserved_names(tokenizer) & request.chat_template_kwargs.keys()):
+        raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    marks = _marks(tokenizer)
+    messages = []
+    for message in request.messages or ():
+        messages.append(dict(message) | {"content": _marked(message["content"], marks)})
+    try:
+        rendered = tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, **request.chat_template_kwargs
+        )
+    except Exception as error:  # a template is a program, and may fail in any way a program can
+        raise ChatTemplateError(
+            _template_complaint(str(error), tokenizer.chat_template), field="messages"
+        ) from None
+    return _encode_marked(tokenizer, str(rendered), marks)
+
+
+def _reserved_names(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+    """Variables that the client must not set: they would replace the rendering or its tokens."""
+    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
+    return {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
+
+
+def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Each special token's text to what stands for it where a message spells it out.
+
+    No message can hold a mark: they are drawn anew for each request.
+    """
+    marks: dict[str, str] = {}
+    drawn = secrets.token_hex(8)
+    for token in tokenizer.added_tokens_decoder.values():
+        if token.special:
+            marks[token.content] = f"\ue000{drawn}.{len(marks)}\ue001"
+    return marks
+
+
+def _marked(text: str, marks: Mapping[str, str]) -> str:
+    """The text with marks in place of special tokens."""
+    if not marks:
+        return text
+    return re.sub(_any_of(marks), lambda found: marks[found[0]], text)
+
+
+def _encode_marked(
+    tokenizer: PreTrainedTokenizerBase, text: str, marks: Mapping[str, str]
+) -> list[int]:
+    """Ids of a rendered chat, in which a mark becomes its text, never the special token.
+
+    So a message cannot end its turn and begin another one.
+    """
+    if not marks:
+        return _ids(tokenizer, text)
+    spelt = {mark: special for special, mark in marks.items()}
+    ids: list[int] = []
+    for piece in re.split(_any_of(spelt), text):
+        encoded = tokenizer(
+            spelt.get(piece, piece),
+            add_special_tokens=False,
+            split_special_tokens=piece in spelt,
+            verbose=False,
+        )
+        ids += encoded["input_ids"]
+    return ids
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    """A pattern of one group for any of the texts, the longest first."""
+    return f"({'|'.join(map(re.escape, sorted(texts, key=len, reverse=True)))})"
+
+
+def _template_complaint(message: str, template: Any) -> str:
+    """The template's own words, where they are a constant of the template.
+
+    A constant cannot quote the messages.
+    """
+    words = "the model's chat template refused the messages"
+    if message and message in str(template):
+        words += f": {message}"
+    return words
