@@ -31,9 +31,10 @@ from starlette.routing import Route
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cocoa_lab.datasets import load
+from cocoa_lab.embedded import as_question
 from cocoa_lab.examples import Example
 from cocoa_lab.plots import FAINT, INK, MUTED, STYLE
-from models.embedded import SECOND_LANGUAGE_MODEL_DIR, as_question
+from models.embedded import SECOND_LANGUAGE_MODEL_DIR
 
 TARGETS = (0.05, 0.1, 0.2)
 _MAX_TOKENS = 64

@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import typer
 
-from models.embedded import TASKS, held_out_path
+from cocoa_lab.embedded import TASKS, held_out_path
 
 REST_S = 0.3
 WARM_UP = 10

@@ -3,8 +3,10 @@
 import numpy as np
 import torch
 
+from cocoa_lab.probes.from_collection import save
+from cocoa_lab.probes.layer_training import standardise
+from cocoa_lab.probes.training import fit_distance
 from models.probes.card import Card
-from models.probes.distance import Distance
 from models.probes.features import TOKEN_FEATURES
 from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
@@ -45,11 +47,11 @@ def random_probe(
     )
     torch.manual_seed(seed)
     network = ProbeNetwork("small", target, width)
-    network.standardise(torch.from_numpy(rows).float())
-    return TrainedProbe(card, network, Distance.fit(rows[:200], rows[200:]))
+    standardise(network, torch.from_numpy(rows).float())
+    return TrainedProbe(card, network, fit_distance(rows[:200], rows[200:]))
 
 
 def saved(folder, target="consistency", **kwargs):
     """Path of a folder with such a probe, as a setting names it."""
-    random_probe(target, **kwargs).save(folder / target)
+    save(random_probe(target, **kwargs), folder / target)
     return str(folder / target)

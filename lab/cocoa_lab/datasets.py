@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cocoa_lab.embedded import TASKS, as_question, held_out_path
 from cocoa_lab.examples import Example, read_jsonl
 from cocoa_lab.paper_datasets import NAMED, DatasetRows, Source
-from models.embedded import TASKS, as_question, held_out_path
 
 # How the testbed's prompts are put, by the name of the dataset; the second form is that of the
 # embedded language model "embedded-second".

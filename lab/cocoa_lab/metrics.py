@@ -68,30 +68,6 @@ def prr(uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5) 
     return _only(_prr_rows(_ranks(u)[None], q[None], max_rejection))
 
 
-def prr_mc42(
-    uncertainty: ArrayLike, quality: ArrayLike, max_rejection: float = 0.5
-) -> float | None:
-    """`prr` with random rejection simulated as in LM-Polygraph: 1,000 shuffles of RandomState(42).
-
-    Equal to LM-Polygraph's value where the uncertainties have no ties, the qualities no NaN and
-    more than one value.
-    """
-    u, q, _ = drop_undefined(uncertainty, quality)
-    if not (num_rejected := _num_rejected(len(q), max_rejection)):
-        return None
-    shuffled, rng = np.arange(len(q)), np.random.RandomState(42)
-    random_areas = np.empty(1000)
-    for i in range(len(random_areas)):
-        rng.shuffle(shuffled)
-        random_areas[i] = _area(q[np.argsort(shuffled)][None], num_rejected)[0]
-    random_area = random_areas.mean()
-    best_gain = _area(np.sort(q)[None, ::-1], num_rejected)[0] - random_area
-    if abs(best_gain) < _SMALLEST_RANGE:
-        return None
-    area = _area(_by_rank(_ranks(u)[None], q[None]), num_rejected)[0]
-    return float((area - random_area) / best_gain)
-
-
 def rejection_curve(
     uncertainty: ArrayLike, quality: ArrayLike, num_points: int
 ) -> tuple[Array, Array]:
@@ -174,16 +150,6 @@ def expected_ece(
     return float(np.mean([ece(c, rng.random(len(c)) < c, num_bins) for _ in range(num_draws)]))
 
 
-def brier(confidence: ArrayLike, correct: ArrayLike) -> float | None:
-    """Mean of (confidence - correct)².
-
-    >>> brier([1.0, 0.5], [1, 0])
-    0.125
-    """
-    c, y = _confident(confidence, correct)
-    return float(np.mean((c - y) ** 2)) if len(c) else None
-
-
 def bootstrap(
     metric: Metric,
     uncertainty: ArrayLike,
@@ -202,25 +168,6 @@ def bootstrap(
     if value is None:
         return None
     return percentile_interval(value, resample(metric, [u], q, num_resamples, seed)[0])
-
-
-def paired_difference(
-    uncertainty_a: ArrayLike,
-    uncertainty_b: ArrayLike,
-    quality: ArrayLike,
-    *,
-    metric: Metric = prr,
-    num_resamples: int = 1000,
-    seed: int = 0,
-) -> Interval | None:
-    """metric(a) - metric(b) with its 95 % interval, both computed on the same resampled rows."""
-    a, q, _ = drop_undefined(uncertainty_a, quality)
-    b, _, _ = drop_undefined(uncertainty_b, quality)
-    value_a, value_b = metric(a, q), metric(b, q)
-    if value_a is None or value_b is None:
-        return None
-    values = resample(metric, [a, b], q, num_resamples, seed)
-    return percentile_interval(value_a - value_b, values[0] - values[1])
 
 
 def _prr_rows(ranks: _Indices, quality: Array, max_rejection: float = 0.5) -> Array:

@@ -37,7 +37,7 @@ class Measure:
 
     Attributes:
         function: values (n,) of n answers; `score` checks what it is given.
-        is_binary: whether its values are 0 and 1, so that ROC-AUC, ECE and Brier are defined.
+        is_binary: whether its values are 0 and 1, so that ROC-AUC and ECE are defined.
         needs_support: whether it asks how far texts support each other.
     """
 

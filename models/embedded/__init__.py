@@ -20,21 +20,3 @@ LANGUAGE_MODELS = {
     "embedded": LANGUAGE_MODEL_DIR,
     "embedded-second": SECOND_LANGUAGE_MODEL_DIR,
 }
-
-TASKS = ("facts", "arithmetic", "translation")
-
-
-def as_question(prompt: str) -> str:
-    """A prompt in the form that the second language model was trained on."""
-    return f"Question: {prompt}\nAnswer:"
-
-
-def held_out_path(task: str) -> Path:
-    """JSONL file of the held-out prompts of one of `TASKS`.
-
-    Raises:
-        ValueError: `task` is not one of `TASKS`.
-    """
-    if task not in TASKS:
-        raise ValueError(f"unknown task {task!r}, expected one of {', '.join(TASKS)}")
-    return TESTBED_DIR / f"{task}.jsonl"

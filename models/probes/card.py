@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,11 +93,6 @@ def read_card(path: Path) -> Card:
             f"{', '.join(TOKEN_FEATURES)}"
         )
     return Card(**values | tuples)
-
-
-def write_card(card: Card, path: Path) -> None:
-    """Write it as JSON that people read."""
-    path.write_text(json.dumps(asdict(card), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def check_card(

@@ -1,14 +1,13 @@
 """How far features lie from a training set: a Gaussian with a low-rank precision, in numpy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from models.records import Array
 
-MAX_COMPONENTS = 64
 # Above this percentile of held-out rows an answer counts as out of the probe's domain.
 DOMAIN_PERCENTILE = 99.0
 _NAMES = ("mean", "components", "variances", "residual_variance", "percentiles")
@@ -31,22 +30,6 @@ class Distance:
     variances: Array
     residual_variance: Array
     percentiles: Array
-
-    @classmethod
-    def fit(cls, training: Array, held_out: Array) -> Self:
-        """From rows (N, d) of the training set, and percentiles from rows (K, d) of none of it."""
-        mean = training.mean(axis=0, dtype=np.float64)
-        _, singular, rows = np.linalg.svd(training - mean, full_matrices=False)
-        variances = singular**2 / max(1, len(training) - 1)
-        rank = min(MAX_COMPONENTS, int((variances > 1e-10 * max(variances[0], 1e-300)).sum()) or 1)
-        others = training.shape[1] - rank
-        floor = max(
-            1e-6 * variances[0], 1e-12
-        )  # a direction that never varied must not decide alone
-        residual = max(variances[rank:].sum() / others, floor) if others else np.inf
-        along = np.maximum(variances[:rank], floor)
-        fitted = cls(mean, rows[:rank], along, np.array(residual), np.zeros(101))
-        return replace(fitted, percentiles=np.percentile(fitted.of(held_out), np.arange(101)))
 
     def of(self, features: Array) -> Array:
         """Distances (N,) of rows (N, d)."""

@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from models.probes.card import Architecture, Target
 
@@ -13,7 +12,7 @@ _DROPOUT = 0.1
 class ProbeNetwork(nn.Module):
     """Hidden layers of Linear, LayerNorm, GELU, dropout.
 
-    `small` standardises its input, `paper` does not.
+    `small` standardises its input by `mean` and `scale`, `paper` does not.
 
     Args:
         architecture: "small" is d → 2048 → 1, "paper" the released d → 8192 → 4096 → 2048 → 1.
@@ -40,12 +39,6 @@ class ProbeNetwork(nn.Module):
             dimension = width
         self.layers = nn.Sequential(*layers, nn.Linear(dimension, 1))
 
-    def standardise(self, features: Tensor) -> None:
-        """Take mean and scale of the input from training rows (N, d); only `small` does."""
-        if self.architecture == "small":
-            self.mean.copy_(features.mean(0))
-            self.scale.copy_(features.std(0).clamp(min=1e-6))
-
     def forward(self, features: Tensor) -> Tensor:
         """Raw outputs (N,)."""
         output: Tensor = self.layers((features - self.mean) / self.scale)[:, 0]
@@ -57,16 +50,10 @@ class ProbeNetwork(nn.Module):
         The paper's regression has no sigmoid, so its outputs are clamped.
         """
         raw = self(features)
-        values: Tensor = raw.clamp(0, 1) if self._is_plain_regression else raw.sigmoid()
+        values: Tensor = raw.clamp(0, 1) if self.is_plain_regression else raw.sigmoid()
         return values
 
-    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Mean loss: squared error of the consistency, or binary cross-entropy of the class."""
-        raw = self(features)
-        if self.target == "semantic_entropy":
-            return functional.binary_cross_entropy_with_logits(raw, targets)
-        return functional.mse_loss(raw if self._is_plain_regression else raw.sigmoid(), targets)
-
     @property
-    def _is_plain_regression(self) -> bool:
+    def is_plain_regression(self) -> bool:
+        """Whether the output is the prediction itself, without a sigmoid."""
         return self.architecture == "paper" and self.target == "consistency"

@@ -1,24 +1,23 @@
 """A trained probe: its folder, and what it says of an answer."""
 
 import hashlib
-import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from models.errors import InvalidLogits
-from models.probes.card import STATISTIC, Card, ProbeMismatch, check_card, read_card, write_card
+from models.probes.card import STATISTIC, Card, ProbeMismatch, check_card, read_card
 from models.probes.distance import DOMAIN_PERCENTILE, Distance
 from models.probes.network import ProbeNetwork
 from models.probes.protocol import Probe
 from models.records import Array, ProbeReading
 
 WEIGHTS, CARD = "probe.safetensors", "card.json"
-_NETWORK, _DISTANCE = "network.", "distance."
+# Prefixes of the tensors in that file.
+NETWORK, DISTANCE = "network.", "distance."
 
 
 class TrainedProbe:
@@ -89,7 +88,7 @@ class TrainedProbe:
             ProbeMismatch: card or weights are missing, or do not belong together.
         """
         card = read_card(folder / CARD)
-        if not (folder / WEIGHTS).is_file() or _sha256(folder / WEIGHTS) != card.sha256:
+        if not (folder / WEIGHTS).is_file() or sha256_of(folder / WEIGHTS) != card.sha256:
             raise ProbeMismatch(f"{folder.name}/{WEIGHTS} is not the file that its card describes")
         tensors = load_file(folder / WEIGHTS)
         network = ProbeNetwork(
@@ -97,31 +96,12 @@ class TrainedProbe:
         )
         weights, arrays = {}, {}
         for name, tensor in tensors.items():
-            if name.startswith(_NETWORK):
-                weights[name.removeprefix(_NETWORK)] = tensor.float()
-            elif name.startswith(_DISTANCE):
-                arrays[name.removeprefix(_DISTANCE)] = tensor.numpy()
+            if name.startswith(NETWORK):
+                weights[name.removeprefix(NETWORK)] = tensor.float()
+            elif name.startswith(DISTANCE):
+                arrays[name.removeprefix(DISTANCE)] = tensor.numpy()
         network.load_state_dict(weights)
         return cls(card, network, Distance.from_arrays(arrays))
-
-    def save(self, folder: Path) -> Card:
-        """Write weights, in float16, and card.
-
-        Returns the card with the weights' hash, which the probe takes on.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors = {}
-        for name, tensor in self.network.state_dict().items():
-            tensors[_NETWORK + name] = tensor.half()
-        for name, array in self.distance.arrays().items():
-            tensors[_DISTANCE + name] = torch.from_numpy(array)
-        partial = folder / (WEIGHTS + ".partial")
-        save_file(tensors, partial, metadata={"format": "pt"})
-        partial.chmod(0o644)  # others than the one who trained it serve it
-        os.replace(partial, folder / WEIGHTS)
-        self.card = replace(self.card, sha256=_sha256(folder / WEIGHTS))
-        write_card(self.card, folder / CARD)
-        return self.card
 
     def values(self, features: Array) -> Array:
         """Predictions (N,) in [0, 1] of rows (N, d + k)."""
@@ -141,7 +121,8 @@ class TrainedProbe:
         return readings
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Hash of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

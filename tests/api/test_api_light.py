@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from app.scoring.plan import LIGHT_ESTIMATORS
+from cocoa_lab.probes.from_collection import save
 from models.probes.protocol import ProbeConfig
 from tests.conftest import serving
 from tests.tiny_probes import random_probe, saved
@@ -235,7 +236,7 @@ async def test_a_reading_that_is_no_probability_is_null_at_once_and_from_the_cac
 async def test_where_high_semantic_entropy_is_named_its_split_and_base_rate_are_told(tmp_path):
     probe = random_probe("semantic_entropy", layer=3)
     probe.card = replace(probe.card, metrics={"test": {"positive_share": 0.25}})
-    probe.save(tmp_path)
+    save(probe, tmp_path)
     probes = ProbeConfig(consistency=saved(tmp_path), high_semantic_entropy=str(tmp_path))
     async with serving(probes=probes) as service:
         names = ["sp", "high_semantic_entropy_light"]

@@ -12,19 +12,14 @@ from sentence_transformers import CrossEncoder
 from sklearn.metrics import roc_auc_score
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from cocoa_lab.embedded import TASKS
 from cocoa_lab.embedded.answers import answer_prompts
 from cocoa_lab.embedded.evaluation import correctness, held_out_pairs
 from cocoa_lab.embedded.language_model import RECIPES
 from cocoa_lab.embedded.pairs import Pair
 from cocoa_lab.embedded.testbed import read_testbed
 from cocoa_lab.embedded.weights import load_language_model
-from models.embedded import (
-    CROSS_ENCODER_DIR,
-    LANGUAGE_MODEL_DIR,
-    LANGUAGE_MODELS,
-    TASKS,
-    TESTBED_DIR,
-)
+from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, LANGUAGE_MODELS, TESTBED_DIR
 
 SHIPPED = [*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR]
 MAX_PARAMETERS = 3_000_000

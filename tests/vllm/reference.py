@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from transformers import AutoTokenizer
 
-from models.embedded import LANGUAGE_MODEL_DIR, TASKS, held_out_path
+from cocoa_lab.embedded import TASKS, held_out_path
+from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.tokenization import encode_prompt
 from models.records import Generation, GenerationRequest, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS

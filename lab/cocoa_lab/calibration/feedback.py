@@ -8,9 +8,9 @@ import numpy as np
 
 from app.feedback.protocol import FeedbackConfig
 from app.feedback.records import Label
-from app.feedback.stored import stored_labels
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import Labels, correct_of
+from cocoa_lab.calibration.stored import stored_labels
 from models.calibration import Binding
 from models.records import Array
 

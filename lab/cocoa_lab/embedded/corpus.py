@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from cocoa_lab.embedded import as_question
 from cocoa_lab.embedded.arithmetic import arithmetic_topics
 from cocoa_lab.embedded.facts import fact_topics
 from cocoa_lab.embedded.topics import Topic, prompts_in, wordings
 from cocoa_lab.embedded.translation import translation_topics
-from models.embedded import as_question
 
 
 @dataclass(frozen=True, slots=True)

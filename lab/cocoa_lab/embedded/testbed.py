@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cocoa_lab.embedded import TASKS, held_out_path
 from cocoa_lab.embedded.corpus import all_topics
 from cocoa_lab.embedded.topics import Split, Topic, prompts_in, wordings
-from models.embedded import TASKS, held_out_path
 
 NUM_PROMPTS = 720
 # Kinds with few prompts run out (there are only 138 products), which leaves some 8,600 in all.

@@ -3,11 +3,15 @@
 The probe is trained on the answers that have the target, and the card says so.
 """
 
+import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
+from safetensors.torch import save_file
 
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.probes.checkpoint import Epoch
@@ -16,7 +20,7 @@ from cocoa_lab.probes.layer_training import HYPERPARAMETERS
 from cocoa_lab.probes.training import Trained, TrainingData, fingerprint, train
 from models.probes.card import Architecture, Card, Target
 from models.probes.features import TOKEN_FEATURES, TokenFeature
-from models.probes.probe import CARD, TrainedProbe
+from models.probes.probe import CARD, DISTANCE, NETWORK, WEIGHTS, TrainedProbe, sha256_of
 from models.records import Array
 
 # Beside a probe, the fingerprint of the training that made it.
@@ -94,7 +98,28 @@ def claim(folder: Path, collection: Collection, spec: TrainingSpec, *, force: bo
 def save_marked(probe: TrainedProbe, folder: Path, own: str) -> None:
     """Write the probe, and which training made it."""
     (folder / _MARK).write_text(f"{own}\n", encoding="utf-8")
-    probe.save(folder)
+    save(probe, folder)
+
+
+def save(probe: TrainedProbe, folder: Path) -> Card:
+    """Write weights, in float16, and card.
+
+    Returns the card with the weights' hash, which the probe takes on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for name, tensor in probe.network.state_dict().items():
+        tensors[NETWORK + name] = tensor.half()
+    for name, array in probe.distance.arrays().items():
+        tensors[DISTANCE + name] = torch.from_numpy(array)
+    partial = folder / (WEIGHTS + ".partial")
+    save_file(tensors, partial, metadata={"format": "pt"})
+    partial.chmod(0o644)  # others than the one who trained it serve it
+    os.replace(partial, folder / WEIGHTS)
+    probe.card = replace(probe.card, sha256=sha256_of(folder / WEIGHTS))
+    text = json.dumps(asdict(probe.card), indent=2, ensure_ascii=False) + "\n"
+    (folder / CARD).write_text(text, encoding="utf-8")
+    return probe.card
 
 
 def training_data(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cocoa_lab.probes.checkpoint import Epoch, TrainingProgress
 from cocoa_lab.probes.splits import Indices, Split
@@ -77,7 +78,7 @@ class LayerTraining:
             self._tensors[split] = tensor_of(features[index]), tensor_of(targets[index])
         torch.manual_seed(_derived(seed, layer, 0))
         self._network = ProbeNetwork(architecture, target, features.shape[1])
-        self._network.standardise(self._tensors["training"][0])
+        standardise(self._network, self._tensors["training"][0])
         self._optimizer = torch.optim.AdamW(
             self._network.parameters(),
             lr=hyperparameters.learning_rate,
@@ -138,7 +139,7 @@ class LayerTraining:
         batches = torch.split(torch.randperm(len(targets)), self._hyper.batch_size)
         for i, batch in enumerate(batches):
             self._set_rate((number - 1) * len(batches) + i, self._hyper.epochs * len(batches))
-            loss = self._network.loss(features[batch], targets[batch])
+            loss = loss_of(self._network, features[batch], targets[batch])
             self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             if self._hyper.clip is not None:
@@ -158,11 +159,28 @@ class LayerTraining:
     @torch.no_grad()
     def _loss(self, split: Split) -> float:
         self._network.eval()
-        return self._network.loss(*self._tensors[split]).item()
+        return loss_of(self._network, *self._tensors[split]).item()
 
     def _state(self) -> dict[str, Tensor]:
         state = self._network.state_dict()
         return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def standardise(network: ProbeNetwork, features: Tensor) -> None:
+    """Take mean and scale of the network's input from training rows (N, d); only `small` does."""
+    if network.architecture == "small":
+        network.mean.copy_(features.mean(0))
+        network.scale.copy_(features.std(0).clamp(min=1e-6))
+
+
+def loss_of(network: ProbeNetwork, features: Tensor, targets: Tensor) -> Tensor:
+    """Mean loss: squared error of the consistency, or binary cross-entropy of the class."""
+    raw = network(features)
+    if network.target == "semantic_entropy":
+        return functional.binary_cross_entropy_with_logits(raw, targets)
+    if not network.is_plain_regression:
+        raw = raw.sigmoid()
+    return functional.mse_loss(raw, targets)
 
 
 def tensor_of(values: Array) -> Tensor:

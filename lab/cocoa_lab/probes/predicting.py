@@ -10,7 +10,7 @@ import numpy as np
 
 from cocoa_lab.probes.checkpoint import Epoch
 from cocoa_lab.probes.collection import Collection, features_of
-from cocoa_lab.probes.from_collection import TrainingSpec, train_probe
+from cocoa_lab.probes.from_collection import TrainingSpec, save, train_probe
 from models.probes.probe import CARD, TrainedProbe
 from models.records import Array
 
@@ -79,7 +79,7 @@ def _kept_probe(
     if not (own / CARD).exists():
         own.mkdir(parents=True, exist_ok=True)
         probe, _ = train_probe(training, spec, own / "training.checkpoint.pt", on_epoch)
-        probe.save(own)
+        save(probe, own)
     return TrainedProbe.open(own)
 
 

@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from cocoa_lab.metrics import (
     Interval,
     auroc,
     bootstrap,
-    brier,
     drop_undefined,
     ece,
     expected_ece,
-    paired_difference,
     prr,
-    prr_mc42,
     rejection_curve,
     reliability,
 )
@@ -138,7 +135,7 @@ def test_rows_of_undefined_quality_are_dropped_and_counted():
     ],
 )
 def test_impossible_rows_are_refused(scores, quality, message):
-    for metric in (prr, prr_mc42, auroc if message != "infinite" else prr):
+    for metric in (prr, auroc if message != "infinite" else prr):
         with pytest.raises(ValueError, match=message):
             metric(scores, quality)
 
@@ -164,18 +161,12 @@ def lm_polygraph_prr(uncertainty, quality, max_rejection=0.5):
 
 
 @pytest.mark.parametrize("num_rows", [5, 64, 301])
-def test_mc42_is_lm_polygraphs_value(num_rows):
+def test_prr_is_lm_polygraphs_but_for_its_random_shuffles(num_rows):
     rng = np.random.default_rng(num_rows)
     q = rng.random(num_rows)
     u = rng.normal(size=num_rows) - q
 
-    assert prr_mc42(u, q) == pytest.approx(lm_polygraph_prr(u, q), rel=0, abs=1e-12)
-    assert prr_mc42(u, q) == pytest.approx(prr(u, q), abs=0.05)
-
-
-def test_mc42_of_a_constant_quality_is_undefined():
-    assert prr_mc42(np.arange(10.0), np.ones(10)) is None
-    assert prr_mc42([1.0], [1.0]) is None
+    assert prr(u, q) == pytest.approx(lm_polygraph_prr(u, q), abs=0.05)
 
 
 @given(ROWS, st.integers(1, 50))
@@ -218,14 +209,6 @@ def test_auroc_takes_infinite_uncertainty_and_drops_undefined_correctness():
 def test_auroc_is_for_binary_quality_only():
     with pytest.raises(ValueError, match="0 or 1"):
         auroc([1.0, 2.0], [0.3, 1.0])
-
-
-@given(CONFIDENT_ROWS)
-def test_brier_is_scikit_learns(rows):
-    confidence, correct = columns(rows)
-    expected = brier_score_loss(correct, confidence, pos_label=1)
-
-    assert brier(confidence, correct) == pytest.approx(expected, abs=1e-12)
 
 
 def brute_force_ece(confidence, correct, num_bins):
@@ -277,12 +260,12 @@ def test_expected_ece_of_one_row_by_hand():
     assert expected_ece([0.25], [1], num_draws=4000) == pytest.approx(0.375, abs=0.03)
 
 
-@pytest.mark.parametrize("metric", [ece, expected_ece, brier, auroc])
+@pytest.mark.parametrize("metric", [ece, expected_ece, auroc])
 def test_a_metric_of_no_rows_is_undefined(metric):
     assert metric([0.5], [np.nan]) is None
 
 
-@pytest.mark.parametrize("metric", [ece, expected_ece, brier, reliability])
+@pytest.mark.parametrize("metric", [ece, expected_ece, reliability])
 def test_a_confidence_outside_0_to_1_is_refused(metric):
     with pytest.raises(ValueError, match="outside"):
         metric([0.5, 1.5], [0, 1])
@@ -315,18 +298,6 @@ def test_the_bootstrap_of_all_resamples_at_once_equals_one_after_another(metric,
     assert dataclasses.astuple(unrecognised) == pytest.approx(dataclasses.astuple(interval))
 
 
-def test_the_paired_difference_resamples_both_estimators_alike(scored):
-    a, b, q = scored
-    values = [prr(a[rows], q[rows]) - prr(b[rows], q[rows]) for rows in draws(60, 200, 0)]
-
-    interval = paired_difference(a, b, q, num_resamples=200)
-
-    assert interval.value == prr(a, q) - prr(b, q)
-    low, high = np.percentile(values, [2.5, 97.5])
-    assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-12)
-    assert paired_difference(a, a, q, num_resamples=20) == Interval(0.0, 0.0, 0.0)
-
-
 def test_resamples_in_which_a_metric_is_undefined_are_left_out():
     u, q = [1.0, 2.0, 3.0], [1.0, 1.0, 0.0]
 
@@ -335,7 +306,6 @@ def test_resamples_in_which_a_metric_is_undefined_are_left_out():
 
 def test_an_undefined_metric_has_no_interval():
     assert bootstrap(prr, np.arange(10.0), np.ones(10)) is None
-    assert paired_difference(np.arange(10.0), np.arange(10.0), np.ones(10)) is None
 
 
 def test_large_samples_are_resampled_in_parts(monkeypatch, scored):

@@ -12,6 +12,7 @@ import torch
 from cocoa_vllm.probe import DeviceProbe, Model, ProbeRefused, interpolated
 from cocoa_vllm.sums import Answers
 
+from cocoa_lab.probes.from_collection import save
 from models.probes import card as in_process
 from models.probes.features import TOKEN_FEATURES, joined
 from models.probes.network import ProbeNetwork
@@ -65,7 +66,7 @@ def test_the_papers_regression_is_clamped(tmp_path):
     with torch.no_grad():
         network.layers[-1].weight.mul_(20)
     card = replace(probe.card, architecture="paper")
-    TrainedProbe(card, network, probe.distance).save(tmp_path)
+    save(TrainedProbe(card, network, probe.distance), tmp_path)
     read = answers(50)
     found = DeviceProbe.open(tmp_path, MODEL, CPU)(read, 1)[:, 0]
     expected = TrainedProbe.open(tmp_path).values(read.means[:, 1].numpy())

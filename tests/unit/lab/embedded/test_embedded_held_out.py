@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from cocoa_lab.embedded import TASKS, as_question, held_out_path
 from cocoa_lab.embedded.corpus import (
     QUESTION_COURSE,
     Course,
@@ -19,7 +20,7 @@ from cocoa_lab.embedded.corpus import (
 from cocoa_lab.embedded.language_model import RECIPES
 from cocoa_lab.embedded.testbed import HeldOut, is_correct, probe_prompts, read_testbed
 from cocoa_lab.embedded.topics import prompts, prompts_in, split, wordings
-from models.embedded import TASKS, TESTBED_DIR, as_question, held_out_path
+from models.embedded import TESTBED_DIR
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from cocoa_lab.probes.collecting import AnswerQuality
 from cocoa_lab.probes.collection import CollectedAnswer
 from cocoa_lab.probes.comparing import COUNTERPARTS, SEEN, UNSEEN, Contrast, within_bounds
 from cocoa_lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
-from cocoa_lab.probes.from_collection import TrainingSpec, train_probe
+from cocoa_lab.probes.from_collection import TrainingSpec, save, train_probe
 from cocoa_lab.probes.notes import num_own_prompts
 from cocoa_lab.probes.outputs import write_evaluation
 from models.probes.card import ProbeMismatch
@@ -33,7 +33,7 @@ def test_a_probe_says_what_it_was_trained_on_and_is_compared_on_other_prompts(
 ):
     spec = TrainingSpec(target, "small", (2,))
     probe, _ = train_probe(collection, spec, None, lambda epoch: None)
-    card = probe.save(tmp_path / "probe")
+    card = save(probe, tmp_path / "probe")
     measured = map(anew, made_examples(count=40))
     answers = collected(tmp_path / "answers", list(measured), layers=(1, 2, 3))
     right = np.array([float(answer.text == "Paris") for answer in answers.answers])
@@ -109,7 +109,7 @@ def measured_on(folder, collection, examples, quality=None, training=None):
     right = np.array([float(answer.text == "Paris") for answer in answers.answers])
     values = right if quality is None else np.full(len(right), quality)
     probe = the_probe(collection)
-    probe.save(folder / "probe")
+    save(probe, folder / "probe")
     wanted = ProbeEvaluationSpec(probe, answers, AnswerQuality(values, True), training, 50, 0)
     outcome = evaluate_probe(wanted, folder, lambda epoch: None)
     write_evaluation(outcome, folder, "cocoa probe evaluate", "p", 0)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from cocoa_lab.probes.from_collection import save
+from cocoa_lab.probes.layer_training import standardise
+from cocoa_lab.probes.training import fit_distance
 from models.errors import InvalidLogits
 from models.probes.card import Card, ProbeMismatch, read_card
-from models.probes.distance import Distance
 from models.probes.features import joined
 from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
@@ -49,19 +51,19 @@ def probe(**changes):
     card = Card(**values | changes)
     torch.manual_seed(0)
     network = ProbeNetwork(card.architecture, card.target, DIMENSION)
-    network.standardise(torch.from_numpy(TRAINING).float())
-    return TrainedProbe(card, network, Distance.fit(TRAINING, HELD_OUT))
+    standardise(network, torch.from_numpy(TRAINING).float())
+    return TrainedProbe(card, network, fit_distance(TRAINING, HELD_OUT))
 
 
 @pytest.fixture
 def folder(tmp_path):
-    probe().save(tmp_path / "probe")
+    save(probe(), tmp_path / "probe")
     return tmp_path / "probe"
 
 
 def test_a_probe_that_was_saved_reads_the_same(tmp_path):
     written = probe()
-    card = written.save(tmp_path / "probe")
+    card = save(written, tmp_path / "probe")
     read = TrainedProbe.load(tmp_path / "probe", **MODEL)
 
     assert read.card == card == read_card(tmp_path / "probe" / "card.json")
@@ -94,7 +96,7 @@ def test_another_models_probe_is_refused(folder, changes, named):
 
 
 def test_without_a_revision_the_models_name_has_to_agree(tmp_path):
-    probe(revision=None).save(tmp_path / "probe")
+    save(probe(revision=None), tmp_path / "probe")
     TrainedProbe.load(tmp_path / "probe", **MODEL | {"revision": None})
     with pytest.raises(ProbeMismatch, match="model_id"):
         TrainedProbe.load(tmp_path / "probe", **MODEL | {"revision": None, "model_id": "other"})
@@ -130,7 +132,7 @@ def test_a_probe_reads_the_numbers_of_its_card_beside_the_state(tmp_path):
     rows = RNG.standard_normal((500, DIMENSION + 2))
     card = replace(probe().card, token_features=("sp", "log_length"))
     network = ProbeNetwork("small", "consistency", DIMENSION + 2)
-    TrainedProbe(card, network, Distance.fit(rows, rows)).save(tmp_path / "joined")
+    save(TrainedProbe(card, network, fit_distance(rows, rows)), tmp_path / "joined")
     read = TrainedProbe.load(tmp_path / "joined", **MODEL)
     assert read.token_features == ("sp", "log_length")
     state = np.zeros(DIMENSION, dtype=np.float32)
@@ -178,7 +180,7 @@ def test_features_that_are_no_numbers_have_no_reading(value):
 
 
 def test_distance_is_that_of_the_full_covariance_where_there_are_few_dimensions():
-    fitted = Distance.fit(TRAINING, HELD_OUT)
+    fitted = fit_distance(TRAINING, HELD_OUT)
     centred = HELD_OUT - TRAINING.mean(0)
     precision = np.linalg.inv(np.cov(TRAINING.T))
     expected = np.sqrt(((centred @ precision) * centred).sum(axis=1))
@@ -189,7 +191,7 @@ def test_distance_is_that_of_the_full_covariance_where_there_are_few_dimensions(
 def test_directions_beyond_the_components_count_by_their_mean_variance():
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((3000, 100)) * np.r_[np.full(64, 5.0), np.full(36, 0.1)]
-    fitted = Distance.fit(rows[:2000], rows[2000:])
+    fitted = fit_distance(rows[:2000], rows[2000:])
 
     assert fitted.components.shape == (64, 100)
     off = rows[2000:2001].copy()
@@ -201,4 +203,4 @@ def test_directions_beyond_the_components_count_by_their_mean_variance():
 def test_a_direction_that_never_varied_does_not_make_distances_infinite():
     rows = np.zeros((50, 3))
     rows[:, 0] = np.arange(50)
-    assert np.isfinite(Distance.fit(rows, rows).of(rows + 0.1)).all()
+    assert np.isfinite(fit_distance(rows, rows).of(rows + 0.1)).all()
