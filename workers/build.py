@@ -40,12 +40,15 @@ _HEEDED = {
 }
 
 
-async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Workers:
+async def build_workers(
+    config: WorkerConfig, hooks: Hooks | None = None, generator: Generator | None = None
+) -> Workers:
     """All workers of a deployment; waits for as long as no server answers at a url.
 
     Args:
         config: which models, and where they are.
         hooks: what the workers are tied to.
+        generator: in place of the one that the configuration names.
 
     Raises:
         ModelNotLoaded: settings that exclude each other, or a model that cannot be loaded; names
@@ -54,11 +57,10 @@ async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Wor
     hooks = hooks or Hooks()
     _check_urls(config)
     generation, similarity = config.generation, config.similarity
-    generator: Generator | None = None
     comparers: Mapping[str, Comparer] = {}
     nli: Comparer | None = None
     beside = Beside.of(generation)
-    if generation.urls:
+    if generator is None and generation.urls:
         connect = resolve(_CONNECT["generation", generation.api])
         connected: Generator = await connect(config, hooks)
         generator, beside = connected, Beside.of_id(connected.info.model_id)
