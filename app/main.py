@@ -28,7 +28,8 @@ from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.judging import load_calibrator
-from app.scoring.scorer import Charge, Scorer
+from app.scoring.memory import Memory
+from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.admission import Admission
@@ -58,8 +59,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         second_model = SecondModel(settings.escalation) if settings.escalation.url else None
-        charge = None if access is None else access.charge
-        tasks = [asyncio.create_task(_start(service, settings, cache, second_model, charge))]
+        tasks = [asyncio.create_task(_start(service, settings, cache, second_model))]
         if cache is not None:
             tasks.append(asyncio.create_task(cache.run()))
         if access is not None:
@@ -125,7 +125,6 @@ async def _start(
     settings: Settings,
     cache: Cache | None,
     second_model: SecondModel | None,
-    charge: Charge | None,
 ) -> None:
     telemetry = service.telemetry
     try:
@@ -139,16 +138,12 @@ async def _start(
         admission = Admission(
             settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
         )
-        service.scorer = Scorer(
-            workers,
-            admission,
-            cache,
-            telemetry,
-            settings.limits,
-            calibrator=load_calibrator(settings.calibrator, workers),
-            second_model=second_model,
-            charge=charge,
-        )
+        calibrator = load_calibrator(settings.calibrator, workers)
+        policy = Policy(settings.limits, calibrator, second_model)
+        memory = None
+        if cache is not None:
+            memory = Memory(cache, telemetry)
+        service.scorer = Scorer(workers, admission, memory, policy, telemetry)
         await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
         names = ", ".join(sorted(workers.by_name()))
         logger.info("ready: %s, %s", workers.generator.info.model_id, names)

@@ -3,9 +3,10 @@
 import numpy as np
 
 from app.scoring.ask import Ask
-from app.scoring.evidence import Evidence, Subject, token_statistics
+from app.scoring.derive import Evidence, token_statistics
 from app.scoring.plan import Plan
-from app.scoring.result import Computed, Result
+from app.scoring.questions import Subject
+from app.scoring.result import Result
 from models.records import Generation, Sequence
 from models.similarity.pairs import PairRules
 from workers.protocol import ComparerInfo, ProbeInfo
@@ -64,13 +65,15 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
     values = {
         "ask": Ask(prompt="Capital of France?"),
         "plan": a_plan(known.keys()),
-        "computed": Computed(written, Evidence(subject, known, {}, truncated), similarity_s=0.03),
+        "generation": written,
+        "evidence": Evidence(subject, known, {}, truncated),
         "scores": {"sp": 1.0},
         "reasons": {},
         "source": "computed",
         "comparer": comparer_info(),
         "nli": None,
         "probes": PROBES,
+        "similarity_s": 0.03,
         "score_s": 0.004,
         "total_s": 2.035,
     }

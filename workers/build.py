@@ -40,15 +40,12 @@ _HEEDED = {
 }
 
 
-async def build_workers(
-    config: WorkerConfig, hooks: Hooks | None = None, generator: Generator | None = None
-) -> Workers:
+async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Workers:
     """All workers of a deployment; waits for as long as no server answers at a url.
 
     Args:
         config: which models, and where they are.
         hooks: what the workers are tied to.
-        generator: in place of the one that the configuration names.
 
     Raises:
         ModelNotLoaded: settings that exclude each other, or a model that cannot be loaded; names
@@ -57,10 +54,11 @@ async def build_workers(
     hooks = hooks or Hooks()
     _check_urls(config)
     generation, similarity = config.generation, config.similarity
+    generator: Generator | None = None
     comparers: Mapping[str, Comparer] = {}
     nli: Comparer | None = None
     beside = Beside.of(generation)
-    if generator is None and generation.urls:
+    if generation.urls:
         connect = resolve(_CONNECT["generation", generation.api])
         connected: Generator = await connect(config, hooks)
         generator, beside = connected, Beside.of_id(connected.info.model_id)

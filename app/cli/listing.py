@@ -1,25 +1,26 @@
 """The page of estimators, from their docstrings: what docs/estimators.md holds."""
 
 import inspect
-import textwrap
 
 from models.estimators import ESTIMATORS, formula, needs
 from models.statistics import STATISTICS
 
-_WIDTH = 100
 _HEAD = (
-    "Made from the docstrings by `cocoa estimators`; a test compares them. Every estimator is an "
-    "uncertainty: higher means less sure. Logarithms are natural. A pair is one forward pass of "
-    "the similarity or NLI model over two texts, D the number of distinct samples, T the tokens "
-    "of an answer; every request also costs the generation of the answer itself. What several "
-    "estimators of one request have in common is computed once."
+    "# Estimators\n"
+    "\n"
+    "Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator "
+    "is an uncertainty: higher means less\n"
+    "sure. Logarithms are natural. A pair is one forward pass of the similarity or NLI "
+    "model over two texts, D the number of\n"
+    "distinct samples, T the tokens of an answer; every request also costs the generation "
+    "of the answer itself. Whatever\n"
+    "several estimators of one request have in common is computed once.\n"
 )
 
 
 def page() -> str:
     """The text of docs/estimators.md."""
-    head = f"# Estimators\n\n{_wrapped(_HEAD)}\n"
-    return "\n".join([head, *map(_section, ESTIMATORS)])
+    return "\n".join([_HEAD, *map(_section, ESTIMATORS)])
 
 
 def _section(name: str) -> str:
@@ -27,27 +28,17 @@ def _section(name: str) -> str:
     details, _, use = body.partition("Use: ")
     lines = [
         f"## {name}",
-        _wrapped(formula(name)),
+        formula(name),
         *_paragraphs(details),
-        _item(f"Reads: {', '.join(f'`{statistic}`' for statistic in sorted(needs([name])))}"),
-        _item(f"Costs: {_cost(name)}"),
-        _item(f"Use: {use}"),
+        f"- Reads: {', '.join(f'`{statistic}`' for statistic in sorted(needs([name])))}",
+        f"- Costs: {_cost(name)}",
+        f"- Use: {' '.join(use.split())}",
     ]
     return "\n\n".join(lines[:-2]) + "\n" + "\n".join(lines[-2:]) + "\n"
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
-
-
-def _item(text: str) -> str:
-    return textwrap.fill(
-        text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
-    )
-
-
 def _paragraphs(text: str) -> list[str]:
-    return [_wrapped(" ".join(part.split())) for part in text.split("\n\n") if part.strip()]
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
 
 
 def _cost(name: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from app.cache.protocol import CacheConfig
@@ -68,17 +69,18 @@ class Access:
         """
         self._telemetry.observe_key(key.name)
         async with self._limits.held(key, costs_tokens=costs_tokens):
-            in_asks = current_caller.set(Caller(key.name, key.namespace, key.modes))
+            charge = partial(self.charge, key)
+            in_asks = current_caller.set(Caller(key.name, key.namespace, key.modes, charge))
             try:
                 yield
             finally:
                 current_caller.reset(in_asks)
 
-    def charge(self, caller: Caller, tokens: int) -> None:
-        """Tokens that were computed on behalf of a caller."""
-        self._telemetry.observe_charge(caller.name, tokens)
-        if (key := self._by_name.get(caller.name)) is not None:
-            self._limits.charge(key, tokens=tokens)
+    def charge(self, key: Key, tokens: int) -> None:
+        """Charge a key with tokens that were computed, by the limits that it has by now."""
+        self._telemetry.observe_charge(key.name, tokens)
+        if (now := self._by_name.get(key.name)) is not None:
+            self._limits.charge(now, tokens=tokens)
 
     def charge_requests(self, caller: Caller, count: int) -> None:
         """Further requests that a call has turned out to be."""

@@ -43,7 +43,7 @@ def _binding(result: Result) -> Binding | None:
         model_id=generation.model_id,
         revision=generation.revision,
         generator=generation.identity,
-        input="messages" if ask.prompt is None else "prompt",
+        input=ask.input,
         strategy=plan.strategy,
         num_samples=sampling.num_samples,
         stop_mass=sampling.stop_mass,

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.keys.buckets import LIMITS, LimitName
+from app.scoring.observer import Observer
 from app.scoring.result import STAGES, Result
-from app.scoring.scorer import Observer
 from workers.config import Role
 from workers.hooks import Outcome
 
@@ -54,7 +54,7 @@ def _harmless(
     return observed
 
 
-class Telemetry:
+class Telemetry(Observer):
     """Counters and histograms; nothing here ever sees a prompt, an answer or a key.
 
     A metric that raises is counted, logged once, and left out: it fails no request, and no other

@@ -1,6 +1,6 @@
 """What a door wants of the core: one frozen record, whichever door it was."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +11,10 @@ from models.selection import Strategy
 OnReject = Literal["answer", "abstain", "escalate"]
 
 
+def _charge_nobody(num_tokens: int) -> None:
+    """Nobody's tokens are free."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """On whose behalf something is asked; by default nobody's in particular.
@@ -19,11 +23,13 @@ class Caller:
         name: of their key; who shares it shares turns.
         namespace: of what is cached and can be labelled.
         modes: that they may ask for.
+        charge: told how many tokens were computed for them, as soon as they are.
     """
 
     name: str = ""
     namespace: str = ""
     modes: tuple[str, ...] = ("full", "light")
+    charge: Callable[[int], None] = field(default=_charge_nobody, compare=False)
 
 
 NOBODY = Caller()
@@ -100,6 +106,20 @@ class Ask:
     cache: bool = True
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
+
+    @property
+    def mode(self) -> Literal["full", "light"]:
+        """What clients and keys call it."""
+        if self.light:
+            return "light"
+        return "full"
+
+    @property
+    def input(self) -> Literal["prompt", "messages"]:
+        """How the model is asked, where it is."""
+        if self.prompt is None:
+            return "messages"
+        return "prompt"
 
     @property
     def has_prompt(self) -> bool:

@@ -1,31 +1,114 @@
-"""Pure: what a cache remembers of an ask. Statistics, never scores, prompts or what is returned.
+"""Pure: entries of a cache, their names and what they hold.
 
-Everything that is read is checked for type, length and range, so that nothing later can fail on it.
+Whatever changes what is computed is part of a name; a prompt only by its hash. An entry holds
+statistics, never scores, prompts or what an ask brings. Everything that is read is checked for
+type, length and range, so that nothing later can fail on it.
 """
 
-import functools
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
 
 from app.scoring.ask import Ask
-from app.scoring.evidence import Evidence, Subject, subject_of, token_statistics
-from app.scoring.plan import Plan, generation_request
-from app.scoring.result import Computed
+from app.scoring.derive import Computed, Evidence, token_statistics
+from app.scoring.plan import Plan
+from app.scoring.questions import Subject, generation_request, subject_of
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation
-from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, supplied_by
+from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import num_taken
+from workers.protocol import ComparerInfo, GeneratorInfo
 
+_FORMAT = 3
+# Parameters that decide each sample, and those that decide how many there are.
+_LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
+_HOW_MANY = ("num_samples", "stop_mass")
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "probe", "question")
-# Entries that are asked for again and again are read once: of so many, of at most so many bytes.
-_NUM_KNOWN = 256
-_KNOWN_BYTES = 16_384
+
+# The content of an entry: its values, and the generation among them. Callers share it.
+Content = tuple[Mapping[str, Any], Generation | None]
+
+
+def statistics_name(
+    plan: Plan,
+    ask: Ask,
+    generator: GeneratorInfo,
+    comparer: ComparerInfo,
+    nli: ComparerInfo | None,
+) -> str:
+    """Name of an ask's statistics.
+
+    The primary estimator, what is returned and the deadline are no part of it, nor which estimators
+    read the statistics, nor how samples are drawn where there are none. Without a seed every draw
+    has the same name. How many samples are drawn is part of it only where one of them becomes the
+    answer: elsewhere a longer draw serves a shorter one (`fit`).
+
+    Args:
+        plan: what is computed.
+        ask: prompt, sampling, and what it brings.
+        generator: that is asked.
+        comparer: of the plan's similarity function.
+        nli: None where there is no NLI model.
+    """
+    needed = plan.statistics - plan.returned
+    parts: dict[str, Any] = {
+        "format": _FORMAT,
+        "strategy": plan.strategy,
+        "statistics": sorted(needed),
+        "max_new_tokens": ask.sampling.max_new_tokens,
+        "stop": ask.sampling.stop,
+    }
+    if ask.sampling.max_new_tokens is None:  # as many as fit
+        parts["max_context_tokens"] = generator.max_context_tokens
+    if ask.has_prompt:
+        parts["model"] = generator.identity
+        parts["prompt"] = ask.prompt
+        if ask.messages is not None:
+            parts["messages"] = [[one["role"], one["content"]] for one in ask.messages]
+            parts["chat_template_kwargs"] = ask.chat_template_kwargs
+    if ask.answer is not None:
+        parts["answer"] = asdict(ask.answer)
+        parts["answer_token_logprobs"] = ask.answer_token_logprobs
+    if ask.samples is not None:
+        parts["samples"] = [[one.text, one.token_logprobs] for one in ask.samples]
+    elif reads_samples(plan.statistics):
+        names = _LAW
+        if plan.is_sampled:
+            names += _HOW_MANY
+        parts["sampling"] = {name: getattr(ask.sampling, name) for name in names}
+    if plan.reads("similarity"):
+        parts["similarity"] = comparer.identity
+    if "exact_match" in needed:
+        parts["rules"] = asdict(comparer.rules)
+    if plan.reads("nli") and nli is not None:
+        parts["nli"] = nli.identity
+    for name in sorted(needed & PROBE_STATISTICS):
+        parts[name] = generator.probes[name].sha256
+    return f"{_prefix(ask.caller.namespace)}statistics:{_digest(parts)}"
+
+
+def text_digest(text: str) -> str:
+    """What stands for a text in the names of its pairs."""
+    return _digest(text)
+
+
+def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
+    """Name of one ordered pair's scores by one comparer.
+
+    Args:
+        namespace: whose entry it is; nobody finds those of another one.
+        identity: of the comparer.
+        a: digest of the first text.
+        b: digest of the second.
+    """
+    return f"{_prefix(namespace)}pair:{_digest([_FORMAT, identity, a, b])}"
 
 
 def encode(computed: Computed) -> bytes:
@@ -33,11 +116,11 @@ def encode(computed: Computed) -> bytes:
 
     How long it took is of the moment, and left out.
     """
-    generation, evidence = computed.generation, computed.evidence
-    if generation is not None:
-        generation = replace(generation, queue_s=0.0, generate_s=0.0)
+    evidence, written = computed.evidence, None
+    if computed.generation is not None:
+        written = generation_to_json(replace(computed.generation, queue_s=0.0, generate_s=0.0))
     entry = {
-        "generation": None if generation is None else generation_to_json(generation),
+        "generation": written,
         "answer_sample": evidence.subject.answer_sample,
         "derived": {name: one for name, one in evidence.statistics.items() if name in _DERIVED},
         "absent": evidence.absent,
@@ -46,23 +129,43 @@ def encode(computed: Computed) -> bytes:
     return orjson.dumps(entry, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
+def decode(entry: bytes) -> Content:
+    """What `encode` wrote, with its generation checked.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: it is no entry.
+    """
+    values = orjson.loads(entry)
+    given = values["generation"]
+    if given is None:
+        return values, None
+    if given["answer_hidden_mean"] is not None:
+        raise ValueError("hidden states are never stored")
+    return values, generation_from_json(given)
+
+
+def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
     """What `encode` was given for this ask, or would have been, had it drawn fewer samples.
 
     None where there are too few samples, or where it lacks what is wanted returned.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
+        ValueError, TypeError, LookupError, AttributeError: it is no content for such an ask.
     """
-    read = _read_once if len(entry) <= _KNOWN_BYTES else _read
-    values, generation = read(entry)
-    _check_asked(generation, plan, ask)
+    values, generation = content
+    if (generation is None) == ask.has_prompt:
+        raise ValueError("a generation without a prompt, or a prompt without one")
+    has_samples = generation is not None and bool(generation.samples)
+    if has_samples and not generation_request(ask, plan.generated).num_samples:
+        raise ValueError("samples that nobody asked for")
     subject = _subject(values["answer_sample"], plan, subject_of(ask, generation))
     statistics = token_statistics(subject)
     for name, value in values["derived"].items():
         statistics[name] = _derived(name, value, subject)
     absent, truncated = _absent(values["absent"]), values["truncated"]
-    readings = set() if generation is None else generation.probe_readings.keys()
+    readings: set[str] = set()
+    if generation is not None:
+        readings.update(generation.probe_readings)
     if readings != (plan.statistics & PROBE_STATISTICS) - absent.keys():
         raise ValueError("other probes")
     if type(truncated) is not bool:
@@ -73,29 +176,9 @@ def decode(entry: bytes, plan: Plan, ask: Ask) -> Computed | None:
     if lacking:
         return None
     computed = Computed(generation, Evidence(subject, statistics, absent, truncated))
-    return computed if generation is None else _as_drawn(computed, generation, plan, ask)
-
-
-def _read(entry: bytes) -> tuple[Mapping[str, Any], Generation | None]:
-    """An entry's values, and the generation among them; nobody may change either."""
-    values = orjson.loads(entry)
-    given = values["generation"]
-    if given is None:
-        return values, None
-    if given["answer_hidden_mean"] is not None:
-        raise ValueError("hidden states are never stored")
-    return values, generation_from_json(given)
-
-
-_read_once = functools.lru_cache(_NUM_KNOWN)(_read)
-
-
-def _check_asked(generation: Generation | None, plan: Plan, ask: Ask) -> None:
-    if (generation is None) == ask.has_prompt:
-        raise ValueError("a generation without a prompt, or a prompt without one")
-    has_samples = generation is not None and bool(generation.samples)
-    if has_samples and not generation_request(ask, plan.generated).num_samples:
-        raise ValueError("samples that nobody asked for")
+    if generation is None:
+        return computed
+    return _as_drawn(computed, generation, plan, ask)
 
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) -> Computed | None:
@@ -158,3 +241,14 @@ def _absent(value: Mapping[str, Any]) -> dict[str, str]:
     if not value.keys() <= _MAY_BE_ABSENT or not set(map(type, value.values())) <= {str}:
         raise ValueError("no reasons for what may be absent")
     return dict(value)
+
+
+def _prefix(namespace: str) -> str:
+    if not namespace:
+        return ""
+    return f"{namespace}:"
+
+
+def _digest(parts: Any) -> str:
+    # orjson knows no integer beyond 64 bits, which a template may be given.
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.scoring.evidence import Evidence, Subject
+from app.scoring.derive import Evidence
+from app.scoring.questions import Subject
 from models.records import Array
 
 # Two texts mean the same where the similarity function is rather for it than against it.

@@ -5,19 +5,22 @@ calibrator was fitted on; it then says nothing, and why.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from app.scoring.ask import Ask
+from app.scoring.memory import Source
+from app.scoring.observer import Observer
 from app.scoring.plan import Plan
+from app.scoring.shift import ShiftMonitor
 from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.embedded import CALIBRATOR_PATH
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS
 from models.statistics import reads_samples, supplied_by
-from workers.protocol import Workers
+from workers.protocol import ComparerInfo, GeneratorInfo, Workers, info_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class Judgement:
         decision: where one was asked for.
         reason: why there is no confidence, where there is none.
         calibrator: id of the calibrator that says so.
+        has_shifted: whether what is served no longer looks like what was calibrated.
     """
 
     confidence: float | None = None
@@ -57,6 +61,7 @@ class Judgement:
     decision: Decision | None = None
     reason: str | None = None
     calibrator: str | None = None
+    has_shifted: bool = False
 
 
 NO_CALIBRATOR = "no calibrator is loaded"
@@ -76,7 +81,10 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
     """
     if not setting:
         return None
-    calibrator = Calibrator.load(CALIBRATOR_PATH if setting == "auto" else Path(setting))
+    path = Path(setting)
+    if setting == "auto":
+        path = CALIBRATOR_PATH
+    calibrator = Calibrator.load(path)
     try:
         check_deployment(calibrator, workers)
     except ValueError as error:
@@ -87,14 +95,72 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
     return calibrator
 
 
-def is_of_deployment(calibrator: Calibrator, workers: Workers) -> bool:
-    """Whether a calibrator is of these models; where it is not, the log says what differs."""
-    try:
-        check_deployment(calibrator, workers)
-    except ValueError as error:
-        logger.error("the calibrator is no longer served: %s", error)
-        return False
-    return True
+class Judge:
+    """Says what uncertainties mean, as long as the workers hold the models of its calibrator.
+
+    Args:
+        calibrator: of this deployment; None says nothing.
+        workers: whose models may be replaced.
+        observer: told how far scores have shifted.
+    """
+
+    def __init__(self, calibrator: Calibrator | None, workers: Workers, observer: Observer) -> None:
+        self._calibrator = calibrator
+        self._workers = workers
+        self._observer = observer
+        self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
+        # For which models the calibrator was last checked, and whether it is theirs.
+        self._checked_for = self._identities()
+        self._is_theirs = True
+
+    def calibrator(self) -> Calibrator | None:
+        """The one that is served; checked again, and the log told, where models were replaced."""
+        if self._calibrator is not None and self._checked_for != (found := self._identities()):
+            self._checked_for, self._is_theirs = found, True
+            try:
+                check_deployment(self._calibrator, self._workers)
+            except ValueError as error:
+                self._is_theirs = False
+                logger.error("the calibrator is no longer served: %s", error)
+        if not self._is_theirs:
+            return None
+        return self._calibrator
+
+    def check(self, ask: Ask, plan: Plan) -> None:
+        """Refuse a decision that nobody can make: see `check_asked`."""
+        check_asked(ask, plan, self.calibrator())
+
+    def judge(self, ask: Ask, plan: Plan, uncertainty: float | None, source: Source) -> Judgement:
+        """What an uncertainty means; one that was computed counts among the latest scores."""
+        calibrator = self.calibrator()
+        judgement = judge(ask, plan, calibrator, uncertainty)
+        if calibrator is None or uncertainty is None or judgement.confidence is None:
+            return judgement
+        key = group, _ = ask.calibration or ALL, plan.primary
+        if key not in self._shifts:
+            self._shifts[key] = ShiftMonitor(calibrator.groups[group][plan.primary])
+        monitor = self._shifts[key]
+        if source == "computed":  # a popular prompt that is served from the cache counts once
+            monitor.observe(uncertainty)
+            self._observer.observe_shift(group, plan.primary, monitor.distance)
+        return replace(judgement, has_shifted=monitor.has_shifted)
+
+    def _identities(self) -> tuple[str | None, ...]:
+        """Of the models that the calibrator is bound to."""
+        if self._calibrator is None:
+            return ()
+        identities: list[str | None] = []
+        for info in models_of(self._calibrator, self._workers):
+            identities.append(None if info is None else info.identity)
+        return tuple(identities)
+
+
+def models_of(
+    calibrator: Calibrator, workers: Workers
+) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
+    """The language model, the calibrated similarity function and the NLI model that serve."""
+    comparer = workers.comparers.get(calibrator.binding.similarity)
+    return workers.generator.info, info_of(comparer), info_of(workers.nli)
 
 
 def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
@@ -103,20 +169,19 @@ def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
     Raises:
         ValueError: names what differs.
     """
-    binding, generator = calibrator.binding, workers.generator.info
-    comparer = workers.comparers.get(binding.similarity)
-    nli = None if workers.nli is None else workers.nli.info.identity
+    binding = calibrator.binding
+    generator, comparer, nli = models_of(calibrator, workers)
     found: dict[str, tuple[Any, Any]] = {
         "the language model": (binding.model_id, generator.model_id),
         "its revision": (binding.revision, generator.revision),
         "its tokenizer, template or precision": (binding.generator, generator.identity),
         f"the similarity function {binding.similarity}": (
             binding.comparer,
-            None if comparer is None else comparer.info.identity,
+            comparer and comparer.identity,
         ),
     }
     if nli is not None:  # without one, nothing that reads it is scored
-        found["the NLI model"] = binding.nli, nli
+        found["the NLI model"] = binding.nli, nli.identity
     for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
         served = generator.probes[statistic].sha256
         found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
@@ -210,7 +275,7 @@ def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
         return "scores on given log-probs are not calibrated"
     read, sampling = needs([plan.primary]), ask.sampling
     differing: dict[str, tuple[Any, Any]] = {
-        "input": (binding.input, "messages" if ask.prompt is None else "prompt"),
+        "input": (binding.input, ask.input),
         "strategy": (binding.strategy, plan.strategy),
         "stop": (list(binding.stop), list(sampling.stop)),
     }

@@ -1,97 +1,120 @@
-"""The one memory of pairs: what a request has asked for, over a cache that outlives it."""
+"""Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import orjson
 
-from app.cache.checked import CheckedCache
-from app.scoring.keys import pair_key, text_digest
+from app.scoring.ask import Ask
+from app.scoring.entries import pair_name, text_digest
+from app.scoring.limits import AskLimits, check_pairs
+from app.scoring.memory import Memory
+from app.scoring.observer import Observer
 from models.errors import SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
 from models.similarity.pairs import PairTable
-from models.similarity.protocol import ContextAndText
 from workers.protocol import Comparer, PairScore
 
-OnPairs = Callable[[int, int], None]
 
-
-class PairMemory:
-    """Scores of pairs for one request, each asked of the comparer at most once.
+class PairScores:
+    """Scores of pairs by one comparer, for one ask.
 
     Attributes:
-        info: of the comparer as the request found it.
+        info: of the comparer as the ask found it.
         is_current: whether every reply came from those weights, so that it may be remembered.
 
     Args:
         comparer: scores what is not remembered.
-        cache: holds scores of earlier requests; None where none may serve.
-        on_pairs: told how many distinct pairs were looked up, and how many were found.
+        ask: whose texts they are.
+        memory: holds scores of earlier asks; None where none may serve.
+        observer: told how many distinct pairs were looked up, and how many were found.
+        limits: of pairs; None bounds none.
     """
 
-    def __init__(self, comparer: Comparer, cache: CheckedCache | None, on_pairs: OnPairs) -> None:
+    def __init__(
+        self,
+        comparer: Comparer,
+        ask: Ask,
+        memory: Memory | None,
+        observer: Observer,
+        limits: AskLimits | None = None,
+    ) -> None:
         self.info = comparer.info
         self.is_current = True
         self._comparer = comparer
-        # A function without weights costs less than looking its scores up.
-        self._cache = cache if self.info.revision is not None else None
-        self._on_pairs = on_pairs
+        self._ask = ask
+        self._memory = memory
+        if self.info.revision is None:
+            self._memory = None  # a function without weights costs less than looking its scores up
+        self._observer = observer
+        self._limits = limits
         self._scores: dict[Pair, PairScore] = {}
         # A text is in many pairs, and hashed once.
         self._digests: dict[str, str] = {}
+
+    def check(self, pairs: Sequence[Pair]) -> None:
+        """Refuse more pairs than one ask may have.
+
+        Raises:
+            InvalidRequest: names the field that makes them many.
+        """
+        if self._limits is None:
+            return
+        field = "estimators"
+        if self._ask.samples is not None:
+            field = "samples"
+        check_pairs(pairs, self.info, self._limits, field=field)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
 
         Raises:
+            InvalidRequest: there are more than an ask may have.
             SimilarityUnavailable: the model failed on one of these pairs, or was replaced by
-                another one in the middle of the request.
+                another one in the middle of the ask.
             NotReady: the model has stopped.
         """
+        self.check(pairs)
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._scores]
-        if new:
-            self._scores |= await self._look_up(new)
-            await self._ask([pair for pair in new if pair not in self._scores])
+        missing = new
+        names: dict[Pair, str] = {}
+        if new and self._memory is not None:
+            names = dict(zip(new, map(self._name, new), strict=True))
+            found = await self._memory.get_many(list(names.values()), self._decode)
+            missing = []
+            for pair, score in zip(new, found, strict=True):
+                if score is None:
+                    missing.append(pair)
+                else:
+                    self._scores[pair] = score
+            self._observer.observe_pairs(len(new), len(new) - len(missing))
+        if missing:
+            reply = await self._comparer.compare(missing)
+            if reply.identity != self.info.identity:
+                self.is_current = False
+                if self._scores:  # of other weights: scores of two models must not be mixed
+                    message = "the similarity model was replaced; repeat the request"
+                    raise SimilarityUnavailable(message)
+            elif self._memory is not None:
+                scores = reply.scores.items()
+                self._memory.put({names[pair]: orjson.dumps(score) for pair, score in scores})
+            self._scores |= reply.scores
         values = {pair: score for pair, (score, _) in self._scores.items()}
-        truncated = any(cut for _, cut in self._scores.values())
-        return PairTable(self.info.labels, values, self.info.rules, truncated)
+        is_cut = any(cut for _, cut in self._scores.values())
+        return PairTable(self.info.labels, values, self.info.rules, is_cut)
 
-    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `Comparer.fit_contexts`."""
-        return await self._comparer.fit_contexts(texts) if texts else []
-
-    async def _look_up(self, pairs: list[Pair]) -> dict[Pair, PairScore]:
-        if self._cache is None:
-            return {}
-        scores = await self._cache.look_up([self._key(pair) for pair in pairs], self._decode)
-        looked_up = zip(pairs, scores, strict=True)
-        found = {pair: score for pair, score in looked_up if score is not None}
-        self._on_pairs(len(pairs), len(found))
-        return found
-
-    async def _ask(self, pairs: list[Pair]) -> None:
-        if not pairs:
-            return
-        reply = await self._comparer.compare(pairs)
-        if reply.identity != self.info.identity:
-            self.is_current = False
-            if self._scores:  # of other weights: scores of two models must not be mixed
-                raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
-        elif self._cache is not None:
-            self._cache.put({self._key(pair): orjson.dumps(reply.scores[pair]) for pair in pairs})
-        self._scores |= reply.scores
-
-    def _key(self, pair: Pair) -> str:
+    def _name(self, pair: Pair) -> str:
         for text in pair:
             if text not in self._digests:
                 self._digests[text] = text_digest(text)
-        return pair_key(self.info.identity, *(self._digests[text] for text in pair))
+        a, b = map(self._digests.__getitem__, pair)
+        return pair_name(self._ask.caller.namespace, self.info.identity, a, b)
 
     def _decode(self, entry: bytes) -> PairScore:
         """A probability for each of the model's labels, and whether the pair was cut.
 
         Raises:
-            ValueError, TypeError: it is none.
+            ValueError, TypeError: it is no such entry.
         """
         values, truncated = orjson.loads(entry)
         if len(values) != len(self.info.labels) or type(truncated) is not bool:

@@ -12,7 +12,6 @@ from models.errors import (
     StatisticUnavailable,
 )
 from models.estimators import FOUND_MASS_NEEDS, needs
-from models.records import GenerationRequest
 from models.selection import Strategy
 from models.statistics import (
     ANSWER_STATISTICS,
@@ -106,17 +105,12 @@ class Plan:
 
     @property
     def generated(self) -> frozenset[str]:
-        """What the generator is asked for; a sampled y* takes its own from the samples."""
+        """What the generator is asked for; a sampled y* takes its statistics from the samples."""
         sources = sources_of(self.statistics)
         if self.is_sampled:
             sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
-
-    @property
-    def streamed(self) -> int:
-        """Which sequence of a generation is y*, where that is known before there is any."""
-        return 1 if self.strategy == "sample" else 0
 
     def reads(self, *sources: Source) -> bool:
         """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
@@ -129,7 +123,9 @@ def available_statistics(ask: Ask, supplied: frozenset[str], *, has_nli: bool) -
     Without a prompt no model is asked; a probe reads greedy answers only; samples that are brought
     along have texts, and maybe log-probs; of an answer with its own log-probs no others are taken.
     """
-    sources = supplied if ask.has_prompt else frozenset()
+    sources: frozenset[str] = frozenset()
+    if ask.has_prompt:
+        sources = supplied
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
@@ -160,7 +156,9 @@ def make_plan(
         InvalidRequest: sampling parameters under which consistency would be 0 by construction, or
             light mode with something that needs samples.
     """
-    strategy: Strategy = "given" if ask.answer is not None else ask.strategy
+    strategy = ask.strategy
+    if ask.answer is not None:
+        strategy = "given"
     estimators = _estimators(ask)
     _check_light(ask, estimators)
     # Scoring what exists already is best effort: what was not brought is null with its reason.
@@ -215,35 +213,6 @@ def check_streamed(ask: Ask, plan: Plan) -> None:
 def is_repeatable(ask: Ask, plan: Plan) -> bool:
     """Whether identical asks may share an answer: one drawn without a seed is another each time."""
     return plan.strategy != "sample" or ask.sampling.seed is not None
-
-
-def generation_request(
-    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
-) -> GenerationRequest:
-    """What the generator is asked for."""
-    if ask.samples is not None:
-        statistics = statistics - SAMPLE_STATISTICS
-    if ask.answer_token_logprobs is not None:
-        statistics = statistics - ANSWER_STATISTICS
-    return GenerationRequest(
-        prompt=ask.prompt,
-        messages=ask.messages,
-        chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=ask.sampling,
-        statistics=statistics,
-        answer=ask.answer,
-        hidden_layers=ask.hidden_layers,
-        timeout_s=timeout_s,
-    )
-
-
-def num_rows(ask: Ask, plan: Plan) -> int:
-    """What an ask takes of the models: its answer, and the samples that it brings or draws."""
-    if ask.samples is not None:
-        return 1 + len(ask.samples)
-    if not ask.has_prompt:
-        return 1
-    return 1 + generation_request(ask, plan.generated).num_samples
 
 
 def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:

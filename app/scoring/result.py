@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.scoring.ask import Ask
-from app.scoring.evidence import Evidence
+from app.scoring.derive import Evidence
 from app.scoring.judging import Judgement
+from app.scoring.memory import Source
 from app.scoring.plan import Plan
 from models.estimators import (
     FOUND_MASS_NEEDS,
@@ -19,24 +20,8 @@ from models.records import Generation, ProbeReading
 from models.similarity.pairs import num_distinct
 from workers.protocol import ComparerInfo, ProbeInfo
 
-# Where the statistics came from: the cache, an identical ask under way, or this one's own work.
-Source = Literal["cache", "joined", "computed"]
 Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
 STAGES = ("queue", "generate", "similarity", "score")
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """All that costs a model.
-
-    Attributes:
-        generation: None where no model was asked for an answer.
-        similarity_s: seconds between generation and scoring; 0 where they were remembered.
-    """
-
-    generation: Generation | None
-    evidence: Evidence
-    similarity_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +42,34 @@ class Result:
     """One scored ask.
 
     Attributes:
-        computed: generation and evidence.
+        generation: what the model wrote; None where it was not asked.
+        evidence: statistics, y* and samples.
         scores: estimator to its value; None where it has none, for which `reasons` says why.
         source: of what was computed.
         comparer: of the plan's similarity function.
         nli: None where there is no NLI model.
         probes: of the generator, by the statistic that each predicts.
         judgement: what the uncertainty means.
-        has_shifted: whether what is served no longer looks like what was calibrated.
         escalation: where a second model was asked.
+        similarity_s: seconds between generation and scoring; 0 where they were remembered.
         score_s: seconds that the estimators took.
         total_s: seconds from the ask to here.
     """
 
     ask: Ask
     plan: Plan
-    computed: Computed
+    generation: Generation | None
+    evidence: Evidence
     scores: Mapping[str, float | None]
     reasons: Mapping[str, str]
     source: Source
     comparer: ComparerInfo
     nli: ComparerInfo | None
     probes: Mapping[str, ProbeInfo]
+    similarity_s: float
     score_s: float
     total_s: float
     judgement: Judgement = field(default_factory=Judgement)
-    has_shifted: bool = False
     escalation: Escalation | None = None
 
     @property
@@ -90,7 +77,9 @@ class Result:
         """What the client may read: the answer, a second model's, or nothing."""
         if self.escalation is not None and self.escalation.text is not None:
             return self.escalation.text
-        return None if self.is_held_back else self.evidence.subject.answer.text
+        if self.is_held_back:
+            return None
+        return self.evidence.subject.answer.text
 
     @property
     def outcome(self) -> Outcome | None:
@@ -100,25 +89,18 @@ class Result:
             return None
         if decision.accept:
             return "accepted"
-        if self.escalation is not None:
-            return "escalation_failed" if self.escalation.text is None else "escalated"
-        return "held_back" if self.is_held_back else "given"
+        if self.ask.on_reject == "abstain":
+            return "held_back"
+        if self.escalation is None:
+            return "given"
+        if self.escalation.text is None:
+            return "escalation_failed"
+        return "escalated"
 
     @property
     def is_held_back(self) -> bool:
         """Whether the answer does not pass, and was not to be given then."""
-        decision = self.judgement.decision
-        return decision is not None and not decision.accept and self.ask.on_reject == "abstain"
-
-    @property
-    def generation(self) -> Generation | None:
-        """What the model wrote; None where it was not asked."""
-        return self.computed.generation
-
-    @property
-    def evidence(self) -> Evidence:
-        """Statistics, y* and samples."""
-        return self.computed.evidence
+        return self.outcome == "held_back"
 
     @property
     def uncertainty(self) -> float | None:
@@ -128,10 +110,10 @@ class Result:
     @property
     def stage_s(self) -> dict[str, float]:
         """Seconds of each of `STAGES`; 0 where the stage was not taken."""
-        generation = self.generation
-        queue_s = 0.0 if generation is None else generation.queue_s
-        generate_s = 0.0 if generation is None else generation.generate_s
-        seconds = (queue_s, generate_s, self.computed.similarity_s, self.score_s)
+        queue_s, generate_s = 0.0, 0.0
+        if self.generation is not None:
+            queue_s, generate_s = self.generation.queue_s, self.generation.generate_s
+        seconds = (queue_s, generate_s, self.similarity_s, self.score_s)
         return dict(zip(STAGES, seconds, strict=True))
 
     @property
@@ -145,7 +127,9 @@ class Result:
         """Who drew the samples; None where there are none."""
         if self.ask.samples is not None:
             return "client"
-        return "model" if self.evidence.subject.samples else None
+        if self.evidence.subject.samples:
+            return "model"
+        return None
 
     @property
     def num_distinct_samples(self) -> int:
@@ -156,7 +140,9 @@ class Result:
     def consistency_std_error(self) -> float | None:
         """Of `consistency`; None for fewer than two similarities."""
         similarity = self.evidence.statistics.get("similarity")
-        return None if similarity is None else consistency_std_error(similarity)
+        if similarity is None:
+            return None
+        return consistency_std_error(similarity)
 
     @property
     def found_mass(self) -> float | None:
@@ -174,13 +160,16 @@ class Result:
         """How the entropies of the answer's tokens are known; None where they are not."""
         if "answer_token_entropies" in self.evidence.statistics:
             return "exact"
-        return None if self.mte_bounds is None else "topk_bounds"
+        if self.mte_bounds is None:
+            return None
+        return "topk_bounds"
 
     @property
     def mte_bounds(self) -> tuple[float, float] | None:
         """Between what the answer's mean token entropy lies, where it is not known exactly."""
-        is_drawn = self.evidence.subject.answer_sample is None
-        return self.generation.mte_bounds if self.generation and is_drawn else None
+        if self.generation is None or self.evidence.subject.answer_sample is not None:
+            return None
+        return self.generation.mte_bounds
 
     @property
     def stopped_by(self) -> Literal["found_mass", "max_samples"] | None:
@@ -189,41 +178,43 @@ class Result:
         if self.samples_source != "model" or sampling.stop_mass is None:
             return None
         is_early = len(self.evidence.subject.samples) < sampling.num_samples
-        is_enough = (self.found_mass or 0.0) >= sampling.stop_mass
-        return "found_mass" if is_early or is_enough else "max_samples"
+        if is_early or (self.found_mass or 0.0) >= sampling.stop_mass:
+            return "found_mass"
+        return "max_samples"
 
     @property
     def sample_similarities(self) -> list[float | None]:
         """Similarity (M,) of each sample to the answer; None for the one that is the answer."""
         subject = self.evidence.subject
-        values: list[float | None] = [None] * len(subject.samples)
         similarity = self.evidence.statistics.get("similarity")
-        if similarity is not None:
-            others = (i for i in range(len(values)) if i != subject.answer_sample)
-            for i, value in zip(others, similarity.tolist(), strict=True):
-                values[i] = value
+        if similarity is None:
+            return [None] * len(subject.samples)
+        values: list[float | None] = similarity.tolist()
+        if subject.answer_sample is not None:
+            values.insert(subject.answer_sample, None)
         return values
 
     @property
     def probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
         """The probe behind the uncertainty, or where that reads none, the first that was read."""
-        readings = {} if self.generation is None else self.generation.probe_readings
-        if not readings:
+        if self.generation is None or not self.generation.probe_readings:
             return None
-        wanted = needs([self.plan.primary])
-        name = next((name for name in readings if name in wanted), min(readings))
+        readings = self.generation.probe_readings
+        wanted = needs([self.plan.primary]) & readings.keys()
+        name = min(wanted or readings)
         return self.probes[name], readings[name]
 
     @property
     def entropy_probe(self) -> ProbeInfo | None:
         """The probe behind `high_semantic_entropy_light`, where that is scored."""
-        wanted = self.plan.statistics & needs(["high_semantic_entropy_light"])
-        return next((self.probes[name] for name in wanted), None)
+        for name in self.plan.statistics & needs(["high_semantic_entropy_light"]):
+            return self.probes[name]
+        return None
 
     @property
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
-        subject, codes = self.evidence.subject, []
+        subject, plan, nli, codes = self.evidence.subject, self.plan, self.nli, []
         texts = (subject.answer, *subject.samples)
         if not subject.answer.compared_text:
             codes.append("empty_answer")
@@ -231,17 +222,17 @@ class Result:
             codes.append("answer_truncated")
         if any(sample.finish_reason == "length" for sample in subject.samples):
             codes.append("samples_truncated")
-        asked = [self.comparer] if self.plan.reads("similarity") else []
-        if self.nli is not None and self.plan.reads("nli"):
-            asked.append(self.nli)
-        if any(info.is_out_of_domain for info in asked):
+        is_foreign = plan.reads("similarity") and self.comparer.is_out_of_domain
+        if is_foreign or (plan.reads("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
         if self.evidence.truncated:
             codes.append("similarity_truncated")
         if any(one.compared_text != one.text.strip() for one in texts):
             codes.append("reasoning_excluded")
-        if self.has_shifted:
+        if self.judgement.has_shifted:
             codes.append("calibration_shift")
         if self.escalation is not None and self.escalation.text is None:
             codes.append("escalation_failed")
-        return codes + list(() if self.generation is None else self.generation.warnings)
+        if self.generation is not None:
+            codes += self.generation.warnings
+        return codes

@@ -8,7 +8,7 @@ from typing import Any, Self
 import orjson
 
 from app.lines import complete_lines
-from app.scoring.evidence import TrueFalse
+from app.scoring.derive import TrueFalse
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
 from models.codec import generation_from_json, generation_to_json
 from models.records import Generation

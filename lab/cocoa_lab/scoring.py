@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.scoring.ask import Ask
-from app.scoring.evidence import FALSE, TRUE, TrueFalse, question_about
-from app.scoring.plan import Plan, generation_request
-from app.scoring.recorded import Recorded
+from app.scoring.computation import Recorded
+from app.scoring.derive import TrueFalse
+from app.scoring.questions import FALSE, TRUE, generation_request, question_about
 from app.scoring.scorer import Scorer
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
@@ -15,10 +15,9 @@ from cocoa_lab.run import AnswerScores, Draw
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
-from models.records import Generation, SamplingParams
+from models.records import SamplingParams
 from models.selection import Strategy
 from models.statistics import reads_samples
-from models.waves import num_taken
 from workers.protocol import Generator
 
 
@@ -97,8 +96,7 @@ async def score_recording(
     statistics = recorded_statistics(header)
     results = []
     for ask in asks:  # one after another, so that each finds the pairs of those before
-        generation = _drawn(recording.generation, ask, scorer.plan(ask, statistics))
-        recorded = Recorded(generation, statistics, recording.true_false)
+        recorded = Recorded(recording.generation, statistics, recording.true_false)
         result = await scorer.run(ask, recorded)
         subject = result.evidence.subject
         answer_scores = AnswerScores(
@@ -125,24 +123,6 @@ def _drawing(ask: Ask, draw: Draw) -> Ask:
     """The ask with another number of samples."""
     sampling = replace(ask.sampling, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
     return replace(ask, sampling=sampling)
-
-
-def _drawn(generation: Generation, ask: Ask, plan: Plan) -> Generation:
-    """The generation with as many of its samples as the ask would have drawn.
-
-    Raises:
-        InvalidRequest: there are too few.
-    """
-    wanted = generation_request(ask, plan.generated)
-    # An ask that reads no samples says how many a recording has for all others.
-    request = replace(wanted, statistics=wanted.statistics | {"sample_texts"})
-    num_samples = num_taken(request, generation)
-    if num_samples is None:
-        raise InvalidRequest(
-            f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
-            field="num_samples",
-        )
-    return replace(generation, samples=generation.samples[:num_samples])
 
 
 def _variant(ask: Ask, estimators: Sequence[str], strategy: Strategy, similarity: str) -> Ask:

@@ -224,7 +224,7 @@ async def test_prompts_are_in_no_entry(service):
     await service.generate(
         prompt="zanzibar-sentinel", seed=1, estimators=["token_sar", "p_true", "cocoa_ppl"]
     )
-    entries = service.core.scorer._cache._cache._entries
+    entries = service.core.scorer.memory.cache._entries
 
     assert len(entries) > 1
     for name, (value, _) in entries.items():

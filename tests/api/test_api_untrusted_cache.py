@@ -44,7 +44,7 @@ async def service(anyio_backend, probe):
 
 def cache_of(service):
     """What holds the entries as they are."""
-    return service.core.scorer._cache._cache
+    return service.core.scorer.memory.cache
 
 
 def entries_of(service, kind):

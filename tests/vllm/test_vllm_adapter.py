@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.scoring.evidence import FALSE, TRUE
+from app.scoring.questions import FALSE, TRUE
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
 from models.waves import num_taken

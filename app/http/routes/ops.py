@@ -84,7 +84,7 @@ async def get_version(request: Request) -> Version:
         default_similarity=default,
         nli_model=_model_info(workers.nli.info) if workers.nli is not None else None,
         probes=probes,
-        calibrator=_calibrator_info(service.scorer.calibrator),
+        calibrator=_calibrator_info(service.scorer.judge.calibrator()),
         limits=limits,
     )
 

@@ -7,8 +7,8 @@ import pytest
 
 from app.http.responses import to_response
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.evidence import Evidence, subject_of
-from app.scoring.result import Computed
+from app.scoring.derive import Evidence
+from app.scoring.questions import subject_of
 from models.records import GivenAnswer, ProbeReading
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
@@ -52,9 +52,9 @@ def test_light_mode_has_no_samples_and_so_no_source_and_no_seed_of_them():
 
 def test_texts_alone_name_no_model_and_cost_no_tokens():
     ask = Ask(answer=GivenAnswer("Paris"), samples=(GivenSample("Rome", (-1.0,)),))
-    computed = Computed(None, Evidence(subject_of(ask, None), {}, {}, False))
+    evidence = Evidence(subject_of(ask, None), {}, {}, False)
     plan = a_plan(strategy="given")
-    body = to_response(a_result(ask=ask, computed=computed, plan=plan), "id")
+    body = to_response(a_result(ask=ask, generation=None, evidence=evidence, plan=plan), "id")
 
     assert (body.model, body.seed, body.samples_source) == (None, None, "client")
     assert (body.strategy, body.finish_reason, body.retokenized) == ("given", "given", False)

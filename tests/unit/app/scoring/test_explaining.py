@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from app.scoring.evidence import Evidence, Subject
+from app.scoring.derive import Evidence
 from app.scoring.explaining import groups_of, sentence
+from app.scoring.questions import Subject
 from tests.results import sequence
 
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from app.cache.checked import CheckedCache
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
-from app.scoring.keys import pair_key, text_digest
-from app.scoring.pairs import PairMemory
+from app.scoring.ask import Ask
+from app.scoring.entries import pair_name, text_digest
+from app.scoring.memory import Memory
+from app.scoring.observer import Observer
+from app.scoring.pairs import PairScores
 from models.errors import SimilarityUnavailable
 from tests.results import comparer_info
 from workers.protocol import PairReply
@@ -33,33 +35,42 @@ class Comparer:
         scores = {pair: ((self.value,), pair == ("cut", "cut")) for pair in pairs}
         return PairReply(scores, self.speaks_as or self.info.identity)
 
-    async def fit_contexts(self, texts):
-        self.asked.append(list(texts))
-        return [context for context, _ in texts]
+
+class Told(Observer):
+    """Remembers how many pairs were looked up and found, and counts invalid entries."""
+
+    def __init__(self):
+        self.pairs = []
+        self.num_corrupt = 0
+
+    def observe_pairs(self, asked, cached):
+        self.pairs.append((asked, cached))
+
+    def observe_corrupt(self):
+        self.num_corrupt += 1
 
 
-class Told(list):
-    def __call__(self, *counts):
-        self.append(counts)
+class Kept:
+    """An empty memory that tells `told`."""
+
+    def __init__(self):
+        self.told, self.cache = Told(), MemoryCache(CacheConfig())
+        self.memory = Memory(self.cache, self.told)
 
 
-def memory(comparer, cache=None, told=None):
-    return PairMemory(comparer, cache, told if told is not None else Told())
+ASK = Ask(prompt="Where?")
 
 
-def new_cache(corrupt=None):
-    """An empty cache; `corrupt` is told of what is none of its entries."""
-    told = [] if corrupt is None else corrupt
-    return CheckedCache(MemoryCache(CacheConfig()), lambda: told.append("corrupt"))
-
-
-def num_bytes(cache):
-    return cache._cache.num_bytes
+def scores_of(comparer, kept=None):
+    """The pairs of one more ask."""
+    if kept is None:
+        return PairScores(comparer, ASK, None, Observer())
+    return PairScores(comparer, ASK, kept.memory, kept.told)
 
 
 async def test_each_distinct_pair_is_asked_once_for_all_of_a_request():
     comparer = Comparer()
-    pairs = memory(comparer)
+    pairs = scores_of(comparer)
     await pairs.table([*PAIRS, *PAIRS])
     table = await pairs.table([*PAIRS, ("c", "d")])
 
@@ -68,35 +79,34 @@ async def test_each_distinct_pair_is_asked_once_for_all_of_a_request():
 
 
 async def test_no_pairs_ask_nobody():
-    comparer, told = Comparer(), Told()
-    pairs = memory(comparer, new_cache(), told)
+    comparer, kept = Comparer(), Kept()
+    pairs = scores_of(comparer, kept)
     assert (await pairs.table([])).scores == {}
-    assert await pairs.fit_contexts([]) == []
-    assert comparer.asked == told == []
+    assert comparer.asked == kept.told.pairs == []
 
 
 async def test_what_an_earlier_request_asked_for_is_looked_up():
-    comparer, cache, told = Comparer(), new_cache(), Told()
-    await memory(comparer, cache, told).table(PAIRS)
-    await memory(comparer, cache, told).table([*PAIRS, ("c", "d")])
+    comparer, kept = Comparer(), Kept()
+    await scores_of(comparer, kept).table(PAIRS)
+    await scores_of(comparer, kept).table([*PAIRS, ("c", "d")])
 
     assert comparer.asked == [PAIRS, [("c", "d")]]
-    assert told == [(2, 0), (3, 2)]
+    assert kept.told.pairs == [(2, 0), (3, 2)]
 
 
 async def test_a_function_without_weights_is_asked_and_not_looked_up():
-    comparer, cache, told = Comparer(revision=None), new_cache(), Told()
-    await memory(comparer, cache, told).table(PAIRS)
-    await memory(comparer, cache, told).table(PAIRS)
+    comparer, kept = Comparer(revision=None), Kept()
+    await scores_of(comparer, kept).table(PAIRS)
+    await scores_of(comparer, kept).table(PAIRS)
 
     assert comparer.asked == [PAIRS, PAIRS]
-    assert told == []
-    assert num_bytes(cache) == 0
+    assert kept.told.pairs == []
+    assert kept.cache.num_bytes == 0
 
 
 async def test_a_pair_that_was_cut_flags_the_request_also_from_the_cache():
-    comparer, cache = Comparer(), new_cache()
-    first, again = memory(comparer, cache), memory(comparer, cache)
+    comparer, kept = Comparer(), Kept()
+    first, again = scores_of(comparer, kept), scores_of(comparer, kept)
     assert not (await first.table(PAIRS)).truncated
     assert (await first.table([("cut", "cut")])).truncated
     assert (await first.table(PAIRS)).truncated
@@ -127,44 +137,43 @@ BAD = {
 
 @pytest.mark.parametrize("entry", BAD.values(), ids=list(BAD))
 async def test_an_entry_that_is_none_is_a_miss_and_overwritten(entry):
-    corrupt, comparer, told = [], Comparer(), Told()
-    cache = new_cache(corrupt)
-    cache.put({pair_key(comparer.info.identity, *map(text_digest, PAIRS[0])): entry})
-    tables = [await memory(comparer, cache, told).table(PAIRS[:1]) for _ in range(2)]
+    comparer, kept = Comparer(), Kept()
+    kept.memory.put({pair_name("", comparer.info.identity, *map(text_digest, PAIRS[0])): entry})
+    tables = [await scores_of(comparer, kept).table(PAIRS[:1]) for _ in range(2)]
 
     assert comparer.asked == [PAIRS[:1]]
-    assert told == [(1, 0), (1, 1)]
-    assert len(corrupt) == 1
+    assert kept.told.pairs == [(1, 0), (1, 1)]
+    assert kept.told.num_corrupt == 1
     assert [table.scores for table in tables] == 2 * [{PAIRS[0]: (0.5,)}]
 
 
 async def test_scores_of_other_weights_serve_and_are_not_remembered():
-    comparer, cache = Comparer(), new_cache()
+    comparer, kept = Comparer(), Kept()
     comparer.speaks_as = "other weights"
-    pairs = memory(comparer, cache)
+    pairs = scores_of(comparer, kept)
     table = await pairs.table(PAIRS)
 
     assert table.scores == dict.fromkeys(PAIRS, (0.5,))
     assert not pairs.is_current
-    assert num_bytes(cache) == 0
+    assert kept.cache.num_bytes == 0
 
 
 @pytest.mark.parametrize("known_by", ["an earlier call", "the cache"])
 async def test_scores_of_two_models_are_never_mixed(known_by):
-    comparer, cache = Comparer(), new_cache()
-    pairs = memory(comparer, cache)
-    await (pairs if known_by == "an earlier call" else memory(comparer, cache)).table(PAIRS)
+    comparer, kept = Comparer(), Kept()
+    pairs = scores_of(comparer, kept)
+    await (pairs if known_by == "an earlier call" else scores_of(comparer, kept)).table(PAIRS)
     comparer.speaks_as = "other weights"
     with pytest.raises(SimilarityUnavailable, match="replaced"):
         await pairs.table([*PAIRS, ("c", "d")])
 
 
 async def test_after_a_restart_with_other_weights_the_old_entries_serve_nobody():
-    comparer, cache = Comparer(), new_cache()
-    await memory(comparer, cache).table(PAIRS)
+    comparer, kept = Comparer(), Kept()
+    await scores_of(comparer, kept).table(PAIRS)
     comparer.info = replace(comparer.info, identity="other weights")
     comparer.value = 0.25
-    table = await memory(comparer, cache).table(PAIRS)
+    table = await scores_of(comparer, kept).table(PAIRS)
 
     assert table.scores == dict.fromkeys(PAIRS, (0.25,))
 
@@ -179,7 +188,7 @@ async def test_a_request_that_is_cancelled_leaves_the_memory_as_it_was():
         return await compare(pairs)
 
     comparer.compare = held
-    pairs = memory(comparer)
+    pairs = scores_of(comparer)
     task = asyncio.create_task(pairs.table(PAIRS))
     await asyncio.sleep(0)
     task.cancel()
@@ -197,7 +206,7 @@ async def test_a_text_in_many_pairs_is_hashed_once(monkeypatch):
 
     monkeypatch.setattr("app.scoring.pairs.text_digest", counted)
     texts = ["Paris", "Rome", "Lyon"]
-    pairs = PairMemory(Comparer(), new_cache(), Told())
+    pairs = scores_of(Comparer(), Kept())
     await pairs.table([(a, b) for a in texts for b in texts])
 
     assert sorted(hashed) == sorted(texts)

@@ -12,8 +12,10 @@ import pytest
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.recorded import Recorded
-from app.scoring.scorer import Scorer
+from app.scoring.computation import Recorded
+from app.scoring.memory import Memory
+from app.scoring.observer import Observer
+from app.scoring.scorer import Policy, Scorer
 from models.errors import DeadlineExceeded, InvalidRequest, Overloaded, StatisticUnavailable
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
@@ -37,7 +39,7 @@ CONFIG = WorkerConfig(
 ASK = Ask(prompt="Capital of France?", sampling=SamplingParams(4, 16, seed=1))
 
 
-class Observer:
+class Told(Observer):
     """Remembers what it was told."""
 
     def __init__(self):
@@ -53,9 +55,6 @@ class Observer:
     def observe_joined(self):
         self.num_joined += 1
 
-    def observe_pairs(self, asked, cached):
-        pass
-
     def observe_failure(self, estimator, error):
         self.failures.append((estimator, str(error)))
 
@@ -65,9 +64,12 @@ class Observer:
 
 @asynccontextmanager
 async def scoring(*, cached=True, limit=8):
-    cache = MemoryCache(CacheConfig()) if cached else None
+    """A scorer, with what it told and what its cache holds."""
+    told, cache = Told(), MemoryCache(CacheConfig())
+    memory = Memory(cache, told) if cached else None
     async with running_workers(build_workers(CONFIG)) as workers:
-        scorer = Scorer(workers, Admission(limit), cache, Observer())
+        scorer = Scorer(workers, Admission(limit), memory, observer=told)
+        scorer.told, scorer.cache = told, cache
         yield scorer
 
 
@@ -96,7 +98,7 @@ async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
     assert result.generation.identity == scorer.workers.generator.info.identity
     assert result.comparer == scorer.workers.comparers["fake"].info
     assert result.total_s >= result.score_s >= 0
-    assert scorer._observer.results == [result]
+    assert scorer.told.results == [result]
 
 
 async def test_the_second_identical_ask_is_served_from_the_cache_and_equal():
@@ -107,7 +109,7 @@ async def test_the_second_identical_ask_is_served_from_the_cache_and_equal():
 
     assert num_calls(scorer) == calls
     assert (again.source, again.scores) == ("cache", first.scores)
-    assert scorer._observer.lookups == [False, True]
+    assert scorer.told.lookups == [False, True]
 
 
 async def test_identical_asks_at_once_share_the_work():
@@ -117,7 +119,7 @@ async def test_identical_asks_at_once_share_the_work():
 
     assert num_calls(scorer) == calls + 1
     assert sorted(result.source for result in results) == ["computed"] + 4 * ["joined"]
-    assert scorer._observer.num_joined == 4
+    assert scorer.told.num_joined == 4
 
 
 async def test_an_ask_that_wants_no_cache_neither_reads_nor_writes_nor_shares():
@@ -144,12 +146,12 @@ async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored()
 
     assert first.scores == again.scores
     assert (first.source, again.source) == ("computed", "computed")
-    assert scorer._observer.lookups == [False, False]
+    assert scorer.told.lookups == [False, False]
 
 
 async def test_weights_replaced_during_the_lookup_are_not_stored_under_the_former_name():
     async with scoring() as scorer:
-        generator, cache = scorer.workers.generator, scorer._cache._cache
+        generator, cache = scorer.workers.generator, scorer.cache
         former, get_many = generator.info, cache.get_many
 
         async def replaced_meanwhile(keys):
@@ -262,7 +264,8 @@ async def test_an_answer_that_is_not_the_first_sample_of_its_text_shifts_no_simi
     for text, logprob in (*drawn, ("Oslo", -0.5)):
         samples.append(sequence(text, token_logprobs=np.full(2, logprob / 2)))
     recorded = Recorded(generation("Bonn", samples), supplied_by("answer", "samples"))
-    ask = Ask(prompt="Where?", strategy=strategy, estimators=("rb_consistency",))
+    sampling = SamplingParams(len(samples))
+    ask = Ask(prompt="Where?", strategy=strategy, estimators=("rb_consistency",), sampling=sampling)
     async with scoring() as scorer:
         result = await scorer.run(ask, recorded)
 
@@ -371,7 +374,7 @@ async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_othe
     assert result.reasons == {name: "the estimator failed (ValueError)"}
     assert result.scores[name] is None
     assert result.scores["ppl"] is not None
-    assert [failed for failed, _ in scorer._observer.failures] == [name]
+    assert [failed for failed, _ in scorer.told.failures] == [name]
 
 
 def _bound_to(workers):
@@ -384,12 +387,12 @@ def _bound_to(workers):
 
 async def test_a_calibrator_is_not_served_to_other_models_than_its_own(caplog):
     async with running_workers(build_workers(CONFIG)) as workers:
-        scorer = Scorer(workers, Admission(4), calibrator=_bound_to(workers))
+        scorer = Scorer(workers, Admission(4), policy=Policy(calibrator=_bound_to(workers)))
         generator = workers.generator
-        assert scorer.calibrator is not None
+        assert scorer.judge.calibrator() is not None
         own = generator.info
         generator._info = replace(own, identity="other weights")
-        assert scorer.calibrator is None
+        assert scorer.judge.calibrator() is None
         assert "the calibrator is no longer served" in caplog.text
         generator._info = own
-        assert scorer.calibrator is not None
+        assert scorer.judge.calibrator() is not None

@@ -6,7 +6,7 @@ import pytest
 
 from app.http.requests.generate import GenerateRequest
 from app.http.requests.score import ScoreRequest
-from app.scoring.keys import pair_key, statistics_key, text_digest
+from app.scoring.entries import pair_name, statistics_name, text_digest
 from app.scoring.plan import available_statistics, make_plan
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
@@ -39,7 +39,7 @@ def key(body, *, generator=GENERATOR, comparers=COMPARERS, nli=NLI):
     ask = (ScoreRequest if is_scoring else GenerateRequest)(**body).to_ask()
     available = available_statistics(ask, generator.statistics, has_nli=True)
     plan = make_plan(ask, available, "fake")
-    return statistics_key(plan, ask, generator, comparers[plan.similarity], nli)
+    return statistics_name(plan, ask, generator, comparers[plan.similarity], nli)
 
 
 DIFFERENT = [
@@ -179,9 +179,9 @@ def test_no_name_tells_the_prompt():
 
 def test_a_pair_is_ordered_and_its_texts_do_not_run_together():
     names = {
-        pair_key("model", "a", "b"),
-        pair_key("model", "b", "a"),
-        pair_key("model", "ab", ""),
-        pair_key("other", "a", "b"),
+        pair_name("", "model", "a", "b"),
+        pair_name("", "model", "b", "a"),
+        pair_name("", "model", "ab", ""),
+        pair_name("", "other", "a", "b"),
     }
     assert len(names) == 4

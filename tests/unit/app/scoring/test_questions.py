@@ -1,4 +1,4 @@
-"""Evidence is pure: which text is y*, what must be compared, and what follows from the answers."""
+"""What is scored and asked is pure: which text is y*, and what must be compared for it."""
 
 from dataclasses import replace
 
@@ -6,30 +6,26 @@ import numpy as np
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.evidence import (
-    Observations,
+from app.scoring.questions import (
     Subject,
     choose,
-    derive,
-    nli_pairs,
     question_about,
     question_of,
+    questions,
     read_by_token,
-    similarity_pairs,
     subject_of,
 )
-from models.records import GivenAnswer, ProbeReading
+from models.records import GivenAnswer
 from models.similarity.pairs import PairRules, PairTable
-from models.statistics import PROBE_STATISTICS
 from tests.results import a_plan, generation, sequence
 
 RULES = PairRules()
 ASK = Ask(prompt="Capital of France?")
 
 
-def table(scores=None, labels=("similarity",), truncated=False):
-    values = {pair: (value,) * len(labels) for pair, value in (scores or {}).items()}
-    return PairTable(labels, values, RULES, truncated)
+def table(scores):
+    values = {pair: (value,) for pair, value in scores.items()}
+    return PairTable(("similarity",), values, RULES)
 
 
 def subject(*samples, answer=" Paris", chosen=None):
@@ -94,21 +90,23 @@ class TestChoosing:
         assert self.chosen("mbr", "a", "b", "c", matrix=table(scores)) == (1, "b")
 
 
+def asked(plan, found, contexts=()):
+    return questions(plan, ASK, found, contexts, RULES)
+
+
 class TestPairs:
     def test_nothing_is_compared_that_nobody_reads(self):
         plan = a_plan({"answer_token_logprobs"})
-        assert similarity_pairs(plan, subject("Rome"), [], RULES) == []
-        assert nli_pairs(plan, subject("Rome"), RULES) == []
+        nothing = asked(plan, subject("Rome"))
+        assert (nothing.similarity, nothing.nli, nothing.true_false) == ([], [], None)
 
     def test_the_answer_is_compared_with_each_distinct_other_text_in_both_directions(self):
-        pairs = similarity_pairs(
-            a_plan({"similarity"}), subject("Rome", "Rome", "Paris"), [], RULES
-        )
-        assert pairs == [("Paris", "Rome"), ("Rome", "Paris")]
+        found = asked(a_plan({"similarity"}), subject("Rome", "Rome", "Paris"))
+        assert found.similarity == [("Paris", "Rome"), ("Rome", "Paris")]
 
     def test_a_matrix_compares_the_samples_with_each_other(self):
-        pairs = similarity_pairs(a_plan({"similarity_matrix"}), subject("a", "b"), [], RULES)
-        assert pairs == [("a", "b"), ("b", "a")]
+        found = asked(a_plan({"similarity_matrix"}), subject("a", "b"))
+        assert found.similarity == [("a", "b"), ("b", "a")]
 
     def test_relevance_compares_the_whole_with_the_whole_without_each_token(self):
         answer = sequence(" so Paris", token_texts=(" so", " Paris"))
@@ -117,7 +115,7 @@ class TestPairs:
 
         assert read_by_token(plan, found) == [answer]
         whole, first, second = "Where? so Paris", "Where? Paris", "Where? so"
-        assert similarity_pairs(plan, found, ["Where?"], RULES) == [
+        assert asked(plan, found, ["Where?"]).similarity == [
             (whole, first),
             (first, whole),
             (whole, second),
@@ -131,17 +129,21 @@ class TestPairs:
 
     def test_nli_judges_the_samples_and_the_answer_where_each_is_wanted(self):
         found = subject("a")
-        assert nli_pairs(a_plan({"entailment"}), subject("a", "b"), RULES) == [
+        assert asked(a_plan({"entailment"}), subject("a", "b")).nli == [
             ("a", "b"),
             ("b", "a"),
         ]
-        assert nli_pairs(a_plan({"answer_contradiction"}), found, RULES) == [
+        assert asked(a_plan({"answer_contradiction"}), found).nli == [
             ("Paris", "a"),
             ("a", "Paris"),
         ]
 
 
 class TestQuestion:
+    def test_whether_the_answer_is_true_is_asked_where_it_is_wanted(self):
+        found = asked(a_plan({"p_true_logprob"}), subject())
+        assert found.true_false == question_about("Paris", ASK)
+
     def test_it_is_the_prompt_or_the_last_word_of_the_user(self):
         chat = (
             {"role": "user", "content": "first"},
@@ -164,62 +166,3 @@ class TestQuestion:
         chat = question_about("Paris", Ask(messages=({"role": "user", "content": "Where?"},)))
         assert chat.prompt is None
         assert chat.messages[0]["role"] == "user"
-
-
-class TestDeriving:
-    def derived(self, statistics, found, said, *, written=None, **plan):
-        return derive(a_plan(statistics, **plan), found, written, said)
-
-    def test_similarity_has_one_value_for_each_other_sample_with_multiplicity(self):
-        scores = {("Paris", "Rome"): 0.25, ("Rome", "Paris"): 0.75}
-        said = Observations(table(scores, truncated=True), None)
-        found = self.derived({"similarity"}, subject("Rome", "Paris", "Rome"), said)
-
-        assert found.statistics["similarity"].tolist() == [0.5, 1.0, 0.5]
-        assert found.truncated
-
-    def test_every_nli_statistic_is_of_its_own_label(self):
-        labels = ("entailment", "neutral", "contradiction")
-        scores = {("Paris", "a"): (0.7, 0.2, 0.1), ("a", "Paris"): (0.5, 0.2, 0.3)}
-        nli = PairTable(labels, scores, RULES)
-        wanted = {"answer_entailment", "answer_contradiction"}
-        found = self.derived(wanted, subject("a"), Observations(table(), nli))
-
-        assert found.statistics["answer_entailment"].tolist() == [0.6]
-        assert found.statistics["answer_contradiction"].tolist() == [0.2]
-
-    def test_readings_of_probes_are_statistics(self):
-        readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.0, False)}
-        written = generation(probe_readings=readings)
-        said = Observations(table(), None)
-        found = self.derived(readings.keys(), subject("a"), said, written=written)
-
-        assert found.statistics["predicted_dissimilarity"] == 0.25
-
-    def test_a_given_answer_says_why_it_has_no_light_score(self):
-        found = self.derived((), subject(), Observations(table(), None), strategy="given")
-        assert found.absent.keys() == PROBE_STATISTICS
-
-    @pytest.mark.parametrize(
-        ("true_false", "reason"),
-        [(None, "context"), ((None, -1.0), "by one token"), ((-1.0, None), "by one token")],
-        ids=["too long", "no true", "no false"],
-    )
-    def test_p_true_that_cannot_be_had_is_absent_with_its_reason(self, true_false, reason):
-        said = Observations(table(), None, true_false=true_false)
-        found = self.derived({"p_true_logprob"}, subject(), said)
-
-        assert "p_true_logprob" not in found.statistics
-        assert reason in found.absent["p_true_logprob"]
-
-    def test_p_true_is_normalised_over_both(self):
-        said = Observations(table(), None, true_false=(np.log(0.3), np.log(0.1)))
-        found = self.derived({"p_true_logprob"}, subject(), said)
-
-        assert found.statistics["p_true_logprob"] == pytest.approx(np.log(0.75))
-
-    def test_a_planned_statistic_that_nobody_supplied_is_loud(self):
-        without = subject(sequence("a", token_logprobs=None))
-        said = Observations(table(), None)
-        with pytest.raises(RuntimeError, match="forgotten: entailment, sample_token_logprobs"):
-            self.derived({"sample_token_logprobs", "entailment"}, without, said)

@@ -1,0 +1,220 @@
+"""One ask through the workers: a generation, the questions about it, and what they show."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from app.scoring.ask import Ask
+from app.scoring.derive import Computed, Replies, TrueFalse, derive
+from app.scoring.entries import statistics_name
+from app.scoring.limits import AskLimits, check_relevance
+from app.scoring.memory import Memory
+from app.scoring.observer import Observer
+from app.scoring.pairs import PairScores
+from app.scoring.plan import Plan
+from app.scoring.questions import (
+    FALSE,
+    TRUE,
+    Questions,
+    choose,
+    generation_request,
+    question_of,
+    questions,
+    read_by_token,
+    subject_of,
+)
+from models.errors import InvalidRequest, PromptTooLong
+from models.records import Generation, OnToken, Token
+from models.similarity.pairs import PairTable, matrix_pairs
+from models.waves import num_taken
+from workers.protocol import Workers, info_of
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a generator said earlier of one prompt, and of its own answers.
+
+    Attributes:
+        statistics: that the generator was asked for.
+        true_false: compared text of each distinct answer to what the model said of it; empty where
+            it was not asked.
+    """
+
+    generation: Generation
+    statistics: frozenset[str]
+    true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
+
+
+class Computation:
+    """What one ask costs the models.
+
+    Attributes:
+        plan, ask: what is wanted.
+        name: of the entry in a cache, by the weights that were there at the start.
+
+    Args:
+        plan: of the ask.
+        ask: whose texts are scored.
+        workers: that are asked.
+        memory: of pairs; None where none may serve.
+        observer: told of pairs.
+        limits: of pairs; None bounds none.
+        recorded: what the generator said earlier; it is not asked then.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        ask: Ask,
+        workers: Workers,
+        memory: Memory | None,
+        observer: Observer,
+        limits: AskLimits | None = None,
+        recorded: Recorded | None = None,
+    ) -> None:
+        self.plan = plan
+        self.ask = ask
+        self._generator = workers.generator
+        self._info = workers.generator.info
+        self._comparer = workers.comparers[plan.similarity]
+        self._similarity = PairScores(self._comparer, ask, memory, observer, limits)
+        self._nli: PairScores | None = None
+        nli = workers.nli
+        if nli is not None:
+            self._nli = PairScores(nli, ask, memory, observer, limits)
+        self._limits = limits
+        self._recorded = recorded
+        self._generator_is_current = True
+        self.name = statistics_name(plan, ask, self._info, self._similarity.info, info_of(nli))
+        self._check_given()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every reply came from the weights that were there at the start."""
+        nli_is_current = self._nli is None or self._nli.is_current
+        return self._generator_is_current and self._similarity.is_current and nli_is_current
+
+    async def generate(
+        self, timeout_s: float | None, on_token: OnToken | None = None
+    ) -> Generation | None:
+        """Answer and samples, charged to the caller; None where no model is asked.
+
+        Args:
+            timeout_s: that the generator may take.
+            on_token: told of each token of y*.
+
+        Raises:
+            InvalidRequest: fewer samples were recorded than are wanted.
+            CocoaError: see `Generator.generate`.
+        """
+        if self._recorded is not None:
+            return self._as_recorded(self._recorded.generation)
+        if not self.ask.has_prompt:
+            return None
+        request = generation_request(self.ask, self.plan.generated, timeout_s)
+        # Of other strategies nobody knows yet which sequence is y*; `check_streamed` refuses them.
+        request = replace(request, streamed=int(self.plan.strategy == "sample"))
+        cost = 0
+
+        def tell(token: Token) -> None:
+            nonlocal cost
+            cost += 1
+            if on_token is not None:
+                on_token(token)
+
+        try:
+            generation = await self._generator.generate(request, on_token and tell)
+            cost = num_tokens(generation)
+        finally:  # of a stream that was given up what it has told
+            self.ask.caller.charge(cost)
+        self._check_identity(generation.identity)
+        return generation
+
+    async def evidence(self, generation: Generation | None) -> Computed:
+        """Every statistic of the plan, or its reason.
+
+        Raises:
+            InvalidRequest: the generated texts make more pairs than the limits allow.
+            CocoaError: a worker failed.
+        """
+        began_at = time.monotonic()
+        plan, rules = self.plan, self._similarity.info.rules
+        subject = subject_of(self.ask, generation)
+        matrix: PairTable | None = None
+        if plan.strategy == "mbr":
+            matrix = await self._similarity.table(matrix_pairs(subject.texts, rules))
+        subject = choose(plan.strategy, subject, matrix)
+        by_token = [sequence.token_texts or () for sequence in read_by_token(plan, subject)]
+        contexts: list[str] = []
+        if by_token:
+            question = question_of(self.ask)
+            followed = [(question, "".join(texts)) for texts in by_token]
+            contexts = await self._comparer.fit_contexts(followed)
+            if self._limits is not None:
+                check_relevance(contexts, by_token, self._limits)
+        asked = questions(plan, self.ask, subject, contexts, rules)
+        replies = await self._replies(asked, subject.answer.compared_text)
+        evidence = derive(plan, subject, generation, asked, replies)
+        return Computed(generation, evidence, time.monotonic() - began_at)
+
+    def _check_given(self) -> None:
+        """Refuse given texts that make too many pairs, before any work."""
+        if self.ask.answer is None or self.ask.samples is None:
+            return
+        subject = subject_of(self.ask, None)
+        contexts = [""] * len(read_by_token(self.plan, subject))
+        rules = self._similarity.info.rules
+        asked = questions(self.plan, self.ask, subject, contexts, rules)
+        self._similarity.check(asked.similarity)
+        if self._nli is not None:
+            self._nli.check(asked.nli)
+
+    def _as_recorded(self, generation: Generation) -> Generation:
+        """A recorded generation with as many of its samples as the ask would have drawn."""
+        wanted = generation_request(self.ask, self.plan.generated | {"sample_texts"})
+        num_samples = num_taken(wanted, generation)
+        if num_samples is None:
+            raise InvalidRequest(
+                f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
+                field="num_samples",
+            )
+        return replace(generation, samples=generation.samples[:num_samples])
+
+    async def _replies(self, asked: Questions, answer: str) -> Replies:
+        """What all workers, asked at once, say."""
+        similarity, nli, true_false = await asyncio.gather(
+            self._similarity.table(asked.similarity),
+            self._nli_table(asked),
+            self._true_false(asked, answer),
+        )
+        return Replies(similarity, nli, true_false)
+
+    async def _nli_table(self, asked: Questions) -> PairTable | None:
+        if self._nli is None:
+            return None
+        return await self._nli.table(asked.nli)
+
+    async def _true_false(self, asked: Questions, answer: str) -> TrueFalse:
+        """What the model says of its own answer, where that is wanted."""
+        if asked.true_false is None:
+            return None
+        if self._recorded is not None:
+            return self._recorded.true_false[answer]
+        try:
+            reply = await self._generator.first_token_logprobs(asked.true_false, (TRUE, FALSE))
+        except PromptTooLong:
+            return None
+        self._check_identity(reply.identity)
+        true, false = reply.logprobs
+        return true, false
+
+    def _check_identity(self, identity: str) -> None:
+        if identity != self._info.identity:
+            self._generator_is_current = False
+
+
+def num_tokens(generation: Generation) -> int:
+    """What a generation has read and written: the prompt, the answer and the samples."""
+    sampled = sum(sample.num_tokens for sample in generation.samples)
+    return generation.prompt_tokens + generation.answer.num_tokens + sampled

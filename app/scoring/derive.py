@@ -1,0 +1,165 @@
+"""Pure: from what the workers replied to the statistics that estimators read.
+
+Whatever a plan wants is there in the end, or has its reason; anything else is a defect and raised.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.scoring.plan import Plan
+from app.scoring.questions import Questions, Subject
+from models.records import Generation
+from models.similarity.pairs import (
+    PairTable,
+    answer_relation,
+    directed_matrix,
+    exact_match,
+    similarity_matrix,
+)
+from models.similarity.relevance import token_relevance
+from models.statistics import PROBE_STATISTICS, STATISTICS, supplied_by
+
+# Log-probabilities that the model calls an answer true and false, each None where the tokenizer
+# does not tell the two apart by one token; None where the question exceeds the model's context.
+TrueFalse = tuple[float | None, float | None] | None
+
+_NLI = supplied_by("nli")
+_BY_TOKEN = supplied_by("answer", "samples")
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """What workers said to `Questions`.
+
+    Attributes:
+        similarity: scores of its pairs.
+        nli: scores of its pairs; None where there is no NLI model.
+        true_false: the model's opinion of its own answer.
+    """
+
+    similarity: PairTable
+    nli: PairTable | None
+    true_false: TrueFalse = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Statistics by name, and what a result says about them.
+
+    Attributes:
+        subject: y* and the samples.
+        statistics: what is known.
+        absent: statistic to the reason why it is not known.
+        truncated: whether any compared pair was cut.
+    """
+
+    subject: Subject
+    statistics: dict[str, Any]
+    absent: dict[str, str]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """All that costs a model, which a cache remembers.
+
+    Attributes:
+        generation: None where no model was asked for an answer.
+        similarity_s: seconds between generation and scoring; 0 where they were remembered.
+    """
+
+    generation: Generation | None
+    evidence: Evidence
+    similarity_s: float = 0.0
+
+
+def derive(
+    plan: Plan,
+    subject: Subject,
+    generation: Generation | None,
+    asked: Questions,
+    replies: Replies,
+) -> Evidence:
+    """Every statistic of the plan, or its reason.
+
+    Raises:
+        RuntimeError: a planned statistic has neither.
+    """
+    statistics = token_statistics(subject)
+    statistics |= _compared(plan, subject, asked, replies)
+    absent: dict[str, str] = {}
+    if generation is not None:
+        absent |= {name: why for name, why in generation.absent.items() if name not in statistics}
+        statistics |= {name: one.value for name, one in generation.probe_readings.items()}
+    if plan.strategy == "given":
+        reason = "light estimators read hidden states of a greedy answer"
+        absent |= dict.fromkeys(PROBE_STATISTICS, reason)
+    else:
+        unread = (plan.statistics & PROBE_STATISTICS) - statistics.keys()
+        absent |= dict.fromkeys(unread, "the probe's reading is no number in its range")
+    if "p_true_logprob" in plan.statistics:
+        value = _p_true_logprob(replies.true_false)
+        if isinstance(value, str):
+            absent["p_true_logprob"] = value
+        else:
+            statistics["p_true_logprob"] = value
+    if forgotten := plan.statistics - statistics.keys() - absent.keys():
+        raise RuntimeError(f"planned and forgotten: {', '.join(sorted(forgotten))}")
+    truncated = replies.similarity.truncated or bool(replies.nli and replies.nli.truncated)
+    return Evidence(subject, statistics, absent, truncated)
+
+
+def token_statistics(subject: Subject) -> dict[str, Any]:
+    """The statistics that the sequences hold as they are; those of samples where all hold them."""
+    statistics: dict[str, Any] = {}
+    for name in _BY_TOKEN:
+        row = STATISTICS[name]
+        field = row.field or ""
+        if row.source == "answer":
+            value = getattr(subject.answer, field)
+        else:
+            value = [getattr(sample, field) for sample in subject.samples]
+            if any(one is None for one in value):
+                value = None
+        if value is not None:
+            statistics[name] = value
+    return statistics
+
+
+def _compared(plan: Plan, subject: Subject, asked: Questions, replies: Replies) -> dict[str, Any]:
+    """What follows from the scores of pairs."""
+    wanted, answer, table = plan.statistics, subject.answer.compared_text, replies.similarity
+    statistics: dict[str, Any] = {}
+    if "exact_match" in wanted:
+        statistics["exact_match"] = exact_match(answer, subject.texts, table.rules)
+    if "similarity" in wanted:
+        statistics["similarity"] = answer_relation(answer, subject.other_texts, table, "similarity")
+    if "similarity_matrix" in wanted:
+        statistics["similarity_matrix"] = similarity_matrix(subject.texts, table)
+    relevances = []
+    for context, sequence in zip(asked.contexts, asked.by_token, strict=True):
+        relevances.append(token_relevance(context, sequence.token_texts or (), table))
+    if "token_relevance" in wanted:
+        statistics["token_relevance"] = relevances.pop(0)
+    if "sample_token_relevance" in wanted:
+        statistics["sample_token_relevance"] = relevances
+    if replies.nli is not None:
+        for name in wanted & _NLI:
+            label, shape = STATISTICS[name].label or "", STATISTICS[name].shape
+            if shape == ("M", "M"):
+                statistics[name] = directed_matrix(subject.texts, replies.nli, label)
+            else:
+                statistics[name] = answer_relation(answer, subject.texts, replies.nli, label)
+    return statistics
+
+
+def _p_true_logprob(true_false: TrueFalse) -> float | str:
+    """log(p_T / (p_T + p_F)), or the reason why there is none. Kadavath et al. 2022."""
+    if true_false is None:
+        return "the question about the answer exceeds the context"
+    true, false = true_false
+    if true is None or false is None:
+        return "the tokenizer does not tell True from False by one token"
+    return float(true - np.logaddexp(true, false))

@@ -1,0 +1,188 @@
+"""Entries by name: looked up, computed once however many want them, and kept.
+
+What a cache returns is not trusted: a Redis is shared, and others may write to it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from app.cache.protocol import CLAIM_S, Cache
+from app.cache.seal import seal, unseal
+from app.scoring.observer import Observer
+
+Raw = TypeVar("Raw")
+Value = TypeVar("Value")
+
+# Where a value came from: the cache, identical work under way, or this caller's own work.
+Source = Literal["cache", "joined", "computed"]
+
+# Between two looks at what another process computes.
+_POLL_S = 0.02
+# What comes of reading JSON of another shape.
+_INVALID = (ValueError, TypeError, LookupError, AttributeError)
+# Entries that are asked for again and again are decoded once: so many, of at most so many bytes.
+_NUM_DECODED = 256
+_DECODED_BYTES = 16_384
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Work under way, which belongs to all who wait for it."""
+
+    task: "asyncio.Task[tuple[Any, Source]]"
+    num_waiters: int = 0
+
+
+class Memory:
+    """Entries over a cache that outlives a request. An invalid entry is a miss.
+
+    Attributes:
+        cache: holds the entries.
+
+    Args:
+        cache: see above.
+        observer: told of hits, misses, invalid entries and joined work.
+    """
+
+    def __init__(self, cache: Cache, observer: Observer) -> None:
+        self.cache = cache
+        self._observer = observer
+        self._under_way: dict[Hashable, _Shared] = {}
+        self._decoded: dict[str, tuple[bytes, Any]] = {}
+
+    async def get_or_compute(
+        self,
+        name: str,
+        wanted: Hashable,
+        decode: Callable[[bytes], Raw],
+        fit: Callable[[Raw], Value | None],
+        compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
+    ) -> tuple[Value, Source]:
+        """The value of an entry, or of work that is shared by all who want the same at once.
+
+        Work is cancelled when the last who waits for it has left.
+
+        Args:
+            name: of the entry.
+            wanted: what the value depends on beside the name.
+            decode: an entry's content; raises ValueError, TypeError, LookupError or AttributeError
+                for an invalid one.
+            fit: the value that the content makes for this caller; None where it has too little.
+                Raises as `decode` does.
+            compute: the value, and what is stored of it; None stores nothing.
+
+        Raises:
+            Exception: whatever `compute` raises, to all who wait for it.
+        """
+        found = await self._find(name, decode, fit)
+        self._observer.observe_lookup(found is not None)
+        if found is not None:
+            return found, "cache"
+        key = name, wanted
+        is_joining = key in self._under_way
+        if is_joining:
+            self._observer.observe_joined()
+            shared = self._under_way[key]
+        else:
+            work = self._compute_claimed(name, decode, fit, compute)
+            shared = self._begin(key, work)
+        shared.num_waiters += 1
+        try:
+            # Cancelling one waiter, as its deadline does, leaves the task to the others.
+            value, source = await asyncio.shield(shared.task)
+        finally:
+            shared.num_waiters -= 1
+            if not shared.num_waiters and not shared.task.done():
+                self._forget(key, shared)  # later callers must not join cancelled work
+                shared.task.cancel()
+        return value, "joined" if is_joining else source
+
+    async def get_many(
+        self, names: Sequence[str], decode: Callable[[bytes], Value]
+    ) -> list[Value | None]:
+        """What `decode` makes of each entry, in the order of the names; None for a miss."""
+        values: list[Value | None] = []
+        for name, entry in zip(names, await self.cache.get_many(names), strict=True):
+            value = None
+            if entry is not None:
+                try:
+                    value = decode(unseal(name, entry))
+                except _INVALID:
+                    self._observer.observe_corrupt()
+            values.append(value)
+        return values
+
+    def put(self, payloads: Mapping[str, bytes]) -> None:
+        """Store the payloads by name, in place of what was there."""
+        self.cache.put({name: seal(name, payload) for name, payload in payloads.items()})
+
+    async def _find(
+        self, name: str, decode: Callable[[bytes], Raw], fit: Callable[[Raw], Value | None]
+    ) -> Value | None:
+        [entry] = await self.cache.get_many([name])
+        if entry is None:
+            return None
+        try:
+            known, raw = self._decoded.pop(name, (b"", None))
+            if known != entry:
+                raw = decode(unseal(name, entry))
+            if len(entry) <= _DECODED_BYTES:
+                self._decoded[name] = entry, raw
+                if len(self._decoded) > _NUM_DECODED:  # the one that was used longest ago
+                    del self._decoded[next(iter(self._decoded))]
+            return fit(raw)
+        except _INVALID:
+            self._observer.observe_corrupt()
+            return None
+
+    def _begin(self, key: Hashable, work: Coroutine[Any, Any, tuple[Any, Source]]) -> _Shared:
+        shared = self._under_way[key] = _Shared(asyncio.create_task(work))
+
+        def ended(task: "asyncio.Task[tuple[Any, Source]]") -> None:
+            self._forget(key, shared)
+            if not task.cancelled():
+                task.exception()  # marks it as seen: all who waited may have left
+
+        shared.task.add_done_callback(ended)
+        return shared
+
+    def _forget(self, key: Hashable, shared: _Shared) -> None:
+        if self._under_way.get(key) is shared:
+            del self._under_way[key]
+
+    async def _compute_claimed(
+        self,
+        name: str,
+        decode: Callable[[bytes], Raw],
+        fit: Callable[[Raw], Value | None],
+        compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
+    ) -> tuple[Value, Source]:
+        """Compute under a claim; what another gateway is computing is waited for."""
+        has_waited = False
+        while not await self.cache.claim(name):
+            has_waited = True
+            await asyncio.sleep(_POLL_S)
+            if (found := await self._find(name, decode, fit)) is not None:
+                self._observer.observe_joined()
+                return found, "joined"
+        # Who computed it may have been done just before the claim was free.
+        if has_waited and (found := await self._find(name, decode, fit)) is not None:
+            self.cache.release(name)
+            self._observer.observe_joined()
+            return found, "joined"
+        keeper = asyncio.create_task(self._keep(name))
+        try:
+            value, payload = await compute()
+            if payload is not None:
+                self.put({name: payload})
+            return value, "computed"
+        finally:
+            keeper.cancel()
+            self.cache.release(name)
+
+    async def _keep(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(CLAIM_S / 3)
+            self.cache.keep(name)

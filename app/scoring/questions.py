@@ -1,0 +1,233 @@
+"""Pure: what is scored, and all that workers are asked for it.
+
+`generation_request` is asked first. What it brings is a `Subject`, and `questions` says all that is
+still asked about that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.scoring.ask import Ask
+from app.scoring.plan import Plan
+from models.engines.texts import without_reasoning
+from models.records import Generation, GenerationRequest, Pair, SamplingParams
+from models.records import Sequence as TokenSequence
+from models.selection import Strategy, mbr, most_probable, most_probable_normalized
+from models.similarity.pairs import (
+    PairRules,
+    PairTable,
+    answer_pairs,
+    matrix_pairs,
+    similarity_matrix,
+)
+from models.similarity.relevance import relevance_pairs
+from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
+
+TRUE = ("True", " True", "(A)", " (A)", "A", " A")
+FALSE = ("False", " False", "(B)", " (B)", "B", " B")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is scored.
+
+    Attributes:
+        answer: y*; before one is chosen the greedy or the given answer.
+        answer_sample: its index among the samples; None where it is none of them.
+        samples: all M.
+    """
+
+    answer: TokenSequence
+    answer_sample: int | None
+    samples: tuple[TokenSequence, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """All samples (M,) as they are compared."""
+        return [sample.compared_text for sample in self.samples]
+
+    @property
+    def other_texts(self) -> list[str]:
+        """The samples that are not y* itself, as they are compared."""
+        texts = self.texts
+        if self.answer_sample is not None:
+            del texts[self.answer_sample]
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """All that is asked about a subject.
+
+    Attributes:
+        similarity: pairs for the similarity function.
+        nli: pairs for the NLI model.
+        true_false: whether y* is true, for the generator; None where nobody wants to know.
+        by_token: sequences whose tokens' relevance is wanted: the answer, then the samples.
+        contexts: the text before each of these.
+    """
+
+    similarity: Sequence[Pair]
+    nli: Sequence[Pair]
+    true_false: GenerationRequest | None
+    by_token: Sequence[TokenSequence]
+    contexts: Sequence[str]
+
+
+def generation_request(
+    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
+) -> GenerationRequest:
+    """What the generator is asked for; what the ask brings along is left out.
+
+    Args:
+        ask: with a prompt.
+        statistics: that are wanted of a generator.
+        timeout_s: that it may take.
+    """
+    if ask.samples is not None:
+        statistics = statistics - SAMPLE_STATISTICS
+    if ask.answer_token_logprobs is not None:
+        statistics = statistics - ANSWER_STATISTICS
+    return GenerationRequest(
+        prompt=ask.prompt,
+        messages=ask.messages,
+        chat_template_kwargs=ask.chat_template_kwargs,
+        sampling=ask.sampling,
+        statistics=statistics,
+        answer=ask.answer,
+        hidden_layers=ask.hidden_layers,
+        timeout_s=timeout_s,
+    )
+
+
+def num_rows(ask: Ask, plan: Plan) -> int:
+    """Sequences that an ask takes of the models: its answer, and its samples."""
+    if ask.samples is not None:
+        return 1 + len(ask.samples)
+    if not ask.has_prompt:
+        return 1
+    return 1 + generation_request(ask, plan.generated).num_samples
+
+
+def subject_of(ask: Ask, generation: Generation | None) -> Subject:
+    """What the model wrote, with what the ask brings in its place; no sample is chosen yet."""
+    answer, samples = given_sequence(""), tuple[TokenSequence, ...]()
+    if generation is not None:
+        answer, samples = generation.answer, generation.samples
+    elif ask.answer is not None:
+        answer = given_sequence(ask.answer.text)
+    if ask.answer is not None and ask.answer_token_logprobs is not None:
+        answer = given_sequence(ask.answer.text, ask.answer_token_logprobs)
+        answer = replace(answer, num_tokens=len(ask.answer_token_logprobs))
+    if ask.samples is not None:
+        brought = [given_sequence(sample.text, sample.token_logprobs) for sample in ask.samples]
+        samples = tuple(brought)
+    return Subject(answer, None, samples)
+
+
+def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:
+    """A text that no model here has written; T is 0, as nobody knows its tokens.
+
+    Args:
+        text: as it is given.
+        token_logprobs: (T,) nats, of whoever wrote it.
+    """
+    sequence = TokenSequence(text, without_reasoning(text).strip(), 0, "given")
+    if token_logprobs is None:
+        return sequence
+    return replace(sequence, token_logprobs=np.array(token_logprobs))
+
+
+def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None) -> Subject:
+    """The subject with its y* chosen.
+
+    Args:
+        strategy: how.
+        subject: answer and samples.
+        matrix: scores of all pairs of samples, for "mbr".
+    """
+    if strategy in ("greedy", "given"):
+        return subject
+    index = 0
+    if strategy == "mbr" and matrix is not None:
+        index = mbr(similarity_matrix(subject.texts, matrix))
+    elif strategy != "sample":
+        logprobs = []
+        for sample in subject.samples:
+            if sample.token_logprobs is not None:
+                logprobs.append(sample.token_logprobs)
+        by_probability = most_probable
+        if strategy == "most_probable_normalized":
+            by_probability = most_probable_normalized
+        index = by_probability(logprobs)
+    return Subject(subject.samples[index], index, subject.samples)
+
+
+def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
+    """Sequences whose tokens' relevance is wanted: the answer, then the samples."""
+    sequences = []
+    if "token_relevance" in plan.statistics:
+        sequences.append(subject.answer)
+    if "sample_token_relevance" in plan.statistics:
+        sequences += subject.samples
+    return sequences
+
+
+def questions(
+    plan: Plan, ask: Ask, subject: Subject, contexts: Sequence[str], rules: PairRules
+) -> Questions:
+    """All that is asked about a subject.
+
+    Args:
+        plan: what is wanted.
+        ask: prompt, and what it brings.
+        subject: with its y* chosen.
+        contexts: the text before each of `read_by_token`.
+        rules: which pairs need no asking.
+    """
+    wanted, answer = plan.statistics, subject.answer.compared_text
+    by_token = read_by_token(plan, subject)
+    similarity: list[Pair] = []
+    if "similarity" in wanted:
+        similarity += answer_pairs(answer, subject.other_texts, rules)
+    if "similarity_matrix" in wanted:
+        similarity += matrix_pairs(subject.texts, rules)
+    for context, sequence in zip(contexts, by_token, strict=True):
+        similarity += relevance_pairs(context, sequence.token_texts or ())
+    nli: list[Pair] = []
+    if wanted & {"entailment", "contradiction"}:
+        nli += matrix_pairs(subject.texts, rules)
+    if wanted & {"answer_entailment", "answer_contradiction"}:
+        nli += answer_pairs(answer, subject.texts, rules)
+    true_false = None
+    if "p_true_logprob" in wanted:
+        true_false = question_about(answer, ask)
+    return Questions(similarity, nli, true_false, by_token, contexts)
+
+
+def question_of(ask: Ask) -> str:
+    """The prompt, or the last message of the user."""
+    if ask.prompt is not None:
+        return ask.prompt
+    for message in reversed(ask.messages or ()):
+        if message["role"] == "user":
+            return message["content"]
+    return ""
+
+
+def question_about(text: str, ask: Ask) -> GenerationRequest:
+    """What P(True) asks the model about an answer: whether it is true. Kadavath et al. 2022."""
+    question = (
+        f"Question: {question_of(ask)}\n Possible answer: {text}\n Is the possible answer:\n"
+        " (A) True\n (B) False\n The possible answer is:"
+    )
+    request = GenerationRequest(
+        prompt=question,
+        chat_template_kwargs=ask.chat_template_kwargs,
+        sampling=SamplingParams(num_samples=0, max_new_tokens=1),
+    )
+    if ask.messages is None:
+        return request
+    return replace(request, prompt=None, messages=({"role": "user", "content": question},))
