@@ -41,7 +41,6 @@ class ModelThread(ThreadPoolExecutor):
     def submit(
         self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> "Future[Result]":
-        """See `Executor.submit`."""
 
         def timed() -> Result:
             self.busy_since = time.monotonic()

@@ -17,14 +17,12 @@ from models.estimators import (
     cocoa,
     information,
     light,
-    rao_blackwell,
     reflection,
     relevance,
     semantic,
 )
-from models.estimators.cocoa import consistency_std_error
-from models.estimators.rao_blackwell import found_mass
-from models.estimators.values import Undefined
+from models.estimators.cocoa import consistency_std_error, found_mass
+from models.estimators.information import Undefined
 
 __all__ = [
     "ESTIMATORS",
@@ -66,10 +64,10 @@ ESTIMATORS: dict[str, Estimator] = {
         cocoa.full_sample_cocoa_sp,
         cocoa.full_sample_cocoa_ppl,
         cocoa.full_sample_cocoa_mte,
-        rao_blackwell.rb_consistency,
-        rao_blackwell.rb_cocoa_sp,
-        rao_blackwell.rb_cocoa_ppl,
-        rao_blackwell.rb_cocoa_mte,
+        cocoa.rb_consistency,
+        cocoa.rb_cocoa_sp,
+        cocoa.rb_cocoa_ppl,
+        cocoa.rb_cocoa_mte,
         semantic.degmat,
         semantic.ce_degmat,
         semantic.eigv,
@@ -151,13 +149,12 @@ def _parameters(name: str) -> frozenset[str]:
 
 def _evaluate(name: str, statistics: Mapping[str, Any], absent: Mapping[str, str]) -> float:
     wanted = _parameters(name)
-    if missing := sorted(wanted - statistics.keys()):
-        raise Undefined(
-            "; ".join(
-                absent.get(statistic, f"{statistic} is not available") for statistic in missing
-            )
-        )
-    value = ESTIMATORS[name](**{statistic: statistics[statistic] for statistic in wanted})
+    missing = [
+        absent.get(one, f"{one} is not available") for one in sorted(wanted - statistics.keys())
+    ]
+    if missing:
+        raise Undefined("; ".join(missing))
+    value = ESTIMATORS[name](**{one: statistics[one] for one in wanted})
     if not math.isfinite(value):
         raise Undefined("not a finite number")
     return value

@@ -2,7 +2,7 @@
 
 import math
 
-from models.estimators.values import at_least, plain
+from models.estimators.information import at_least, plain
 from models.records import Array
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.estimators.values import at_least, nonempty, plain, with_tokens
+from models.estimators.information import at_least, nonempty, plain, with_tokens
 from models.records import Array
 
 _TEMPERATURE = 0.001

@@ -5,8 +5,9 @@ from itertools import combinations
 
 import numpy as np
 
+from models.estimators.cocoa import first_occurrences
+from models.estimators.information import at_least, nonempty, plain, with_tokens
 from models.estimators.overlap import rouge_l_f, word_stems
-from models.estimators.values import at_least, nonempty, plain, with_tokens
 from models.records import Array
 
 
@@ -101,8 +102,7 @@ def lexical_similarity(sample_texts: Sequence[str]) -> float:
 
     Use: a baseline without any further model.
     """
-    stems = [word_stems(text) for text in at_least(2, sample_texts)]
-    pairs = list(combinations(stems, 2))
+    pairs = list(combinations(map(word_stems, at_least(2, sample_texts)), 2))
     return plain(-sum(rouge_l_f(a, b) for a, b in pairs) / len(pairs))
 
 
@@ -125,14 +125,15 @@ def semantic_density(
     Use: to tell whether this answer, rather than the question, is in doubt.
     """
     samples, answer = with_tokens(sample_token_logprobs), nonempty(answer_token_logprobs)
-    first_index = {text: i for i, text in reversed(list(enumerate(sample_texts)))}
-    others = sorted(i for i in first_index.values() if not exact_match[i])
+    others = first_occurrences(sample_texts, exact_match)
     # Weights relative to the largest: those of very unlikely answers would all be 0 otherwise.
-    log_weights = np.array([answer.mean(), *(samples[i].mean() for i in others)])
+    means, closeness = [answer.mean()], [1.0]
+    for i in others:
+        means.append(samples[i].mean())
+        closeness.append((1.0 + answer_entailment[i] - answer_contradiction[i]) / 2)
+    log_weights = np.array(means)
     weights = np.exp(log_weights - log_weights.max())
-    agreement = [(1.0 + answer_entailment[i] - answer_contradiction[i]) / 2 for i in others]
-    closeness = np.array([1.0, *agreement])
-    return plain(-(weights @ closeness) / weights.sum())
+    return plain(-(weights @ np.array(closeness)) / weights.sum())
 
 
 def _symmetric(entailment: Array) -> Array:

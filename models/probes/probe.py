@@ -21,8 +21,6 @@ NETWORK, DISTANCE = "network.", "distance."
 
 
 class TrainedProbe:
-    """See `models.probes.protocol.Probe`."""
-
     def __init__(self, card: Card, network: ProbeNetwork, distance: Distance) -> None:
         self.card = card
         self.network = network.eval()
@@ -50,7 +48,6 @@ class TrainedProbe:
 
     @property
     def token_features(self) -> tuple[str, ...]:
-        """See `Probe.token_features`."""
         return self.card.token_features
 
     @classmethod
@@ -111,7 +108,6 @@ class TrainedProbe:
         return values
 
     def read(self, features: Array) -> list[ProbeReading]:
-        """See `Probe.read`."""
         if not np.isfinite(features).all():
             raise InvalidLogits("the model's hidden states are not finite numbers")
         values, percentiles = self.values(features), self.distance.percentile(features)

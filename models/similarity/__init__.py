@@ -17,7 +17,7 @@ NLI_MODELS: dict[str, str] = {
 # Similarity functions over the NLI model that is loaded: `nli` is its entailment, and `align` asks
 # its worker about sentences (`workers.align`).
 OVER_NLI = ("nli", "align")
-ENTAILMENT = "models.similarity.entailment:EntailmentModel"
+ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard")

@@ -62,7 +62,6 @@ class PairClassifier:
         return logits, truncated
 
     def fit_context(self, context: str, text: str) -> str:
-        """See `PairModel.fit_context`."""
         num_text = len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         # Two more tokens stay free: where texts are joined, a blank may cost one and a merge undone
         # another.

@@ -62,12 +62,10 @@ class CrossEncoderModel:
         )
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """See `PairModel.score`."""
         logits, truncated = self._classifier.logits(pairs)
         return PairScores(self._activation(logits).double().numpy(), truncated)
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `PairModel.fit_contexts`."""
         return [self._classifier.fit_context(context, text) for context, text in texts]
 
 

@@ -17,7 +17,9 @@ def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
     >>> jaccard({"it", "is", "paris"}, {"it", "is", "rome"})
     0.5
     """
-    return len(a & b) / len(a | b) if a | b else 1.0
+    if not a and not b:
+        return 1.0
+    return len(a & b) / len(a | b)
 
 
 class LexicalModel:
@@ -45,14 +47,13 @@ class LexicalModel:
         self._function = function
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """See `PairModel.score`."""
         texts = dict.fromkeys(text for pair in pairs for text in pair)
         words = {text: self._words_of(text) for text in texts}
         values = np.array([self._function(words[a], words[b]) for a, b in pairs], dtype=np.float64)
         return PairScores(values.reshape(-1, 1), np.zeros(len(pairs), dtype=bool))
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `PairModel.fit_contexts`; nothing is ever cut."""
+        # Nothing is ever cut.
         return [context for context, _ in texts]
 
 

@@ -1,7 +1,7 @@
-"""Natural language inference of the DeBERTa-MNLI family."""
+"""Natural language inference of the DeBERTa-MNLI family, and similarity by it."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -32,15 +32,10 @@ class NliModel:
     def __init__(self, model: Any, tokenizer: Any, *, model_id: str, revision: str) -> None:
         self.model_id = model_id
         self.revision: str | None = revision
-        names = sorted(model.config.id2label.items())
-        self.flags: tuple[str, ...] = (
-            str(model.dtype),
-            tokenizer_fingerprint(tokenizer),
-            str(names),
-        )
-        self.max_length: int | None = int(
-            min(tokenizer.model_max_length, model.config.max_position_embeddings)
-        )
+        names = str(sorted(model.config.id2label.items()))
+        self.flags: tuple[str, ...] = (str(model.dtype), tokenizer_fingerprint(tokenizer), names)
+        longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        self.max_length: int | None = int(longest)
         self._columns = label_columns(model.config.id2label)
         self._classifier = PairClassifier(model, tokenizer, self.max_length)
 
@@ -55,7 +50,7 @@ class NliModel:
             "local_files_only": check_checkpoint(path, config.revision, "classifier"),
         }
         model: Any = AutoModelForSequenceClassification.from_pretrained(
-            path, dtype=getattr(torch, config.dtype), use_safetensors=True, **options
+            path, dtype=config.dtype, use_safetensors=True, **options
         )
         return cls(
             model.to(pick_device(config.device)),
@@ -65,15 +60,41 @@ class NliModel:
         )
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """See `PairModel.score`."""
         logits, truncated = self._classifier.logits(pairs)
-        return PairScores(
-            torch.softmax(logits.double(), dim=-1)[:, self._columns].numpy(), truncated
-        )
+        values = torch.softmax(logits.double(), dim=-1)[:, self._columns]
+        return PairScores(values.numpy(), truncated)
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `PairModel.fit_contexts`."""
         return [self._classifier.fit_context(context, text) for context, text in texts]
+
+
+class EntailmentModel:
+    """p(entailment), or 1 - p(contradiction), of an NLI model.
+
+    The NLI model is shared and not loaded again.
+    """
+
+    labels: tuple[str, ...] = ("similarity",)
+
+    def __init__(
+        self, nli: PairModel, kind: Literal["entailment", "contradiction"] = "entailment"
+    ) -> None:
+        self.model_id = nli.model_id
+        self.revision = nli.revision
+        self.max_length = nli.max_length
+        self.flags = (kind, *nli.flags)
+        self._nli = nli
+        self._kind = kind
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        scores = self._nli.score(pairs)
+        column = scores.values[:, [self._nli.labels.index(self._kind)]]
+        if self._kind == "contradiction":
+            column = 1.0 - column
+        return PairScores(column, scores.truncated)
+
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        return self._nli.fit_contexts(texts)
 
 
 def label_columns(id2label: dict[int, str]) -> list[int]:
@@ -96,4 +117,4 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     return columns
 
 
-_: type[PairModel] = NliModel  # mypy holds the class to its protocol
+_: tuple[type[PairModel], ...] = (NliModel, EntailmentModel)  # mypy holds them to their protocol

@@ -1,7 +1,8 @@
 """Pure: the pairs a statistic needs, and their scores as vectors and matrices over samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -13,20 +14,19 @@ _EQUAL = {"similarity": 1.0, "entailment": 1.0, "neutral": 0.0, "contradiction":
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """Which pairs are known without a model: see `SimilarityConfig.strip` and `.exact_match`."""
+    """Which pairs are known without a model: `SimilarityConfig.strip` and `.exact_match`."""
 
     strip: bool = True
     exact_match: bool = True
 
     def normalise(self, text: str) -> str:
         """The text as it is compared."""
-        return text.strip() if self.strip else text
+        if self.strip:
+            return text.strip()
+        return text
 
     def is_known(self, a: str, b: str) -> bool:
-        """Whether a rule gives the score of two normalised texts.
-
-        A rule does where they are equal or one of them is empty.
-        """
+        """Whether the score of two normalised texts is known: they are equal, or one is empty."""
         return self.exact_match and (a == b or not a or not b)
 
 
@@ -48,9 +48,11 @@ class PairTable:
     def value(self, a: str, b: str, label: str) -> float:
         """Score of the ordered pair of texts on one label."""
         a, b = self.rules.normalise(a), self.rules.normalise(b)
-        if self.rules.is_known(a, b):
-            return _EQUAL[label] if a == b else 0.0
-        return self.scores[a, b][self.labels.index(label)]
+        if not self.rules.is_known(a, b):
+            return self.scores[a, b][self.labels.index(label)]
+        if a == b:
+            return _EQUAL[label]
+        return 0.0
 
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""
@@ -66,10 +68,10 @@ def answer_pairs(answer: str, samples: Sequence[str], rules: PairRules) -> list[
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
     answer = rules.normalise(answer)
-    others = dict.fromkeys(map(rules.normalise, samples))
-    return _unknown(
-        [pair for other in others for pair in ((answer, other), (other, answer))], rules
-    )
+    pairs: list[Pair] = []
+    for other in map(rules.normalise, samples):
+        pairs += [(answer, other), (other, answer)]
+    return _unknown(pairs, rules)
 
 
 def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
@@ -79,13 +81,16 @@ def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
     distinct = dict.fromkeys(map(rules.normalise, texts))
-    return _unknown([(a, b) for a in distinct for b in distinct], rules)
+    return _unknown(product(distinct, distinct), rules)
 
 
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:
     """Values (M,) of the answer against each sample with multiplicity, both directions averaged."""
-    distinct, index = _distinct(samples, table.rules)
-    return np.array([table.both_directions(answer, text, label) for text in distinct])[index]
+    values: dict[str, float] = {}
+    for text in samples:
+        if text not in values:
+            values[text] = table.both_directions(answer, text, label)
+    return np.array([values[text] for text in samples])
 
 
 def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:
@@ -98,10 +103,13 @@ def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:
 
 def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array:
     """Values (M, M) of text i against text j, not symmetrised."""
-    distinct, index = _distinct(texts, table.rules)
-    values = np.array([[table.value(a, b, label) for b in distinct] for a in distinct]).reshape(
-        len(distinct), -1
-    )
+    positions: dict[str, int] = {}
+    index = []
+    for text in map(table.rules.normalise, texts):
+        index.append(positions.setdefault(text, len(positions)))
+    values = np.zeros((len(positions), len(positions)))
+    for (a, i), (b, j) in product(positions.items(), repeat=2):
+        values[i, j] = table.value(a, b, label)
     return values[np.ix_(index, index)]
 
 
@@ -116,12 +124,5 @@ def num_distinct(texts: Sequence[str], rules: PairRules) -> int:
     return len(set(map(rules.normalise, texts)))
 
 
-def _distinct(texts: Sequence[str], rules: PairRules) -> tuple[list[str], list[int]]:
-    """The distinct texts as they are compared, and for each text which of them it is."""
-    normalised = [rules.normalise(text) for text in texts]
-    positions = {text: i for i, text in enumerate(dict.fromkeys(normalised))}
-    return list(positions), [positions[text] for text in normalised]
-
-
-def _unknown(pairs: Sequence[Pair], rules: PairRules) -> list[Pair]:
-    return list(dict.fromkeys(pair for pair in pairs if not rules.is_known(*pair)))
+def _unknown(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
+    return [pair for pair in dict.fromkeys(pairs) if not rules.is_known(*pair)]
