@@ -1,47 +1,114 @@
-"""Whether Redis is asked at all, and what of that is news.
+"""Whether a Redis is asked: given up at its first fault, probed until it is well."""
 
-Pure: time and faults come in from the caller.
-"""
-
+import asyncio
+import logging
 import math
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
-# A fault after so much calm may be the event loop's own delay: one probe decides, at once and in
-# silence.
+from app.cache.connection import kind_of_fault
+from app.cache.lane import Dropped
+
+logger = logging.getLogger(__name__)
+
+State = Literal["closed", "suspect", "open"]
+
+# A first fault after so much calm may be this process's own delay: the log waits for the probe that
+# follows at once.
 _CALM_S = 30.0
 _PROBE_EVERY_S = 1.0
 
 
 class Breaker:
-    """Open at the first fault and until a probe succeeds; suspected, not yet known, at the start.
+    """The breaker of one use of Redis.
 
     Attributes:
-        state: "suspect" and "open" both ask nothing of Redis; only "open" is known to be a fault
-            and reported.
+        state: only "closed" lets anything be asked. "suspect", also at the start, is decided by a
+            probe at once; "open" is known to be a fault, logged, and probed every second.
+
+    Args:
+        probe: raises while Redis is not well; what it finds under way it has to end.
+        on_state: told of each change.
+        lost: what it means that it opens, for the log.
+        found: what it means that it closes again.
+        clock: seconds.
     """
 
-    def __init__(self) -> None:
-        self.state: Literal["closed", "suspect", "open"] = "suspect"
+    def __init__(
+        self,
+        probe: Callable[[], Awaitable[None]],
+        on_state: Callable[[State], None],
+        *,
+        lost: str,
+        found: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.state: State = "suspect"
+        self._probe = probe
+        self._on_state = on_state
+        self._lost, self._found = lost, found
+        self._clock = clock
         self._failed_at = -math.inf
+        self._has_failed = asyncio.Event()
+        self._has_failed.set()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether every lookup is a miss and nothing is stored."""
-        return self.state != "closed"
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """An exchange, whose faults open the breaker.
 
-    @property
-    def pause_s(self) -> float:
-        """Seconds to wait before the next probe."""
-        return _PROBE_EVERY_S if self.state == "open" else 0.0
+        Raises:
+            Dropped: Redis is not asked, or the exchange failed.
+        """
+        if self.state != "closed":
+            raise Dropped("Redis is not asked")
+        try:
+            yield
+        except Exception as error:
+            # Of several exchanges that end by one fault the first tells it.
+            if self.state == "closed":
+                self._fail(error)
+            raise Dropped(f"Redis: {kind_of_fault(error)}") from None
 
-    def fail(self, now: float) -> bool:
-        """An operation or a probe has failed; whether this is to be reported."""
-        before, calm = self.state, now - self._failed_at >= _CALM_S
-        self.state = "suspect" if before == "closed" and calm else "open"
+    async def run(self) -> None:
+        """Probe whenever Redis is not asked, until cancelled; from then on it is not."""
+        try:
+            while True:
+                await self._has_failed.wait()
+                await self._heal()
+        finally:
+            self.state = "suspect"
+            self._has_failed.set()
+
+    async def _heal(self) -> None:
+        while self.state != "closed":
+            if self.state == "open":
+                await asyncio.sleep(_PROBE_EVERY_S)
+            try:
+                await self._probe()
+            except Exception as error:
+                self._fail(error)
+            else:
+                self._has_failed.clear()
+                self._set("closed", self._found)
+
+    def _fail(self, error: Exception) -> None:
+        now = self._clock()
+        is_first = self.state == "closed" and now - self._failed_at >= _CALM_S
         self._failed_at = now
-        return self.state == "open" and before != "open"
+        self._has_failed.set()
+        if is_first:
+            self._set("suspect")
+        else:
+            self._set("open", f"{self._lost}: {kind_of_fault(error)}")
 
-    def succeed(self) -> bool:
-        """A probe has succeeded; whether this is to be reported."""
-        before, self.state = self.state, "closed"
-        return before == "open"
+    def _set(self, state: State, message: str = "") -> None:
+        before, self.state = self.state, state
+        if state == before:
+            return
+        if state == "open":
+            logger.warning("%s", message)
+        elif before == "open":
+            logger.info("%s", message)
+        self._on_state(state)

@@ -25,53 +25,46 @@ class MemoryCache:
         self.num_bytes = 0
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The entries in the order of the keys, None for a miss."""
-        return [self._get(key) for key in keys]
+        now = self._clock()
+        found: list[bytes | None] = []
+        for key in keys:
+            value, expires_at = self._entries.get(key, (None, now))
+            if value is not None and expires_at <= now:
+                self._forget(key)
+                value = None
+            if value is not None:
+                self._entries.move_to_end(key)
+            found.append(value)
+        return found
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries that are not too large."""
         for key, value in entries.items():
-            if len(value) <= self._config.max_entry_bytes:
-                self._put(key, value)
+            if len(value) > self._config.max_entry_bytes:
+                continue
+            if key in self._entries:
+                self._forget(key)
+            # The copy is as large as it says: a serialiser's bytes keep the whole buffer that they
+            # were written into, kilobytes however small the entry.
+            copy = bytes(memoryview(value))
+            self._entries[key] = copy, self._clock() + self._config.ttl_s
+            self.num_bytes += len(key) + len(copy) + _OVERHEAD_BYTES
+            while self.num_bytes > self._config.memory_bytes:
+                self._forget(next(iter(self._entries)))
 
     async def claim(self, key: str) -> bool:
         """Always: no other process reads these entries."""
         return True
 
     def keep(self, key: str) -> None:
-        """See `Cache.keep`; there is nothing to keep."""
+        """There is no claim to keep."""
 
     def release(self, key: str) -> None:
-        """See `Cache.release`; there is nothing to release."""
+        """There is no claim to release."""
 
     async def run(self) -> None:
         """Nothing runs beside the calls."""
 
-    def _get(self, key: str) -> bytes | None:
-        if key not in self._entries:
-            return None
-        value, expires_at = self._entries[key]
-        if expires_at <= self._clock():
-            self._forget(key)
-            return None
-        self._entries.move_to_end(key)
-        return value
-
-    def _put(self, key: str, value: bytes) -> None:
-        if key in self._entries:
-            self._forget(key)
-        # The copy is as large as it says: a serialiser's bytes keep the whole buffer that they were
-        # written into, kilobytes however small the entry.
-        value = bytes(memoryview(value))
-        self._entries[key] = value, self._clock() + self._config.ttl_s
-        self.num_bytes += _num_bytes(key, value)
-        while self.num_bytes > self._config.memory_bytes:
-            self._forget(next(iter(self._entries)))
-
     def _forget(self, key: str) -> None:
         value, _ = self._entries.pop(key)
-        self.num_bytes -= _num_bytes(key, value)
-
-
-def _num_bytes(key: str, value: bytes) -> int:
-    return len(key) + len(value) + _OVERHEAD_BYTES
+        self.num_bytes -= len(key) + len(value) + _OVERHEAD_BYTES

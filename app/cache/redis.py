@@ -1,169 +1,155 @@
 """Entries in a Redis that other gateways share, and whose faults no request may feel.
 
-A lookup waits for its values, never for a connection: one task owns the connection that reads,
-another the one that writes. So a request that is cancelled leaves nothing behind, and concurrent
-lookups share a round trip.
+A lookup waits for its values, never for a connection, and concurrent ones share a round trip. A
+request that is cancelled leaves nothing behind.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
-from app.cache.connections import Connections, Write
-from app.cache.health import Health
-from app.cache.protocol import CacheConfig
+from redis.exceptions import InvalidResponse
+
+from app.cache.breaker import Breaker, State
+from app.cache.connection import PATIENCE_S, Command, Connection, within
+from app.cache.lane import Dropped, Lane
+from app.cache.protocol import CLAIM_S, CacheConfig
+
+Reply = TypeVar("Reply")
+# A command and what makes of the reply what is asked for; raises InvalidResponse.
+_Question = tuple[Command, Callable[[Any], Any]]
 
 # Of one round trip, so that many lookups cannot make each other late.
 _MAX_KEYS = 256
 _MAX_WRITE_BYTES = 1_000_000
-_MAX_PENDING_BYTES = 33_554_432
-
-
-@dataclass(slots=True, eq=False)
-class _Read:
-    """A question that waits for its answer: the values of some keys, or of one who claims it.
-
-    A claim's value is something where it is held by another, so that a miss grants it.
-    """
-
-    keys: Sequence[str]
-    deadline: float  # on the event loop's clock
-    values: asyncio.Future[list[bytes | None]]
-    claims: bool = False
-
-    def answer(self, values: list[bytes | None]) -> None:
-        if not self.values.done():
-            self.values.set_result(values)
-
-    def miss(self) -> None:
-        self.answer([None] * len(self.keys))
+_MAX_WAITING_KEYS = 100_000
+_MAX_WAITING_BYTES = 33_554_432
+_CLAIM_MS = round(1000 * CLAIM_S)
 
 
 class RedisCache:
-    """A `Cache` in Redis.
+    """A `Cache` in Redis, asked while it answers in time.
 
-    It is asked while it answers in time; else all is a miss until a probe succeeds.
+    Args:
+        url: of the server.
+        config: of this deployment.
+        on_state: told of each change of its breaker.
     """
 
-    def __init__(self, url: str, config: CacheConfig, on_breaker: Callable[[bool], None]) -> None:
+    def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config
-        self._redis = Connections(url, config)
-        self._health = Health(
-            self._redis.probe,
-            on_breaker,
+        self._breaker = Breaker(
+            self._probe,
+            on_state,
             lost="the cache is off until Redis recovers",
             found="the cache is on again",
         )
-        self._reads: asyncio.Queue[_Read] = asyncio.Queue()
-        self._writes: asyncio.Queue[Write] = asyncio.Queue()
-        self._pending_bytes = 0
+        # A connection each, so that no lookup waits for large values to be stored.
+        self._reader, self._writer = (Connection(url, config.ca_file) for _ in range(2))
+        read = partial(self._exchange, self._reader, config.timeout_s)
+        write = partial(self._exchange, self._writer, PATIENCE_S)
+        self._reads: Lane[_Question, Any] = Lane(read, _MAX_KEYS, _MAX_WAITING_KEYS)
+        self._writes: Lane[_Question, None] = Lane(write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The entries in the order of the keys, None for a miss; after `timeout_s` all are."""
-        return await self._ask(keys)
+        if not keys:
+            return []
+        command = ("MGET", *map(self._name, keys))
+        misses: list[bytes | None] = [None] * len(keys)
+        return await self._ask(command, partial(_values_of, len(keys)), misses, len(keys))
 
     async def claim(self, key: str) -> bool:
-        """See `Cache.claim`; granted after `timeout_s`, and while Redis is not asked."""
-        return await self._ask([key], claims=True) == [None]
+        """Granted after `timeout_s`, and while Redis is not asked."""
+        command = ("SET", self._name(f"claim:{key}"), b"1", "NX", "PX", _CLAIM_MS)
+        return await self._ask(command, _is_new, True)
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Store the entries soon.
-
-        Entries that are too large, or more than Redis can keep up with, are dropped.
-        """
+        """Store the entries soon, unless they are too large, or more than Redis keeps up with."""
         for key, value in entries.items():
             if len(value) <= self._config.max_entry_bytes:
-                self._write(Write("put", key, value))
+                self._tell(self._put_command(key, value), _check_stored, len(key) + len(value))
 
     def keep(self, key: str) -> None:
-        """See `Cache.keep`."""
-        self._write(Write("keep", key))
+        command = ("SET", self._name(f"claim:{key}"), b"1", "PX", _CLAIM_MS)
+        self._tell(command, _check_stored, len(key))
 
     def release(self, key: str) -> None:
-        """See `Cache.release`."""
-        self._write(Write("release", key))
+        self._tell(("DEL", self._name(f"claim:{key}")), _ignore, len(key))
 
     async def run(self) -> None:
-        """Probe Redis until it answers, serve until it fails, and start again.
-
-        Ends, disconnected, when cancelled.
-        """
+        """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
         try:
-            while True:
-                await self._health.heal()
-                await self._serve()
+            await self._breaker.run()
         finally:
-            self._health.reset()
-            self._drop_pending()
-            await self._redis.close()
+            await self._disconnect()
 
-    async def _ask(self, keys: Sequence[str], *, claims: bool = False) -> list[bytes | None]:
-        if not keys or self._health.is_open:
-            return [None] * len(keys)
-        loop = asyncio.get_running_loop()
-        read = _Read(keys, loop.time() + self._config.timeout_s, loop.create_future(), claims)
-        self._reads.put_nowait(read)
-        return await read.values
-
-    def _write(self, write: Write) -> None:
-        has_room = self._pending_bytes + write.num_bytes <= _MAX_PENDING_BYTES
-        if has_room and not self._health.is_open:
-            self._pending_bytes += write.num_bytes
-            self._writes.put_nowait(write)
-
-    async def _serve(self) -> None:
-        """Read and write until one of the two fails."""
+    async def _ask(
+        self, command: Command, parse: Callable[[Any], Reply], without: Reply, size: int = 1
+    ) -> Reply:
+        """What Redis replies in time, else `without`."""
+        if self._breaker.state != "closed":
+            return without
         try:
-            async with asyncio.TaskGroup() as lanes:
-                lanes.create_task(self._serve_reads())
-                lanes.create_task(self._serve_writes())
-        except* Exception as errors:
-            self._health.fail(errors.exceptions[0])
-            self._drop_pending()
+            asked = self._reads.send((command, parse), size)
+            reply: Reply = await within(self._config.timeout_s, asked)
+        except (Dropped, TimeoutError):
+            return without
+        return reply
 
-    async def _serve_reads(self) -> None:
-        while True:
-            reads = [await self._reads.get()]
-            num_keys = len(reads[0].keys)
-            while num_keys < _MAX_KEYS and not self._reads.empty():
-                reads.append(self._reads.get_nowait())
-                num_keys += len(reads[-1].keys)
-            try:
-                for claims in (False, True):
-                    await self._answer([read for read in reads if read.claims is claims], claims)
-            finally:
-                for read in reads:
-                    read.miss()
+    def _tell(self, command: Command, parse: Callable[[Any], None], size: int) -> None:
+        if self._breaker.state == "closed":
+            with suppress(Dropped):
+                self._writes.send((command, parse), size)
 
-    async def _answer(self, reads: Sequence[_Read], claims: bool) -> None:
-        """Answer reads that are all claims, or none of them, in one round trip."""
-        if not reads:
-            return
-        keys = [key for read in reads for key in read.keys]
-        left_s = reads[0].deadline - asyncio.get_running_loop().time()
-        if claims:
-            values = iter(
-                [None if free else b"held" for free in await self._redis.claim(keys, left_s)]
-            )
-        else:
-            values = iter(await self._redis.read(keys, left_s))
-        for read in reads:
-            read.answer(list(islice(values, len(read.keys))))
+    async def _exchange(
+        self, connection: Connection, limit_s: float, questions: Sequence[_Question]
+    ) -> list[Any]:
+        with self._breaker.watching():
+            commands, parsers = zip(*questions, strict=True)
+            replies = await connection.execute(commands, limit_s)
+            return [parse(reply) for parse, reply in zip(parsers, replies, strict=True)]
 
-    async def _serve_writes(self) -> None:
-        while True:
-            writes = [await self._writes.get()]
-            num_bytes = writes[0].num_bytes
-            while num_bytes < _MAX_WRITE_BYTES and not self._writes.empty():
-                writes.append(self._writes.get_nowait())
-                num_bytes += writes[-1].num_bytes
-            await self._redis.write(writes)
-            self._pending_bytes -= num_bytes
+    async def _probe(self) -> None:
+        """Connect anew, then write and read in time."""
+        await self._disconnect()
+        # The first round connects, which includes TLS and the password.
+        for limit_s in (PATIENCE_S, self._config.timeout_s):
+            [stored] = await self._writer.execute([self._put_command("probe", b"")], limit_s)
+            _check_stored(stored)
+            [values] = await self._reader.execute([("MGET", self._name("probe"))], limit_s)
+            _values_of(1, values)
 
-    def _drop_pending(self) -> None:
-        while not self._reads.empty():
-            self._reads.get_nowait().miss()
-        while not self._writes.empty():
-            self._writes.get_nowait()
-        self._pending_bytes = 0
+    async def _disconnect(self) -> None:
+        for lane in (self._reads, self._writes):
+            await lane.close()
+        for connection in (self._reader, self._writer):
+            await connection.close()
+
+    def _put_command(self, key: str, value: bytes) -> Command:
+        return ("SET", self._name(key), value, "EX", self._config.ttl_s)
+
+    def _name(self, key: str) -> str:
+        return f"{self._config.namespace}:{key}"
+
+
+def _values_of(count: int, reply: Any) -> list[bytes | None]:
+    if not isinstance(reply, list) or len(reply) != count:
+        raise InvalidResponse("no array of as many values as keys")
+    if not {bytes, type(None)}.issuperset(map(type, reply)):
+        raise InvalidResponse("an array of other things than values")
+    return reply
+
+
+def _is_new(reply: Any) -> bool:
+    return reply is not None
+
+
+def _check_stored(reply: Any) -> None:
+    if not reply:
+        raise InvalidResponse("a value was not stored, without a reason")
+
+
+def _ignore(reply: Any) -> None:
+    """However many keys were deleted."""

@@ -4,11 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
+from app.cache.lane import Dropped
 from app.feedback.file import FileStore
-from app.feedback.protocol import FeedbackConfig, FeedbackStore, StoreFailed
-from app.feedback.records import Answer, Label, name_of
+from app.feedback.protocol import Answer, FeedbackConfig, FeedbackStore, Label, name_of
 from app.feedback.redis import RedisStore
 from models.errors import FeedbackUnavailable, UnknownAnswer
 
@@ -86,7 +87,7 @@ class Feedback:
                     )
                 await self.store.put(Label(answer, quality, task, time.time()))
             outcome = "kept"
-        except (StoreFailed, TimeoutError) as error:
+        except (Dropped, TimeoutError) as error:
             why = str(error) or f"not kept within {self._config.timeout_s:g} s"
             raise FeedbackUnavailable(why, retry_after_s=_RETRY_AFTER_S) from None
         finally:
@@ -106,16 +107,9 @@ def make_feedback(
     on_label: Callable[[LabelOutcome], None],
 ) -> Feedback | None:
     """The labels that are configured; None where none are collected. Nothing is opened yet."""
-    url = config.url.get_secret_value() if config.url else ""
-
-    def on_lost() -> None:
-        on_answer("lost")
-
-    store: FeedbackStore
-    if url:
-        store = RedisStore(url, config, on_lost)
-    elif config.path:
-        store = FileStore(config, on_lost)
-    else:
-        return None
-    return Feedback(store, config, on_answer, on_label)
+    on_lost = partial(on_answer, "lost")
+    if config.path:
+        return Feedback(FileStore(config, on_lost), config, on_answer, on_label)
+    if config.url and (url := config.url.get_secret_value()):
+        return Feedback(RedisStore(url, config, on_lost), config, on_answer, on_label)
+    return None

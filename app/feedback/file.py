@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from app.feedback.batches import Batches
-from app.feedback.protocol import FeedbackConfig, StoreFailed
-from app.feedback.records import Answer, Label, to_json
+from app.cache.lane import Lane
+from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, to_json
 from app.lines import end_of_last_line
 
 
@@ -35,7 +34,7 @@ class FileStore:
         self._on_lost = on_lost
         self._clock = clock
         self._answers: OrderedDict[str, Answer] = OrderedDict()
-        self._labels: Batches[bytes, None] = Batches(self._write)
+        self._labels: Lane[bytes, None] = Lane(self._write)
         self._thread = ThreadPoolExecutor(1, "labels")
         self._file: int | None = None
         self._num_bytes = 0
@@ -60,7 +59,7 @@ class FileStore:
         self._thread.shutdown(wait=False)
 
     def remember(self, answer: Answer) -> None:
-        """See `FeedbackStore`; lost with this process."""
+        """The answer is lost with this process."""
         self._answers.pop(answer.name, None)
         self._answers[answer.name] = answer
         self._forget_old()
@@ -69,13 +68,12 @@ class FileStore:
             self._on_lost()
 
     async def find(self, name: str) -> Answer | None:
-        """See `FeedbackStore`."""
         self._forget_old()
         return self._answers.get(name)
 
     async def put(self, label: Label) -> None:
-        """See `FeedbackStore`: after fsync, one for all labels that wait."""
-        await self._labels.ask(to_json(label) + b"\n")
+        """Return after fsync, one for all labels that wait."""
+        await self._labels.send(to_json(label) + b"\n")
 
     def _forget_old(self) -> None:
         oldest = self._clock() - self._config.ttl_s

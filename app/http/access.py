@@ -9,7 +9,6 @@ from pathlib import Path
 from app.cache.protocol import CacheConfig
 from app.http.telemetry import Telemetry
 from app.keys.limits import KeyLimits
-from app.keys.local import LocalLimits
 from app.keys.records import Key, KeysConfig
 from app.keys.ring import KeyRing, is_expired
 from app.keys.shared import SharedLimits
@@ -34,7 +33,7 @@ class Access:
         self._ring = KeyRing(Path(config.file), self._on_change)
         url = cache.url.get_secret_value() if cache.url else ""
         self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker) if url else None
-        self._limits = KeyLimits(LocalLimits(), self._shared, telemetry.observe_refusal)
+        self._limits = KeyLimits(self._shared, telemetry.observe_refusal)
         self._by_name: dict[str, Key] = {}
         self._on_change(True)
 

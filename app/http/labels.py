@@ -2,7 +2,7 @@
 
 import time
 
-from app.feedback.records import Answer
+from app.feedback.protocol import Answer
 from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS

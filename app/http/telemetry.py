@@ -7,6 +7,7 @@ from typing import Concatenate, ParamSpec, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from app.cache.breaker import State
 from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.keys.buckets import LIMITS, LimitName
@@ -98,6 +99,12 @@ class Telemetry(Observer):
         )
         self.breaker_openings = self._counter(
             "cache_breaker_openings", "Times that the cache was given up for a while."
+        )
+        self.redis_suspicions = self._counter(
+            "redis_suspicions",
+            "Exchanges with Redis that failed or were late after a calm; a probe decides.",
+            ["use"],
+            ("cache", "limits"),
         )
         self.worker_calls = self._counter(
             "worker_calls",
@@ -296,11 +303,13 @@ class Telemetry(Observer):
         self.worker_call_seconds.labels(worker).observe(seconds)
 
     @_harmless
-    def set_breaker(self, open: bool) -> None:
-        """Told at each change of whether the cache is given up for now."""
-        self.breaker_open.set(open)
-        if open:
+    def set_breaker(self, state: State) -> None:
+        """Told at each change of whether the cache is asked."""
+        self.breaker_open.set(state == "open")
+        if state == "open":
             self.breaker_openings.inc()
+        elif state == "suspect":
+            self.redis_suspicions.labels("cache").inc()
 
     @_harmless
     def set_keys(self, names: Sequence[str]) -> None:
@@ -333,9 +342,11 @@ class Telemetry(Observer):
         self.key_refusals.labels(name, limit).inc()
 
     @_harmless
-    def set_limits_breaker(self, open: bool) -> None:
-        """Told at each change of whether limits are those of this process alone."""
-        self.limits_breaker_open.set(open)
+    def set_limits_breaker(self, state: State) -> None:
+        """Told at each change of whether limits are shared."""
+        self.limits_breaker_open.set(state == "open")
+        if state == "suspect":
+            self.redis_suspicions.labels("limits").inc()
 
     @_harmless
     def observe_step(self, num_rows: int) -> None:

@@ -4,12 +4,19 @@ What is taken may exceed what is there, and is paid back before anything else pa
 minutes no more is used than flows in.
 """
 
+from dataclasses import dataclass
 from typing import Literal
-
-from app.keys.records import Key
 
 LimitName = Literal["requests_per_minute", "tokens_per_minute", "max_concurrent"]
 LIMITS: tuple[LimitName, ...] = ("requests_per_minute", "tokens_per_minute", "max_concurrent")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A limit that is reached, and the seconds until it no longer is, as far as that is known."""
+
+    limit: LimitName
+    wait_s: float
 
 
 def level_after(level: float, seconds: float, per_minute: int) -> float:
@@ -28,13 +35,3 @@ def wait_s(level: float, wanted: float, per_minute: int) -> float:
     2.0
     """
     return max(0.0, (wanted - level) * 60 / per_minute)
-
-
-def limit_of(key: Key, name: LimitName) -> int | None:
-    """The value of a limit; None where the key has none."""
-    values = {
-        "requests_per_minute": key.requests_per_minute,
-        "tokens_per_minute": key.tokens_per_minute,
-        "max_concurrent": key.max_concurrent,
-    }
-    return values[name]

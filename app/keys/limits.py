@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
-from app.keys.buckets import LimitName, limit_of
-from app.keys.local import LocalLimits, Refusal
+from app.keys.buckets import LimitName, Refusal, level_after, wait_s
 from app.keys.records import Key
-from app.keys.shared import SharedLimits
+from app.keys.shared import Place, SharedLimits
 from models.errors import RateLimited
 
 # Another gateway may be a moment behind with what has ended.
@@ -20,70 +21,126 @@ _WORDS: dict[LimitName, str] = {
 }
 
 
+@dataclass(slots=True)
+class _Usage:
+    """What this process knows of one key: levels of the buckets that it has, full at first."""
+
+    at: float
+    levels: dict[LimitName, float] = field(default_factory=dict)
+    num_running: int = 0
+
+
 class KeyLimits:
     """What each key may use.
 
-    A process counts what it sees itself in any case. That never refuses what all gateways together
-    would let pass, and is where counting goes on when Redis is gone.
+    Each process also counts locally; local counts are never stricter than shared ones, and take
+    over when Redis is away.
 
     Args:
-        local: of this process.
         shared: of all gateways; None where there is no Redis.
         on_refusal: told of each key's name and limit that is reached.
+        clock: seconds.
     """
 
     def __init__(
         self,
-        local: LocalLimits,
         shared: SharedLimits | None,
         on_refusal: Callable[[str, LimitName], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._local = local
         self._shared = shared
         self._on_refusal = on_refusal
+        self._clock = clock
+        self._usages: dict[str, _Usage] = {}
 
     @asynccontextmanager
     async def held(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
         """One request of a key, from its head to the end of its answer.
 
+        Args:
+            key: whose it is.
+            costs_tokens: whether the budget of tokens matters for it.
+
         Raises:
             RateLimited: a limit is reached; nothing is counted then.
         """
-        self._check(key, self._local.enter(key, costs_tokens=costs_tokens))
-        shared = self._shared if _has_limits(key) else None
-        lease = "" if shared is None else shared.new_lease()
+        usage = self._usage(key)
+        self._check(key, _refusal(key, usage, costs_tokens))
+        _take(usage, "requests_per_minute", 1)
+        usage.num_running += 1
+        place = Place(key, costs_tokens)
         try:
-            if shared is not None:
-                refusal = await shared.enter(key, lease, costs_tokens=costs_tokens)
-                if refusal is not None and refusal.limit == "max_concurrent":
-                    await asyncio.sleep(_SECOND_LOOK_S)
-                    refusal = await shared.enter(key, lease, costs_tokens=costs_tokens)
+            if self._shared is not None:
+                refusal = await self._enter(self._shared, place)
                 if refusal is not None:
-                    self._local.charge(key, requests=-1)
+                    _take(self._usage(key), "requests_per_minute", -1)
                 self._check(key, refusal)
             yield
         finally:
-            self._local.leave(key)
-            if shared is not None:
-                shared.leave(key, lease)
+            usage.num_running -= 1
+            if self._shared is not None:
+                self._shared.leave(place)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
         """Count what a request has turned out to use; whoever comes next waits for it."""
-        self._local.charge(key, requests=requests, tokens=tokens)
-        if self._shared is not None and _has_limits(key):
+        usage = self._usage(key)
+        _take(usage, "requests_per_minute", requests)
+        _take(usage, "tokens_per_minute", tokens)
+        if self._shared is not None:
             self._shared.charge(key, requests=requests, tokens=tokens)
+
+    async def _enter(self, shared: SharedLimits, place: Place) -> Refusal | None:
+        refusal = await shared.enter(place)
+        if refusal is not None and refusal.limit == "max_concurrent":
+            await asyncio.sleep(_SECOND_LOOK_S)
+            refusal = await shared.enter(place)
+        return refusal
+
+    def _usage(self, key: Key) -> _Usage:
+        """What a key has used, by now. A bucket is forgotten while the key has no such limit."""
+        now = self._clock()
+        usage = self._usages.setdefault(key.name, _Usage(now))
+        seconds, usage.at = now - usage.at, now
+        levels, usage.levels = usage.levels, {}
+        for name, per_minute in _per_minute(key):
+            usage.levels[name] = level_after(levels.get(name, per_minute), seconds, per_minute)
+        return usage
 
     def _check(self, key: Key, refusal: Refusal | None) -> None:
         if refusal is None:
             return
         self._on_refusal(key.name, refusal.limit)
         seconds = max(1, math.ceil(refusal.wait_s))
-        message = _WORDS[refusal.limit].format(limit_of(key, refusal.limit))
+        message = _WORDS[refusal.limit].format(getattr(key, refusal.limit))
         if refusal.limit != "max_concurrent":
             message = f"{message}; the next in {seconds} s"
         raise RateLimited(message, limit=refusal.limit, retry_after_s=seconds)
 
 
-def _has_limits(key: Key) -> bool:
-    limits = (key.requests_per_minute, key.tokens_per_minute, key.max_concurrent)
-    return any(limit is not None for limit in limits)
+def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
+    """The limits a minute that a key has."""
+    found: list[tuple[LimitName, int]] = []
+    if key.requests_per_minute is not None:
+        found.append(("requests_per_minute", key.requests_per_minute))
+    if key.tokens_per_minute is not None:
+        found.append(("tokens_per_minute", key.tokens_per_minute))
+    return found
+
+
+def _refusal(key: Key, usage: _Usage, costs_tokens: bool) -> Refusal | None:
+    """The limit that this process sees reached, if any."""
+    if key.max_concurrent is not None and usage.num_running >= key.max_concurrent:
+        return Refusal("max_concurrent", 0.0)
+    for name, per_minute in _per_minute(key):
+        level = usage.levels[name]
+        if name == "requests_per_minute" and level < 1:
+            return Refusal(name, wait_s(level, 1, per_minute))
+        if name == "tokens_per_minute" and costs_tokens and level <= 0:
+            return Refusal(name, wait_s(level, 0, per_minute))
+    return None
+
+
+def _take(usage: _Usage, name: LimitName, amount: int) -> None:
+    """Take from a bucket whether or not it holds as much; give back what is below 0."""
+    if name in usage.levels:
+        usage.levels[name] -= amount

@@ -1,129 +1,137 @@
 """What each key has used at all gateways that share a Redis.
 
 A question waits for its answer as long as a lookup in the cache may take. From the first fault on
-nothing is asked until a probe succeeds, and who asks is told nothing: their own process decides.
+nothing is asked until a probe succeeds, and each process decides by itself.
+
+How many requests of a key are under way is kept as one number a gateway, which the gateway tells
+anew whenever it changes, and every `_RENEW_S`. A number that was lost on the way is so put right by
+the next one, and that of a gateway that died lapses after `_LEASE_S`.
 """
 
 import asyncio
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import islice
 from typing import Any
 
-from redis.exceptions import InvalidResponse, RedisError
+from redis.exceptions import InvalidResponse
 
-from app.cache.connections import connect, within
-from app.cache.health import Health
+from app.cache.breaker import Breaker, State
+from app.cache.connection import PATIENCE_S, Command, Connection, within
+from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig
-from app.keys.buckets import LIMITS
-from app.keys.local import Refusal
+from app.keys.buckets import LIMITS, Refusal
 from app.keys.records import Key
 
-_MAX_CALLS = 256
-# Nobody waits for what is only told.
-_PATIENCE_S = 1.0
-# A request of a gateway that died is under way for as long as its lease, which one that lives
-# renews in time.
-_LEASE_S = 30
-_RENEW_S = 10.0
+_MAX_TOLD = 256  # keys of one round trip
+_LEASE_S = 6.0
+_RENEW_S = 2.0
 
 # Times are those of Redis, so that clocks of gateways need not agree.
-_NOW = """
+# KEYS: levels of the buckets; of each gateway how many requests are under way, and until when that
+# holds.
+# ARGV: requests_per_minute, tokens_per_minute (0 for none), gateway, seconds of its lease, ...
+# `app.keys.buckets` has the rules. Of a limit that a key has not nothing is kept.
+_COMMON = """
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
-"""
-
-# KEYS: levels of the buckets, leases of what is under way.
-# ARGV: requests_per_minute, tokens_per_minute, 0 for none; see `app.keys.buckets` for the rules.
-_BUCKETS = (
-    _NOW
-    + """
-local names = {'requests', 'tokens'}
+local gateway, lease_s = ARGV[3], tonumber(ARGV[4])
 local limits = {requests = tonumber(ARGV[1]), tokens = tonumber(ARGV[2])}
-local found = redis.call('HMGET', KEYS[1], 'requests', 'tokens', 'at')
-local passed = math.max(0, now - (tonumber(found[3]) or now))
-local levels = {}
-for i, name in ipairs(names) do
-  local level = tonumber(found[i]) or limits[name]
-  levels[name] = math.min(limits[name], level + passed * limits[name] / 60)
+local found = redis.call('HMGET', KEYS[1], 'at', 'requests', 'tokens')
+local passed = math.max(0, now - (tonumber(found[1]) or now))
+local function level_of(name, found)
+  local limit = limits[name]
+  return math.min(limit, (tonumber(found) or limit) + passed * limit / 60)
 end
+local levels = {requests = level_of('requests', found[2]), tokens = level_of('tokens', found[3])}
 local function keep()
   local until_full = 0
-  for _, name in ipairs(names) do
-    if limits[name] > 0 then
-      until_full = math.max(until_full, (limits[name] - levels[name]) * 60 / limits[name])
+  for name, limit in pairs(limits) do
+    if limit > 0 then
+      until_full = math.max(until_full, (limit - levels[name]) * 60 / limit)
+      redis.call('HSET', KEYS[1], name, levels[name], 'at', now)
+    else
+      redis.call('HDEL', KEYS[1], name)
     end
   end
-  redis.call('HSET', KEYS[1], 'requests', levels.requests, 'tokens', levels.tokens, 'at', now)
   redis.call('EXPIRE', KEYS[1], math.ceil(until_full) + 1)
 end
+local function set_running(number)
+  redis.call('HSET', KEYS[2], gateway, number .. ' ' .. (now + lease_s))
+  redis.call('EXPIRE', KEYS[2], math.ceil(lease_s) + 1)
+end
 """
-)
-# ARGV: …, max_concurrent (0 for none), whether tokens matter, lease, its seconds.
+# ARGV: ..., max_concurrent (0 for none), whether tokens matter.
 # Answers the number of the limit that is reached, 0 for none, and milliseconds to wait.
 _ENTER = (
-    _BUCKETS
+    _COMMON
     + """
-local max_concurrent = tonumber(ARGV[3])
+local max_concurrent = tonumber(ARGV[5])
+local running, own = 0, 0
 if max_concurrent > 0 then
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-  if redis.call('ZCARD', KEYS[2]) >= max_concurrent then return {3, 0} end
+  local all = redis.call('HGETALL', KEYS[2])
+  for i = 1, #all, 2 do
+    local number, lapses_at = string.match(all[i + 1], '(%S+) (%S+)')
+    if tonumber(lapses_at) <= now then
+      redis.call('HDEL', KEYS[2], all[i])
+    else
+      running = running + tonumber(number)
+      if all[i] == gateway then own = tonumber(number) end
+    end
+  end
+  if running >= max_concurrent then return {3, 0} end
 end
 if limits.requests > 0 and levels.requests < 1 then
   return {1, math.ceil((1 - levels.requests) * 60000 / limits.requests)}
 end
-if limits.tokens > 0 and ARGV[4] == '1' and levels.tokens <= 0 then
+if limits.tokens > 0 and ARGV[6] == '1' and levels.tokens <= 0 then
   return {2, math.ceil(-levels.tokens * 60000 / limits.tokens)}
 end
 levels.requests = levels.requests - 1
 keep()
-if max_concurrent > 0 then
-  redis.call('ZADD', KEYS[2], now + tonumber(ARGV[6]), ARGV[5])
-  redis.call('EXPIRE', KEYS[2], tonumber(ARGV[6]) + 1)
-end
+if max_concurrent > 0 then set_running(own + 1) end
 return {0, 0}
 """
 )
-# ARGV: …, requests and tokens to take, lease that ends.
-_SETTLE = (
-    _BUCKETS
+# ARGV: ..., requests and tokens to take, how many requests are under way at this gateway.
+_TELL = (
+    _COMMON
     + """
-levels.requests = levels.requests - tonumber(ARGV[3])
-levels.tokens = levels.tokens - tonumber(ARGV[4])
+levels.requests = levels.requests - tonumber(ARGV[5])
+levels.tokens = levels.tokens - tonumber(ARGV[6])
 keep()
-redis.call('ZREM', KEYS[2], ARGV[5])
-return {0, 0}
-"""
-)
-# ARGV: seconds, leases.
-_RENEW = (
-    _NOW
-    + """
-for i = 2, #ARGV do
-  redis.call('ZADD', KEYS[2], now + tonumber(ARGV[1]), ARGV[i])
-end
-redis.call('EXPIRE', KEYS[2], tonumber(ARGV[1]) + 1)
+if ARGV[7] == '0' then redis.call('HDEL', KEYS[2], gateway) else set_running(ARGV[7]) end
 return {0, 0}
 """
 )
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
-    """One script to run; `reply` is None where nobody waits for it."""
+class Place:
+    """One request of a key.
 
-    script: str
-    name: str
-    arguments: Sequence[int | str]
-    ends_at: float  # on the event loop's clock
-    reply: "asyncio.Future[Refusal | None] | None" = None
+    Attributes:
+        costs_tokens: whether the budget of tokens matters for it.
+        is_asked: whether somebody waits for what Redis says of it.
+        is_counted: whether it is among this gateway's requests under way.
+    """
 
-    def answer(self, refusal: Refusal | None) -> None:
-        if self.reply is not None and not self.reply.done():
-            self.reply.set_result(refusal)
+    key: Key
+    costs_tokens: bool
+    is_asked: bool = False
+    is_counted: bool = False
+
+
+@dataclass(slots=True)
+class _Usage:
+    """What Redis is told of a key: how many requests are under way here, what is to be charged."""
+
+    key: Key
+    num_running: int = 0
+    requests: int = 0
+    tokens: int = 0
 
 
 class SharedLimits:
@@ -132,128 +140,157 @@ class SharedLimits:
     Args:
         url: of the server.
         config: of the cache there.
-        on_breaker: told when Redis is given up (True) and when it is back (False).
+        on_state: told of each change of the breaker.
     """
 
-    def __init__(self, url: str, config: CacheConfig, on_breaker: Callable[[bool], None]) -> None:
+    def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config
-        self._redis = connect(url, config.ca_file)
-        self._health = Health(
+        self._on_state = on_state
+        self._breaker = Breaker(
             self._probe,
-            on_breaker,
+            self._changed,
             lost="limits of keys are those of each process until Redis recovers",
             found="limits of keys are shared again",
         )
-        self._calls: asyncio.Queue[_Call] = asyncio.Queue()
-        self._leases: defaultdict[str, set[str]] = defaultdict(set)
-        self._process, self._numbers = uuid.uuid4().hex, count()
+        self._redis = Connection(url, config.ca_file)
+        # None has only told what is to be told.
+        self._lane: Lane[Place | None, Refusal | None] = Lane(self._exchange)
+        self._usages: dict[str, _Usage] = {}
+        self._untold: dict[str, None] = {}
+        self._gateway = uuid.uuid4().hex
 
-    def new_lease(self) -> str:
-        """Name of one request under way."""
-        return f"{self._process}:{next(self._numbers)}"
-
-    async def enter(self, key: Key, lease: str, *, costs_tokens: bool) -> Refusal | None:
+    async def enter(self, place: Place) -> Refusal | None:
         """Count a request as under way, unless a limit is reached; None where Redis cannot say."""
-        if key.max_concurrent is not None:
-            self._leases[key.name].add(lease)
-        if self._health.is_open:
+        key = place.key
+        if key.requests_per_minute is key.tokens_per_minute is key.max_concurrent is None:
             return None
-        loop = asyncio.get_running_loop()
-        reply: asyncio.Future[Refusal | None] = loop.create_future()
-        arguments = (key.max_concurrent or 0, int(costs_tokens), lease, _LEASE_S)
-        ends_at = loop.time() + self._config.timeout_s
-        call = _Call(_ENTER, key.name, (*_per_minute(key), *arguments), ends_at, reply)
-        self._calls.put_nowait(call)
-        return await reply
+        self._usage(key).key = key
+        place.is_asked = True
+        try:
+            if self._breaker.state == "closed":
+                return await within(self._config.timeout_s, self._lane.send(place))
+        except (Dropped, TimeoutError):
+            pass
+        finally:
+            place.is_asked = False
+        self._count(place)
+        self._tell(key.name)
+        return None
 
-    def leave(self, key: Key, lease: str) -> None:
-        """Count a request as no longer under way, soon."""
-        if key.max_concurrent is not None:
-            self._leases[key.name].discard(lease)
-            self._tell(_SETTLE, key.name, (*_per_minute(key), 0, 0, lease))
+    def leave(self, place: Place) -> None:
+        """Count a request as no longer under way, soon, and as soon as Redis is back."""
+        if place.key.max_concurrent is not None:
+            self._usage(place.key).num_running -= place.is_counted
+            place.is_counted = False
+            self._tell(place.key.name)
 
     def charge(self, key: Key, *, requests: int = 0, tokens: int = 0) -> None:
-        """Take from the buckets, soon, whether or not they hold it."""
-        self._tell(_SETTLE, key.name, (*_per_minute(key), requests, tokens, ""))
+        """Take from the buckets, soon, whether or not they hold it; not while Redis is away."""
+        usage = self._usage(key)
+        usage.key = key
+        if self._breaker.state == "closed" and any(_per_minute(key)):
+            usage.requests += requests
+            usage.tokens += tokens
+            self._tell(key.name)
 
     async def run(self) -> None:
-        """Probe Redis until it answers, serve until it fails, and start again.
-
-        Ends, disconnected, when cancelled.
-        """
+        """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
         try:
-            while True:
-                await self._health.heal()
-                try:
-                    async with asyncio.TaskGroup() as tasks:
-                        tasks.create_task(self._serve())
-                        tasks.create_task(self._renew())
-                except* Exception as errors:
-                    self._health.fail(errors.exceptions[0])
-                    self._drop_calls()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._breaker.run())
+                tasks.create_task(self._renew())
         finally:
-            self._health.reset()
-            self._drop_calls()
             await self._disconnect()
 
-    async def _serve(self) -> None:
-        while True:
-            calls = [await self._calls.get()]
-            while len(calls) < _MAX_CALLS and not self._calls.empty():
-                calls.append(self._calls.get_nowait())
-            try:
-                ends_at = min(call.ends_at for call in calls)
-                replies = await self._exchange(calls, ends_at - asyncio.get_running_loop().time())
-                for call, reply in zip(calls, replies, strict=True):
-                    call.answer(reply)
-            finally:
-                for call in calls:
-                    call.answer(None)
-
     async def _renew(self) -> None:
-        """Keep what is under way under way."""
         while True:
-            for name, leases in self._leases.items():
-                if leases:
-                    self._tell(_RENEW, name, (_LEASE_S, *leases))
             await asyncio.sleep(_RENEW_S)
+            self._tell_running()
+
+    def _tell_running(self) -> None:
+        for name, usage in self._usages.items():
+            if usage.num_running:
+                self._tell(name)
+
+    def _changed(self, state: State) -> None:
+        if state == "closed":
+            self._wake()
+            self._tell_running()
+        self._on_state(state)
+
+    def _tell(self, name: str) -> None:
+        self._untold[name] = None
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._untold and self._breaker.state == "closed":
+            with suppress(Dropped):  # then others wait, who tell it, too
+                self._lane.send(None)
+
+    async def _exchange(self, places: Sequence[Place | None]) -> list[Refusal | None]:
+        """Tell what is untold, then let requests enter; one round trip."""
+        with self._breaker.watching():
+            told = list(islice(self._untold, _MAX_TOLD))
+            entering = list(filter(None, places))
+            commands = [*map(self._tell_command, told), *map(self._enter_command, entering)]
+            refusals: dict[Place | None, Refusal | None] = {}
+            try:
+                replies = await self._redis.execute(commands, self._config.timeout_s)
+                entered = map(_refusal_of, replies[len(told) :])
+                refusals.update(zip(entering, entered, strict=True))
+            except BaseException:
+                self._untold |= dict.fromkeys(told)
+                raise
+        for place in entering:
+            if place.is_asked and refusals[place] is None:
+                self._count(place)
+        self._wake()
+        return list(map(refusals.get, places))
+
+    def _count(self, place: Place) -> None:
+        if place.key.max_concurrent is not None:
+            place.is_counted = True
+            self._usage(place.key).num_running += 1
+
+    def _usage(self, key: Key) -> _Usage:
+        if key.name not in self._usages:
+            self._usages[key.name] = _Usage(key)
+        return self._usages[key.name]
+
+    def _tell_command(self, name: str) -> Command:
+        """The number under way as it is now; what is charged is told once, or lost."""
+        del self._untold[name]
+        usage = self._usages[name]
+        requests, usage.requests = usage.requests, 0
+        tokens, usage.tokens = usage.tokens, 0
+        return self._command(
+            _TELL, name, _per_minute(usage.key), requests, tokens, usage.num_running
+        )
+
+    def _enter_command(self, place: Place) -> Command:
+        key = place.key
+        arguments = (key.max_concurrent or 0, int(place.costs_tokens))
+        return self._command(_ENTER, key.name, _per_minute(key), *arguments)
+
+    def _command(
+        self, script: str, name: str, per_minute: tuple[int, int], *arguments: int
+    ) -> Command:
+        prefix = f"{self._config.namespace}:limits:{name}"
+        keys = (f"{prefix}:levels", f"{prefix}:running")
+        return ("EVAL", script, 2, *keys, *per_minute, self._gateway, _LEASE_S, *arguments)
 
     async def _probe(self) -> None:
         """Connect anew, then write in time."""
         await self._disconnect()
-        loop = asyncio.get_running_loop()
+        command = self._command(_TELL, ":probe", (1, 1), 0, 0, 0)
         # The first round connects, which includes TLS and the password.
-        for limit_s in (_PATIENCE_S, self._config.timeout_s):
-            call = _Call(_SETTLE, ":probe", (1, 1, 0, 0, ""), loop.time() + limit_s)
-            await self._exchange([call], limit_s)
-
-    async def _exchange(self, calls: Sequence[_Call], limit_s: float) -> list[Refusal | None]:
-        """What the scripts answer, in order; one round trip.
-
-        Raises:
-            TimeoutError: the limit has passed.
-            RedisError: whatever else went wrong.
-        """
-        pipeline = self._redis.pipeline(transaction=False)
-        for call in calls:
-            prefix = f"{self._config.namespace}:limits:{call.name}"
-            arguments = map(str, call.arguments)
-            pipeline.eval(call.script, 2, f"{prefix}:levels", f"{prefix}:leases", *arguments)
-        replies: Any = await within(limit_s, pipeline.execute())
-        return [_refusal_of(reply) for reply in replies]
-
-    def _tell(self, script: str, name: str, arguments: Sequence[int | str]) -> None:
-        if not self._health.is_open:
-            ends_at = asyncio.get_running_loop().time() + _PATIENCE_S
-            self._calls.put_nowait(_Call(script, name, arguments, ends_at))
-
-    def _drop_calls(self) -> None:
-        while not self._calls.empty():
-            self._calls.get_nowait().answer(None)
+        for limit_s in (PATIENCE_S, self._config.timeout_s):
+            [reply] = await self._redis.execute([command], limit_s)
+            _refusal_of(reply)
 
     async def _disconnect(self) -> None:
-        with suppress(RedisError, OSError):
-            await self._redis.aclose()
+        await self._lane.close()
+        await self._redis.close()
 
 
 def _per_minute(key: Key) -> tuple[int, int]:
@@ -270,4 +307,6 @@ def _refusal_of(reply: Any) -> Refusal | None:
     if not is_pair or not 0 <= reply[0] <= len(LIMITS) or reply[1] < 0:
         raise InvalidResponse("no answer to a question of limits")
     number, wait_ms = reply
-    return Refusal(LIMITS[number - 1], wait_ms / 1000) if number else None
+    if number == 0:
+        return None
+    return Refusal(LIMITS[number - 1], wait_ms / 1000)

@@ -56,8 +56,8 @@ class Process:
         self.wait_listening(within_s)
         until(lambda: self.get("/readyz").status_code == 200, within_s)
 
-    def get(self, path, url=None):
-        return self._client.get((url or self.url) + path)
+    def get(self, path, url=None, headers=None):
+        return self._client.get((url or self.url) + path, headers=headers)
 
     def generate(self, prompt, headers=None, **body):
         body = {"prompt": prompt, "max_new_tokens": 8} | body

@@ -10,7 +10,6 @@ import pytest
 
 from tests.chaos.redis_cache import running_cache
 from tests.chaos.redis_server import running_redis
-from tests.conftest import until
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +125,7 @@ async def test_a_lookup_that_is_cancelled_harms_no_other(starting):
 async def test_a_cache_that_works_says_nothing_of_its_breaker(starting):
     async with starting() as running:
         await running.store({"a": b"1"})
-    assert running.reports == []
+    assert set(running.told) <= {"closed"}
 
 
 async def test_two_caches_on_one_redis_share_entries_and_two_namespaces_do_not(redis_url):
@@ -154,7 +153,6 @@ async def test_what_is_put_beyond_what_may_wait_is_dropped(redis_url):
     async with running_cache(redis_url, namespace="much") as running:
         await running.store({"started": b"1"})
         running.cache.put(entries)
-        await until(lambda: running.cache._writes.empty())
         await running.store({"after": b"1"})
         found = [value is not None for value in [await running.get(key) for key in entries]]
         assert found == [True] * 33 + [False] * 7

@@ -6,8 +6,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from app.feedback.protocol import FeedbackConfig
-from app.feedback.records import Label
+from app.feedback.protocol import FeedbackConfig, Label
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import Labels, correct_of
 from cocoa_lab.calibration.stored import stored_labels

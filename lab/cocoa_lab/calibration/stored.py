@@ -1,13 +1,18 @@
 """Labels as they were kept: what a calibrator is fitted on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.feedback.protocol import FeedbackConfig
-from app.feedback.records import Label, from_json
-from app.feedback.redis import label_values
+from redis import Redis
+from redis.exceptions import RedisError
+
+from app.cache.connection import kind_of_fault, tls_options
+from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, from_json
+from app.feedback.redis import labels_key
 from app.lines import complete_lines
+
+_READ_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ def stored_labels(source: str, config: FeedbackConfig) -> StoredLabels:
     """
     contents: Iterable[bytes]
     if source.startswith(("redis://", "rediss://")):
-        contents = label_values(source, config)
+        contents = _in_redis(source, config)
     else:
         contents = complete_lines(Path(source))
     by_answer: dict[str, Label] = {}
@@ -49,3 +54,18 @@ def stored_labels(source: str, config: FeedbackConfig) -> StoredLabels:
         else:
             by_answer[label.answer.name] = label
     return StoredLabels(list(by_answer.values()), num_unread)
+
+
+def _in_redis(url: str, config: FeedbackConfig) -> Iterator[bytes]:
+    """The labels in a Redis, in any order; one that is replaced meanwhile may come twice.
+
+    Raises:
+        StoreFailed: it does not give them.
+    """
+    tls = tls_options(url, config.ca_file)
+    try:
+        with Redis.from_url(url, socket_timeout=_READ_TIMEOUT_S, **tls) as client:
+            for _, value in client.hscan_iter(labels_key(config.namespace), count=1000):
+                yield value
+    except (RedisError, OSError, ValueError) as error:  # of the URL
+        raise StoreFailed(f"Redis: {kind_of_fault(error)}") from None

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.feedback.records import to_json
+from app.feedback.protocol import to_json
 from app.http.labels import to_answer
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import Decision, Judgement

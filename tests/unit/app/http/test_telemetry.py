@@ -24,6 +24,7 @@ NAMES = {
     "cocoa_cache_lookups": ("counter", ["result"]),
     "cocoa_cache_corrupt_entries": ("counter", []),
     "cocoa_cache_breaker_openings": ("counter", []),
+    "cocoa_redis_suspicions": ("counter", ["use"]),
     "cocoa_cache_breaker_open": ("gauge", []),
     "cocoa_probe_readings": ("counter", ["domain"]),
     "cocoa_worker_calls": ("counter", ["worker", "outcome"]),
@@ -202,11 +203,21 @@ def test_lookups_pairs_samples_and_probes_count_by_kind():
 def test_a_breaker_that_opens_twice_is_counted_twice_and_shown_as_it_is():
     telemetry = Telemetry()
     shown = []
-    for is_open in (True, False, True):
-        telemetry.set_breaker(is_open)
+    for state in ("closed", "suspect", "open", "closed", "open"):
+        telemetry.set_breaker(state)
         shown.append(telemetry.registry.get_sample_value("cocoa_cache_breaker_open"))
-    assert shown == [1, 0, 1]
+    assert shown == [0, 0, 1, 0, 1]
     assert telemetry.registry.get_sample_value("cocoa_cache_breaker_openings_total") == 2
+
+
+def test_a_suspicion_is_counted_by_the_use_of_redis():
+    telemetry = Telemetry()
+    telemetry.set_breaker("suspect")
+    for state in ("suspect", "closed", "suspect", "open"):
+        telemetry.set_limits_breaker(state)
+    name, uses = "cocoa_redis_suspicions_total", ("cache", "limits")
+    assert counts(telemetry, name, "use", uses) == [1, 2]
+    assert telemetry.registry.get_sample_value("cocoa_key_limits_breaker_open") == 1
 
 
 def test_gauges_are_read_when_scraped():

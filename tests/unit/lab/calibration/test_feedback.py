@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from app.feedback.protocol import FeedbackConfig
-from app.feedback.records import to_json
+from app.feedback.protocol import FeedbackConfig, to_json
 from cocoa_lab.calibration.calibrating import calibrate
 from cocoa_lab.calibration.feedback import read_feedback
 from cocoa_lab.calibration.fitting import CannotCalibrate

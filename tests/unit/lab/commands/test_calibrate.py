@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.feedback.records import to_json
+from app.feedback.protocol import to_json
 from models.calibration import ALL, Calibrator
 from tests.made_labels import a_binding, a_label
 

@@ -1,0 +1,103 @@
+"""A queue before what serves one batch at a time: a connection to Redis, or a disk."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Reply = TypeVar("Reply")
+
+
+class Dropped(Exception):
+    """What was sent has no reply, and nobody can say what became of it.
+
+    The text says why, and quotes nothing of it.
+    """
+
+
+class Lane(Generic[Item, Reply]):
+    """Calls of `handle`, one after another, each with all that came in during the one before.
+
+    Args:
+        handle: returns a reply for each item, in order; what it raises, all of the batch raise.
+        max_batch: sizes of the items of one batch together; the last one may exceed it.
+        max_waiting: sizes of all items without a reply together.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[Sequence[Item]], Awaitable[Sequence[Reply]]],
+        max_batch: int = 256,
+        max_waiting: int = 10_000,
+    ) -> None:
+        self._handle = handle
+        self._max_batch = max_batch
+        self._max_waiting = max_waiting
+        self._waiting: deque[tuple[Item, int, asyncio.Future[Reply]]] = deque()
+        self._batch: list[tuple[Item, int, asyncio.Future[Reply]]] = []
+        self._size = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def send(self, item: Item, size: int = 1) -> "asyncio.Future[Reply]":
+        """The reply, some time later; it need not be waited for, and may be cancelled.
+
+        Raises:
+            Dropped: too much waits already.
+        """
+        if self._size + size > self._max_waiting:
+            raise Dropped("too many at once")
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, size, future))
+        self._size += size
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        return future
+
+    async def close(self) -> None:
+        """Stop; whoever waits raises `Dropped`. What is sent later begins anew."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        left = [*self._batch, *self._waiting]
+        self._batch.clear()
+        self._waiting.clear()
+        self._size, self._task = 0, None
+        for _, _, future in left:
+            _fail(future, Dropped("the service is going down, or has lost its connection"))
+
+    async def _work(self) -> None:
+        while self._waiting:
+            size = self._next_batch()
+            if self._batch:
+                await self._serve()
+                self._batch.clear()
+            self._size -= size
+        self._task = None
+
+    def _next_batch(self) -> int:
+        """Take what is next, without those who have left; the size of all that was taken."""
+        size = 0
+        while self._waiting and size < self._max_batch:
+            item = self._waiting.popleft()
+            size += item[1]
+            if not item[2].done():
+                self._batch.append(item)
+        return size
+
+    async def _serve(self) -> None:
+        try:
+            replies = await self._handle([item for item, _, _ in self._batch])
+        except Exception as error:
+            for _, _, future in self._batch:
+                _fail(future, error)
+            return
+        for (_, _, future), reply in zip(self._batch, replies, strict=True):
+            if not future.done():
+                future.set_result(reply)
+
+
+def _fail(future: "asyncio.Future[Reply]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # seen: perhaps nobody waits for it
