@@ -19,8 +19,10 @@ async def deadline(timeout_s: float | None, began_at: float | None = None) -> As
         DeadlineExceeded: it has passed.
     """
     ends_at = None
+    if began_at is None:
+        began_at = asyncio.get_running_loop().time()
     if timeout_s is not None:
-        ends_at = timeout_s + (asyncio.get_running_loop().time() if began_at is None else began_at)
+        ends_at = began_at + timeout_s
     try:
         async with asyncio.timeout_at(ends_at) as timeout:
             yield

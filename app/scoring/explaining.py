@@ -8,6 +8,7 @@ import numpy as np
 from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
 from models.records import Array
+from models.records import Sequence as TokenSequence
 
 # Two texts mean the same where the similarity function is rather for it than against it.
 SAME = 0.5
@@ -63,13 +64,15 @@ def sentence(groups: Sequence[Group]) -> str:
     total = sum(group.count for group in groups)
     if not others:
         return f"All {total} samples mean the same as the answer."
-    verb = "means" if same.count == 1 else "mean"
-    agree = "No sample means" if same.count == 0 else f"{same.count} of {total} samples {verb}"
-    named = [f'"{_short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED]]
-    num_more = len(others) - len(named)
-    more = f", and {num_more} more" if num_more else ""
-    who = "the samples" if same.count == 0 else "the others"
-    return f"{agree} the same as the answer; {who} say {', '.join(named)}{more}."
+    agree, who = f"{same.count} of {total} samples mean", "the others"
+    if same.count == 1:
+        agree = f"1 of {total} samples means"
+    elif same.count == 0:
+        agree, who = "No sample means", "the samples"
+    said = ", ".join(f'"{_short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED])
+    if len(others) > _MAX_NAMED:
+        said += f", and {len(others) - _MAX_NAMED} more"
+    return f"{agree} the same as the answer; {who} say {said}."
 
 
 def _to_answer(subject: Subject, similarity: Array) -> Array:
@@ -85,37 +88,50 @@ def _grouped(to_answer: Array, matrix: Array) -> list[list[int]]:
     for i, one in enumerate(to_answer):
         if one >= SAME:
             continue
-        joined = next((rows for rows in found if matrix[rows[0], i] >= SAME), None)
-        if joined is None:
-            found.append([i])
+        for rows in found:
+            if matrix[rows[0], i] >= SAME:
+                rows.append(i)
+                break
         else:
-            joined.append(i)
+            found.append([i])
     return found
 
 
 def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
-    is_answer = not len(rows) or to_answer[rows[0]] >= SAME
-    first = subject.answer if is_answer else subject.samples[rows[0]]
     members = [subject.samples[i] for i in rows]
+    is_answer = not rows or bool(to_answer[rows[0]] >= SAME)
     if is_answer and subject.answer_sample is None:
         members.insert(0, subject.answer)
+    first, similarity = members[0], 1.0
+    if is_answer:
+        first = subject.answer
+    if rows:
+        similarity = float(np.mean(to_answer[list(rows)]))
+    return Group(
+        text=first.compared_text,
+        is_answer=is_answer,
+        count=len(rows),
+        share=len(rows) / len(subject.samples),
+        mass=_mass(members),
+        similarity=similarity,
+    )
+
+
+def _mass(members: Sequence[TokenSequence]) -> float | None:
+    """Probability of the distinct texts together; None where one is not known."""
     masses: dict[str, float] = {}
     for one in members:
         if one.token_logprobs is not None and one.num_tokens:
             masses.setdefault(one.compared_text, float(np.exp(one.token_logprobs.sum())))
-    is_known = all(one.compared_text in masses for one in members)
-    return Group(
-        text=first.compared_text,
-        is_answer=bool(is_answer),
-        count=len(rows),
-        share=len(rows) / len(subject.samples),
-        mass=min(1.0, sum(masses.values())) if is_known else None,
-        similarity=float(np.mean(to_answer[list(rows)])) if rows else 1.0,
-    )
+    if any(one.compared_text not in masses for one in members):
+        return None
+    return min(1.0, sum(masses.values()))
 
 
 def _short(text: str) -> str:
     if not text:
         return "(nothing)"
     one_line = " ".join(text.split())
-    return one_line if len(one_line) <= _MAX_CHARACTERS else f"{one_line[:_MAX_CHARACTERS]}…"
+    if len(one_line) <= _MAX_CHARACTERS:
+        return one_line
+    return f"{one_line[:_MAX_CHARACTERS]}…"

@@ -46,7 +46,9 @@ def check_texts(ask: Ask, limits: AskLimits, *, by_sentence: bool) -> None:
     Raises:
         InvalidRequest: names the first text that is too long, and its limit.
     """
-    texts = {} if ask.answer is None else {"answer": ask.answer.text}
+    texts = {}
+    if ask.answer is not None:
+        texts["answer"] = ask.answer.text
     for number, sample in enumerate(ask.samples or ()):
         texts[f"samples.{number}.text"] = sample.text
     for field, text in texts.items():
@@ -72,7 +74,9 @@ def check_pairs(
     Raises:
         InvalidRequest: names the field and both numbers.
     """
-    num_pairs = num_cells(pairs) if comparer.is_by_sentence else len(pairs)
+    num_pairs = len(pairs)
+    if comparer.is_by_sentence:
+        num_pairs = num_cells(pairs)
     if num_pairs > limits.max_pairs:
         message = f"takes {num_pairs} pairs of texts to compare, and may take {limits.max_pairs}"
         raise InvalidRequest(message, field=field)

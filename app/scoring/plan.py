@@ -240,7 +240,10 @@ def _estimators(ask: Ask) -> tuple[str, ...]:
         names = DEFAULT_ESTIMATORS
     else:
         names = LIGHT_ESTIMATORS
-    return tuple(dict.fromkeys([*names, ask.primary] if ask.primary else names))
+    distinct = dict.fromkeys(names)
+    if ask.primary:
+        distinct[ask.primary] = None
+    return tuple(distinct)
 
 
 def _check_available(
@@ -275,7 +278,9 @@ def _named_by(estimator: str, ask: Ask) -> str:
     """The field of the ask by which an estimator came in."""
     if estimator in (ask.estimators or ()):
         return "estimators"
-    return "primary" if estimator == ask.primary else "light"
+    if estimator == ask.primary:
+        return "primary"
+    return "light"
 
 
 def _check_light(ask: Ask, estimators: Sequence[str]) -> None:
