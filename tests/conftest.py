@@ -18,9 +18,9 @@ from models.similarity.protocol import NliConfig
 from tests.worker_servers import listening
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
-from workers.in_process import running_workers
 from workers.protocol import Workers
 from workers.server import Served, make_app
+from workers.supervision import running_workers
 from workers.wire import GenerationInfo
 
 GENERATE = "/generate-with-uncertainty"
@@ -112,7 +112,8 @@ class Service:
         self.generator._info = replace(info, statistics=info.statistics - set(names))
         if self.elsewhere is not None:  # a running worker does not change what it is
             gateways = self.core.scorer.workers.generator
-            gateways._peer.info = GenerationInfo.of(self.generator._info)
+            for server in gateways.upstream.servers:
+                server.known = GenerationInfo.of(self.generator._info)
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.

@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager, nullcontext
 
 import uvicorn
 
-from workers.config import Beside, ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.config import ComparerConfig, GeneratorConfig, LanguageModel
 from workers.hooks import Hooks
 from workers.remote import connect_comparers, connect_generator
 from workers.server import Served, make_app
 
-ANYWHERE = Beside(is_embedded=True, is_foreign=False)
+ANYWHERE = LanguageModel(is_embedded=True, is_foreign=False)
 
 
 class _Server(uvicorn.Server):
@@ -54,8 +54,7 @@ async def remote_generator(local, secret="", **settings):
     """A generator behind HTTP, over a local one that runs."""
     async with listening(make_app(lambda: Served(generator=local), secret)) as port:
         generation = GeneratorConfig(url=f"http://127.0.0.1:{port}", **settings)
-        config = WorkerConfig(generation=generation)
-        async with running(await connect_generator(config, Hooks())) as generator:
+        async with running(await connect_generator(generation.place(), Hooks())) as generator:
             yield generator
 
 
@@ -64,7 +63,7 @@ async def remote_comparers(comparers, nli=None):
     """Comparers and the NLI model behind HTTP, over local ones that run."""
     served = Served(comparers=comparers, nli=nli)
     async with listening(make_app(lambda: served)) as port:
-        config = WorkerConfig(similarity=ComparerConfig(url=f"http://127.0.0.1:{port}"))
-        found, found_nli = await connect_comparers(config, Hooks(), ANYWHERE)
+        servers = ComparerConfig(url=f"http://127.0.0.1:{port}").place()
+        found, found_nli = await connect_comparers(servers, Hooks(), ANYWHERE)
         async with running(next(iter(found.values()))):
             yield found, found_nli

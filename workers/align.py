@@ -30,25 +30,24 @@ class AlignWorker:
 
     @property
     def info(self) -> ComparerInfo:
-        """See `Comparer.info`."""
         info = self._nli.info
         identity = _identity_over(info.identity)
         return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)
 
     @property
     def busy_since(self) -> float | None:
-        """See `Worker.busy_since`; of the NLI model."""
+        """Of the NLI model."""
         return self._nli.busy_since
 
     async def run(self) -> None:
-        """See `Worker.run`; it has no loop of its own."""
+        """It has no loop of its own."""
         await self._closed.wait()
 
     async def warm_up(self) -> None:
-        """See `Worker.warm_up`; the NLI model has its own."""
+        """The NLI model has its own."""
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        """See `Comparer.compare`; the first text is the context, the second the claim."""
+        """The first text is the context, the second the claim."""
         grids = cells(pairs)
         asked = [cell for grid in grids.values() for row in grid for cell in row]
         reply = await self._nli.compare(asked)
@@ -56,11 +55,9 @@ class AlignWorker:
         return PairReply(scores, _identity_over(reply.identity))
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `Comparer.fit_contexts`."""
         return await self._nli.fit_contexts(texts)
 
     async def close(self) -> None:
-        """See `Worker.close`."""
         self._closed.set()
 
 

@@ -1,10 +1,15 @@
-"""What a deployment says about its models: which ones, and in which process each of them is."""
+"""What a deployment says about its models: which ones, and in which process each of them is.
+
+The environment fills one flat group of settings for each model. Its `place` makes of it the
+settings of a model that this process loads, or those of servers that hold it: types whose fields
+are all that is heeded there. A setting beyond them is refused.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from annotated_types import Ge
 from pydantic import SecretStr
@@ -16,12 +21,14 @@ from models.probes.card import Target
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig, SimilarityConfig
 
+Place = TypeVar("Place")
+
 # What a worker does, and the group of settings that says how.
 Role = Literal["generation", "similarity"]
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
-class UpstreamConfig:
+class Servers:
     """Where a model is that another process holds, and how one gets in there.
 
     Attributes:
@@ -44,15 +51,65 @@ class UpstreamConfig:
     def urls(self) -> tuple[str, ...]:
         """All of them, without a slash at their end."""
         found = (one.strip().rstrip("/") for one in self.url.split(","))
-        return tuple(dict.fromkeys(one for one in found if one))
+        return tuple(dict.fromkeys(filter(None, found)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OurGenerators(Servers):
+    """Workers of ours that hold the language model."""
+
+    api: Literal["cocoa"]
+    admission_limit: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIServers(Servers):
+    """OpenAI-compatible servers of the language model; see `GeneratorConfig`."""
+
+    api: Literal["openai"]
+    model: str
+    admission_limit: int
+    max_request_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OurComparers(Servers):
+    """Workers of ours that hold every similarity function and the NLI model."""
+
+    api: Literal["cocoa"]
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeiServers(Servers):
+    """Servers of a cross-encoder that answer as text-embeddings-inference does."""
+
+    api: Literal["tei", "vllm"]
+    name: str
+    strip: bool
+    exact_match: bool
+    max_batch_pairs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class VllmScoreServers(TeiServers):
+    """Servers of a cross-encoder that answer as vLLM's `/score` does."""
+
+    model: str
+
+
+# Where each of the two models is, and what is heeded there.
+GeneratorPlace: TypeAlias = EngineConfig | OurGenerators | OpenAIServers
+ComparerPlace: TypeAlias = SimilarityConfig | OurComparers | TeiServers | VllmScoreServers
 
 
 @dataclass(frozen=True)
-class GeneratorConfig(EngineConfig, UpstreamConfig):
+class GeneratorConfig(EngineConfig, Servers):
     """The language model, in this process or at a `url`.
 
     Attributes:
-        api: what answers at the url: our own worker, or any OpenAI-compatible server.
+        api: what answers at the url: our own worker, or any OpenAI-compatible server, of which
+            `model` is asked, or by default the first model that it lists.
         max_request_tokens: of prompt, answer and samples that one request may ask such a server
             for; 0 for any number.
     """
@@ -60,9 +117,21 @@ class GeneratorConfig(EngineConfig, UpstreamConfig):
     api: Literal["cocoa", "openai"] = "cocoa"
     max_request_tokens: Annotated[int, Ge(0)] = 0
 
+    def place(self) -> GeneratorPlace:
+        """What is heeded of it.
+
+        Raises:
+            ModelNotLoaded: another setting of it is set, or the url is none.
+        """
+        if not self.urls:
+            return _heeded("generation", self, EngineConfig)
+        if self.api == "openai":
+            return _heeded("generation", self, OpenAIServers)
+        return _heeded("generation", self, OurGenerators)
+
 
 @dataclass(frozen=True)
-class ComparerConfig(SimilarityConfig, UpstreamConfig):
+class ComparerConfig(SimilarityConfig, Servers):
     """The similarity model, in this process or at a `url`.
 
     Attributes:
@@ -70,6 +139,16 @@ class ComparerConfig(SimilarityConfig, UpstreamConfig):
     """
 
     api: Literal["cocoa", "vllm", "tei"] = "cocoa"
+
+    def place(self) -> ComparerPlace:
+        """What is heeded of it; raises as `GeneratorConfig.place` does."""
+        if not self.urls:
+            return _heeded("similarity", self, SimilarityConfig)
+        if self.api == "vllm":
+            return _heeded("similarity", self, VllmScoreServers)
+        if self.api == "tei":
+            return _heeded("similarity", self, TeiServers)
+        return _heeded("similarity", self, OurComparers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +162,7 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class LanguageModel:
     """What pair models are told of the language model whose answers they compare.
 
     Attributes:
@@ -99,17 +178,14 @@ class Beside:
     def of(cls, generation: EngineConfig) -> Self:
         """Of a language model that a process loads."""
         is_ours = generation.model in LANGUAGE_MODELS
-        return cls(
-            is_embedded=generation.engine == "transformers" and is_ours,
-            is_foreign=not is_ours,
-        )
+        return cls(is_ours and generation.engine == "transformers", is_foreign=not is_ours)
 
     @classmethod
     def of_id(cls, model_id: str) -> Self:
         """Of one that another process holds."""
         return cls(model_id in LANGUAGE_MODELS, model_id not in LANGUAGE_MODELS)
 
-    def is_lost_on(self, pair_model: str) -> bool:
+    def is_unknown_to(self, pair_model: str) -> bool:
         """Whether the pair model of this id was made for other language models' answers only."""
         return self.is_foreign and pair_model == "embedded"
 
@@ -134,7 +210,7 @@ class ServerConfig:
     max_body_bytes: Annotated[int, Ge(1_000_000)] = 67_108_864
 
 
-def api_key(config: UpstreamConfig | ServerConfig, group: Role | Literal["worker"]) -> str:
+def api_key(config: Servers | ServerConfig, group: Role | Literal["worker"]) -> str:
     """The key itself, from where the settings say; "" for none.
 
     Args:
@@ -171,3 +247,47 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
 def variable(setting: str) -> str:
     """What a deployment sets: "generation.model" is COCOA_GENERATION__MODEL."""
     return f"COCOA_{setting.upper().replace('.', '__')}"
+
+
+def refuse_changes(group: str, config: ProbeConfig | NliConfig, role: Role) -> None:
+    """Refuse settings of a group that belongs to the process that loads the model of this role.
+
+    Raises:
+        ModelNotLoaded: one of them is set.
+    """
+    for name in _changed(config):
+        raise ModelNotLoaded(f"{variable(f'{group}.{name}')} {_elsewhere(role)}")
+
+
+def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Place]) -> Place:
+    """The settings that are heeded at this kind of place.
+
+    Raises:
+        ModelNotLoaded: another one is set, or the url is none.
+    """
+    for url in config.urls:
+        if not url.startswith(("http://", "https://")):
+            message = "must begin with http:// or https://"
+            raise ModelNotLoaded(f"{variable(f'{role}.url')} {message}")
+    names = [one.name for one in fields(place)]  # type: ignore[arg-type]  # a dataclass
+    for name in _changed(config):
+        if name in names:
+            continue
+        reason = _elsewhere(role)
+        if not config.urls:
+            reason = f"is heeded with {variable(f'{role}.url')} only"
+        elif name == "max_request_tokens":
+            reason = f"is heeded with {variable('generation.api')}=openai only"
+        raise ModelNotLoaded(f"{variable(f'{role}.{name}')} {reason}")
+    return place(**{name: getattr(config, name) for name in names})
+
+
+def _changed(config: Any) -> list[str]:
+    """Names of the settings of a group that are not at their defaults."""
+    default = type(config)()
+    names = [one.name for one in fields(config)]
+    return [name for name in names if getattr(config, name) != getattr(default, name)]
+
+
+def _elsewhere(role: Role) -> str:
+    return f"is for the process that loads the model; {variable(f'{role}.url')} is set"

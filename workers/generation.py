@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
-from models.engines.texts import remaining_tokens
 from models.errors import CocoaError, EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
 from models.records import (
@@ -27,9 +26,10 @@ from models.records import (
     Token,
 )
 from models.threads import ModelThread
-from workers.deadlines import within
-from workers.probing import read, with_inputs_of, with_readings
+from workers.probe_reading import read, with_inputs_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+from workers.streaming import Listener
+from workers.waiting import in_time
 
 Result = TypeVar("Result")
 
@@ -45,9 +45,7 @@ class _Waiter:
     """What the event loop keeps of a job that was handed in."""
 
     future: "asyncio.Future[None]"
-    on_token: OnToken | None
-    num_told: int = 0  # tokens
-    num_characters: int = 0  # that came with them
+    listener: Listener
 
 
 @dataclass(slots=True)
@@ -98,22 +96,19 @@ class GenerationWorker:
 
     @property
     def info(self) -> GeneratorInfo:
-        """See `Generator.info`."""
         return self._info
 
     @property
     def num_waiting(self) -> int:
-        """See `Generator.num_waiting`."""
         return sum(job.started_at is None for job in self._waiters)
 
     @property
     def busy_since(self) -> float | None:
-        """See `Worker.busy_since`."""
         began = (self._model_thread.busy_since, self._text_thread.busy_since)
         return min((since for since in began if since is not None), default=None)
 
     async def run(self) -> None:
-        """See `Worker.run`. An exception of the engine fails the running requests only."""
+        """An exception of the engine fails the running requests only."""
         loop = asyncio.get_running_loop()
         try:
             while not self._closed:
@@ -157,7 +152,6 @@ class GenerationWorker:
             self._model_thread.mark()
 
     async def warm_up(self) -> None:
-        """See `Worker.warm_up`."""
         sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
         statistics = self._info.statistics
         await self.generate(GenerationRequest("Hello", sampling=sampling, statistics=statistics))
@@ -165,17 +159,15 @@ class GenerationWorker:
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
-        """See `Generator.generate`."""
-        return await within(request.timeout_s, self._generate(request, on_token))
+        return await in_time(request.timeout_s, self._generate(request, on_token))
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        """See `Generator.first_token_logprobs`."""
-        return await within(request.timeout_s, self._first_token_logprobs(request, groups))
+        return await in_time(request.timeout_s, self._first_token_logprobs(request, groups))
 
     async def close(self) -> None:
-        """See `Worker.close`; the step in flight ends first."""
+        """The step in flight ends first."""
         self._closed = True
         self._wake.set()
         self._model_thread.shutdown(wait=False)
@@ -185,9 +177,9 @@ class GenerationWorker:
         called_at = time.monotonic()
         probes = {n: probe for n, probe in self._probes.items() if n in request.statistics}
         asked = with_inputs_of(probes, request)
-        streams = on_token is not None
+        listener, streams = Listener(on_token), on_token is not None
         job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
-        waiter = await self._finished(job, on_token)
+        await self._finished(job, listener)
 
         def read_job() -> Generation:
             generation = self._engine.generation(job)
@@ -198,10 +190,7 @@ class GenerationWorker:
             return with_readings(generation, readings, request)
 
         generation = await self._beside("detokenising", read_job)
-        if on_token is not None:
-            sequence = (generation.answer, *generation.samples)[request.streamed]
-            for token in remaining_tokens(sequence, waiter.num_told, waiter.num_characters):
-                on_token(token)
+        listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
         if _was_clamped(asked, job.request):
             warnings = (*generation.warnings, "max_new_tokens_clamped")
             generation = replace(generation, warnings=warnings)
@@ -218,7 +207,7 @@ class GenerationWorker:
     ) -> FirstTokenReply:
         engine = self._engine
         job = await self._beside("tokenising", lambda: engine.prepare_first_token(request, groups))
-        await self._finished(job, None)
+        await self._finished(job, Listener(None))
         logprobs = await self._beside("reading", lambda: engine.first_token_logprobs(job))
         return FirstTokenReply(tuple(logprobs), self._info.identity)
 
@@ -241,10 +230,10 @@ class GenerationWorker:
         finally:
             self._calls.discard(call)
 
-    async def _finished(self, job: Job, on_token: OnToken | None) -> _Waiter:
+    async def _finished(self, job: Job, listener: Listener) -> None:
         """Wait until a job is finished; leaving early, for whatever reason, frees its rows."""
         self._check_open()
-        waiter = _Waiter(asyncio.get_running_loop().create_future(), on_token)
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), listener)
         self._waiters[job] = waiter
         self._incoming.append(job)
         self._wake.set()
@@ -253,7 +242,6 @@ class GenerationWorker:
         finally:
             job.cancelled = True
             self._waiters.pop(job, None)
-        return waiter
 
     def _check_open(self) -> None:
         if self._closed:
@@ -272,12 +260,10 @@ class GenerationWorker:
 
     def _stream(self, job: Job, token: Token) -> None:
         waiter = self._waiters.get(job)
-        if waiter is None or waiter.on_token is None or waiter.future.done():
+        if waiter is None or waiter.future.done():
             return
-        waiter.num_told += 1
-        waiter.num_characters += len(token.text)
         try:
-            waiter.on_token(token)
+            waiter.listener.tell(token)
         except Exception as error:  # the caller's code: its request fails, the loop lives
             self._settle(job, error)
 

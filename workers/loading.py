@@ -5,7 +5,7 @@ All of it blocks; `workers.build` says which models are of this process.
 
 import logging
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, PairModel
 from models.threads import ModelThread
 from workers.align import AlignWorker
-from workers.config import Beside, Role, WorkerConfig, probe_folders, variable
+from workers.config import LanguageModel, Role, WorkerConfig, probe_folders, variable
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.protocol import Comparer, Generator
@@ -35,16 +35,10 @@ from workers.similarity import SimilarityWorker
 logger = logging.getLogger(__name__)
 
 _CHECK = "models.loadable:check_checkpoint"
-# What those of the tables that load a checkpoint need of it.
-_HEADS = {
-    ("generation.model", "transformers"): "causal",
-    ("similarity.model", "cross_encoder"): "classifier",
-    ("nli.model", "nli"): "classifier",
-}
 _PROBE = "models.probes.probe:TrainedProbe"
 
 
-def load_generator(config: WorkerConfig, hooks: Hooks, *, threads: int) -> Generator:
+def load_generator(config: WorkerConfig, hooks: Hooks, threads: int) -> Generator:
     """The language model of this process and its probes; blocks.
 
     Args:
@@ -53,7 +47,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks, *, threads: int) -> Gener
         threads: intra-op threads, where the settings leave them open.
 
     Raises:
-        ModelNotLoaded: see `check_names` and `check_checkpoints`, or it cannot be loaded.
+        ModelNotLoaded: see `check_settings`, or it cannot be loaded.
     """
     generation = config.generation
     with _loading("generation.model", generation.model):
@@ -70,9 +64,8 @@ def load_generator(config: WorkerConfig, hooks: Hooks, *, threads: int) -> Gener
 def load_comparers(
     config: WorkerConfig,
     hooks: Hooks,
-    *,
     threads: int,
-    beside: Beside,
+    language_model: LanguageModel,
     given: Mapping[str, Comparer] | None = None,
 ) -> tuple[dict[str, Comparer], Comparer | None]:
     """The similarity functions of this process by name, and its NLI model; blocks.
@@ -81,15 +74,15 @@ def load_comparers(
         config: which ones.
         hooks: told of their batches.
         threads: intra-op threads, where the settings leave them open.
-        beside: which language model's answers they compare.
+        language_model: whose answers they compare.
         given: those that another process holds, and that are not loaded again.
 
     Raises:
-        ModelNotLoaded: see `check_names` and `check_checkpoints`, or one cannot be loaded.
+        ModelNotLoaded: see `check_settings`, or one cannot be loaded.
     """
     similarity = config.similarity
     comparers: dict[str, Comparer] = dict(given or {})
-    nli_model = _load_nli(config.nli, beside)
+    nli_model = _load_nli(config.nli, language_model)
     as_worker = partial(
         SimilarityWorker,
         rules=PairRules(similarity.strip, similarity.exact_match),
@@ -99,30 +92,31 @@ def load_comparers(
     )
     nli: Comparer | None = None
     if nli_model is not None:
-        is_foreign = _is_out_of_domain("nli.model", config.nli.model, beside)
+        is_foreign = _is_out_of_domain("nli.model", config.nli.model, language_model)
         nli = as_worker(nli_model, is_out_of_domain=is_foreign)
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         comparers["nli"] = as_worker(entailment, is_out_of_domain=is_foreign)
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, similarity.name):
-        if name not in comparers:
-            with _loading("similarity.model", similarity.model):
-                pair_model = resolve(PAIR_MODELS[name]).load(similarity)
-            is_foreign = name == "cross_encoder" and _is_out_of_domain(
-                "similarity.model", similarity.model, beside
-            )
-            comparers[name] = as_worker(pair_model, is_out_of_domain=is_foreign)
+        if name in comparers:
+            continue
+        with _loading("similarity.model", similarity.model):
+            pair_model = resolve(PAIR_MODELS[name]).load(similarity)
+        is_foreign = False
+        if name == "cross_encoder":
+            is_foreign = _is_out_of_domain("similarity.model", similarity.model, language_model)
+        comparers[name] = as_worker(pair_model, is_out_of_domain=is_foreign)
     return comparers, nli
 
 
-def nli_checkpoint(config: NliConfig, beside: Beside) -> str:
+def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
     """Which NLI model to load, "" for none.
 
-    "auto" is the embedded one, beside the embedded language models only.
+    "auto" is the embedded one, for the embedded language models only.
     """
     if config.model != "auto":
         return config.model
-    return "embedded" if beside.is_embedded else ""
+    return "embedded" if language_model.is_embedded else ""
 
 
 def resolve(path: str) -> Any:
@@ -131,52 +125,47 @@ def resolve(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def check_names(config: WorkerConfig, beside: Beside, roles: Container[Role]) -> None:
-    """Refuse names that no table has, before anything is loaded.
+def check_settings(
+    config: WorkerConfig, language_model: LanguageModel, roles: Container[Role]
+) -> None:
+    """Refuse what cannot be loaded, before anything is, which may take minutes.
 
     Raises:
-        ModelNotLoaded: an unknown engine, NLI model or similarity function, or one of the latter
-            whose NLI model is not loaded.
-    """
-    functions = [*PAIR_MODELS]
-    if nli_checkpoint(config.nli, beside):
-        functions += OVER_NLI
-    named: dict[str, tuple[str, Iterable[str]]] = {}
-    if "generation" in roles:
-        named["generation.engine"] = (config.generation.engine, ENGINES)
-    if "similarity" in roles:
-        named["similarity.name"] = (config.similarity.name, functions)
-        named["nli.name"] = (config.nli.name, NLI_MODELS)
-    for setting, (name, known) in named.items():
-        if name not in known:
-            valid = ", ".join(known)
-            raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")
-
-
-def check_checkpoints(config: WorkerConfig, beside: Beside, roles: Container[Role]) -> None:
-    """Refuse checkpoints that cannot be loaded, before any of them is, which may take minutes.
-
-    Raises:
-        ModelNotLoaded: one cannot; names variable, reason and remedy.
+        ModelNotLoaded: a name that no table has, a similarity function whose NLI model is not
+            loaded, or a checkpoint that cannot be loaded; names variable, reason and remedy.
     """
     generation, similarity, nli = config.generation, config.similarity, config.nli
-    nli_model = nli_checkpoint(nli, beside)
-    asked = []
+    functions = [*PAIR_MODELS]
+    if nli_model := nli_checkpoint(nli, language_model):
+        functions += OVER_NLI
     if "generation" in roles:
-        asked.append(("generation.model", generation.engine, generation.model, generation.revision))
+        _check_name("generation.engine", generation.engine, ENGINES)
     if "similarity" in roles:
-        asked.append(("similarity.model", similarity.name, similarity.model, similarity.revision))
-        asked.append(("nli.model", nli.name, nli_model, nli.revision))
-    for setting, name, model, revision in asked:
-        head = _HEADS.get((setting, name))
-        shipped = LANGUAGE_MODELS if setting == "generation.model" else ("embedded",)
-        if head is not None and model and model not in shipped:
-            with _loading(setting, model):
-                resolve(_CHECK)(model, revision, head)
+        _check_name("similarity.name", similarity.name, functions)
+        _check_name("nli.name", nli.name, NLI_MODELS)
+    if "generation" in roles and generation.engine == "transformers":
+        _check_checkpoint("generation.model", generation.model, generation.revision, "causal")
+    if "similarity" in roles and similarity.name == "cross_encoder":
+        _check_checkpoint("similarity.model", similarity.model, similarity.revision, "classifier")
+    if "similarity" in roles and nli.name == "nli":
+        _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")
 
 
-def _load_nli(config: NliConfig, beside: Beside) -> PairModel | None:
-    checkpoint = nli_checkpoint(config, beside)
+def _check_name(setting: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        valid = ", ".join(known)
+        raise ModelNotLoaded(f"{variable(setting)} is {name!r}, and must be one of {valid}")
+
+
+def _check_checkpoint(setting: str, model: str, revision: str | None, head: str) -> None:
+    is_shipped = model in (LANGUAGE_MODELS if head == "causal" else ("embedded",))
+    if model and not is_shipped:
+        with _loading(setting, model):
+            resolve(_CHECK)(model, revision, head)
+
+
+def _load_nli(config: NliConfig, language_model: LanguageModel) -> PairModel | None:
+    checkpoint = nli_checkpoint(config, language_model)
     if not checkpoint:
         return None
     with _loading("nli.model", checkpoint):
@@ -204,12 +193,12 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
 
 
-def _is_out_of_domain(setting: str, model: str, beside: Beside) -> bool:
+def _is_out_of_domain(setting: str, model: str, language_model: LanguageModel) -> bool:
     """Whether an embedded pair model is to compare another language model's answers.
 
     The log says how to change that.
     """
-    if not beside.is_lost_on(model):
+    if not language_model.is_unknown_to(model):
         return False
     logger.warning(
         "%s: the embedded pair model knows the answers of the embedded language models only, and "
@@ -224,29 +213,32 @@ def _load_probes(
 ) -> Mapping[str, Probe]:
     """By the statistic that each predicts.
 
-    "auto" is the embedded probe, beside the embedded language model that it was trained for only.
+    "auto" is the embedded probe, for the embedded language model that it was trained for only.
     """
-    is_theirs = Beside.of(generation).is_embedded and generation.model == "embedded"
+    has_embedded = generation.model == "embedded" and generation.engine == "transformers"
     probes: dict[str, Probe] = {}
     for target, setting, folder in probe_folders(config):
         if folder == "auto":
-            folder = str(PROBES_DIR / target) if is_theirs else ""
-        if folder:
-            with _loading(setting, folder):
-                probe: Probe = resolve(_PROBE).load(
-                    Path(folder),
-                    target=target,
-                    model_id=engine.model_id,
-                    revision=engine.revision,
-                    dimension=engine.hidden_size,
-                    num_layers=engine.num_layers,
+            folder = ""
+            if has_embedded:
+                folder = str(PROBES_DIR / target)
+        if not folder:
+            continue
+        with _loading(setting, folder):
+            probe: Probe = resolve(_PROBE).load(
+                Path(folder),
+                target=target,
+                model_id=engine.model_id,
+                revision=engine.revision,
+                dimension=engine.hidden_size,
+                num_layers=engine.num_layers,
+            )
+            if probe.token_features and not engine.statistics >= STATISTICS_READ:
+                raise ProbeMismatch(
+                    f"the probe reads {', '.join(probe.token_features)} of an answer, "
+                    f"for which {generation.engine} lacks statistics"
                 )
-                if probe.token_features and not engine.statistics >= STATISTICS_READ:
-                    raise ProbeMismatch(
-                        f"the probe reads {', '.join(probe.token_features)} of an answer, "
-                        f"for which {generation.engine} lacks statistics"
-                    )
-            probes[probe.statistic] = probe
+        probes[probe.statistic] = probe
     return probes
 
 

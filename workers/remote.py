@@ -4,26 +4,30 @@ Every reply names the weights that spoke. Where they are no longer those of `inf
 asked anew what it is, so that nothing of other weights is served under their name.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
+import httpx
 import orjson
 
 from models.errors import (
-    GenerationUnavailable,
+    CocoaError,
+    EngineError,
     InvalidRequest,
     NotReady,
     SimilarityUnavailable,
+    Unauthorized,
 )
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.protocol import ContextAndText
 from workers import wire
-from workers.config import Beside, WorkerConfig
-from workers.deadlines import within
+from workers.client import NO_ANSWER, Refused, Unreachable, lines, reason_of
+from workers.config import LanguageModel, OurComparers, OurGenerators, Role, Servers
 from workers.hooks import Hooks
-from workers.peer import Peer
 from workers.protocol import (
     Comparer,
     ComparerInfo,
@@ -33,64 +37,108 @@ from workers.protocol import (
     PairReply,
     PairScore,
 )
-from workers.upstream import Server, Unreachable
+from workers.remote_worker import Known, RemoteWorker, prompt_key
+from workers.streaming import Listener
+from workers.upstream import Server, Upstream, session_of
+from workers.waiting import deadline_of, in_time
+
+logger = logging.getLogger(__name__)
 
 Decoded = TypeVar("Decoded")
 Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
-_RETRY_AFTER_S = 1
+_NOBODY = Listener(None)
 
 
-class RemoteGenerator:
+class _OurWorker(RemoteWorker[Known]):
+    """A worker behind processes of ours.
+
+    Args:
+        upstream: these processes.
+        hooks: what it is tied to.
+    """
+
+    def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
+        super().__init__(upstream, f"{upstream.role} worker")
+        self._request_id = hooks.request_id
+
+    async def _ask(
+        self,
+        path: str,
+        body: bytes,
+        decode: Callable[[Any], Decoded],
+        *,
+        until: float | None = None,
+        key: str | None = None,
+        listener: Listener = _NOBODY,
+    ) -> tuple[Decoded, Server[Known]]:
+        """What a process answers to a call, and which one it was.
+
+        Args:
+            path: of the call.
+            body: of the call.
+            decode: its result.
+            until: monotonic second of the deadline; None where there is none.
+            key: what the process is chosen by.
+            listener: told the tokens that come before the result.
+
+        Raises:
+            CocoaError: none answered, or what the worker raised.
+        """
+
+        async def send(server: Server[Known]) -> tuple[Decoded, Server[Known]]:
+            headers = self._headers(until, key)
+            posting = server.client.stream("POST", path, content=body, headers=headers)
+            async with posting as response:
+                if response.status_code != 200:
+                    raise await _refusal(response)
+                try:
+                    return decode(await _result(response, listener)), server
+                except wire.Garbled as error:
+                    raise Unreachable(f"its answer is {error}") from None
+
+        return await self._call(send, key=key, may_repeat=listener.has_heard_nothing)
+
+    async def _refresh(self, server: Server[Known]) -> None:
+        """Ask one process anew what it is; where that fails, what it said before holds."""
+        role = self.upstream.role
+        try:
+            await _look_up(role, server)
+        except NO_ANSWER as error:
+            reason = reason_of(error)
+            logger.warning("%s at %s does not say what it is: %s", role, server.url, reason)
+
+    def _headers(self, until: float | None, key: str | None) -> dict[str, str]:
+        headers = {wire.WIRE_HEADER: str(wire.VERSION)}
+        if until is not None:
+            headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
+        if key is not None:
+            headers[wire.SESSION_HEADER] = session_of(key)
+        if (request_id := self._request_id()) is not None:
+            headers[wire.REQUEST_ID_HEADER] = request_id
+        return headers
+
+
+class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
     """A `Generator` behind generation workers that all hold the same model."""
-
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
 
     @property
     def info(self) -> GeneratorInfo:
-        """See `Generator.info`; of the worker as it last said."""
-        info: wire.GenerationInfo = self._peer.info
-        return info.generator
-
-    @property
-    def num_waiting(self) -> int:
-        """See `Generator.num_waiting`; 0, since the worker's own metrics tell."""
-        return 0
-
-    @property
-    def busy_since(self) -> float | None:
-        """See `Worker.busy_since`; None, since the worker has a watchdog of its own."""
-        return None
-
-    async def run(self) -> None:
-        """See `Worker.run`."""
-        await self._peer.upstream.run()
-
-    async def warm_up(self) -> None:
-        """See `Worker.warm_up`; the worker has done that itself."""
-
-    async def close(self) -> None:
-        """See `Worker.close`."""
-        await self._peer.upstream.close()
+        """What the worker last said."""
+        return self._known.generator
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
-        """See `Generator.generate`.
+        """As `Generator.generate`.
 
         Raises:
             GenerationUnavailable: no worker answered; whatever the worker raises comes as it is.
         """
         began_at = time.monotonic()
         body = wire.encode_generate(request, streams=on_token is not None)
-        generation = await self._ask(
-            "/v1/generate",
-            body,
-            lambda value: wire.decode_generation(value, request),
-            request,
-            on_token,
-        )
+        decode = partial(wire.decode_generation, request=request)
+        generation = await self._answer("/v1/generate", body, decode, request, Listener(on_token))
         # What the way took is time in which nothing was computed.
         queue_s = time.monotonic() - began_at - generation.generate_s
         return replace(generation, queue_s=max(0.0, queue_s))
@@ -98,180 +146,205 @@ class RemoteGenerator:
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        """See `Generator.first_token_logprobs`; raises as `generate` does."""
-        return await self._ask(
-            "/v1/first-token-logprobs",
-            wire.encode_first_token(request, groups),
-            lambda value: wire.decode_first_token_reply(value, len(groups)),
-            request,
-        )
+        """Raises as `generate` does."""
+        body = wire.encode_first_token(request, groups)
+        decode = partial(wire.decode_first_token_reply, num_groups=len(groups))
+        return await self._answer("/v1/first-token-logprobs", body, decode, request, _NOBODY)
 
-    async def _ask(
+    async def _answer(
         self,
         path: str,
         body: bytes,
         decode: Callable[[Any], Reply],
         request: GenerationRequest,
-        on_token: OnToken | None = None,
+        listener: Listener,
     ) -> Reply:
-        if self._peer.upstream.is_closed:
-            raise NotReady("the language model has stopped")
-        asking = self._peer.ask(
+        asking = self._ask(
             path,
             body,
             decode,
-            timeout_s=request.timeout_s,
-            key=_key_of(request),
-            on_token=on_token,
+            until=deadline_of(request.timeout_s),
+            key=prompt_key(request),
+            listener=listener,
         )
-        try:
-            reply, server = await within(request.timeout_s, asking)
-        except Unreachable as error:
-            raise GenerationUnavailable(
-                f"no generation worker has answered: {error}", retry_after_s=_RETRY_AFTER_S
-            ) from error
+        reply, server = await in_time(request.timeout_s, asking)
         if reply.identity != self.info.identity:
-            await self._peer.refresh(server)
+            await self._refresh(server)
         return reply
 
 
-class RemoteComparer:
+class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     """A `Comparer` of a similarity worker, or of several that hold the same models.
 
     Args:
-        peer: the workers; at least one has this comparer.
+        upstream: the workers; at least one has this comparer.
+        hooks: what it is tied to.
+        language_model: whose answers it compares.
         name: of the similarity function; None for the NLI model.
-        is_out_of_domain: whether the embedded model would compare another language model's answers.
+        info: what the worker says of it now.
     """
 
-    def __init__(self, peer: Peer, name: str | None, *, is_out_of_domain: bool = False) -> None:
-        self._peer = peer
+    def __init__(
+        self,
+        upstream: Upstream[wire.SimilarityInfo],
+        hooks: Hooks,
+        language_model: LanguageModel,
+        name: str | None,
+        info: ComparerInfo,
+    ) -> None:
+        super().__init__(upstream, hooks)
         self._name = name
-        self._is_out_of_domain = is_out_of_domain
+        self._is_out_of_domain = language_model.is_unknown_to(info.model_id)
         self._told: wire.SimilarityInfo | None = None
-        self._info: ComparerInfo
+        self._info = info
 
     @property
     def info(self) -> ComparerInfo:
-        """See `Comparer.info`; of the worker as it last said."""
-        if self._peer.info is not self._told:
-            self._told = self._peer.info
-            found = _info_in(self._told, self._name)
+        """What the worker last said."""
+        if (told := self._known) is not self._told:
+            self._told = told
+            found = told.nli if self._name is None else told.comparers.get(self._name)
             if found is not None:  # else its calls say that the worker no longer has it
                 self._info = replace(found, is_out_of_domain=self._is_out_of_domain)
         return self._info
 
-    @property
-    def busy_since(self) -> float | None:
-        """See `Worker.busy_since`; None, since the worker has a watchdog of its own."""
-        return None
-
-    async def run(self) -> None:
-        """See `Worker.run`."""
-        await self._peer.upstream.run()
-
-    async def warm_up(self) -> None:
-        """See `Worker.warm_up`; the worker has done that itself."""
-
-    async def close(self) -> None:
-        """See `Worker.close`."""
-        await self._peer.upstream.close()
-
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        """See `Comparer.compare`.
+        """As `Comparer.compare`.
 
         Raises:
             SimilarityUnavailable: no worker answered, or its weights changed between two calls.
         """
         self._check_open()
         info = self.info
-        if not pairs:
-            return PairReply({}, info.identity)
+        reply = PairReply({}, info.identity)
         scores: dict[Pair, PairScore] = {}
-        identity = ""
         for part in wire.parts(list(dict.fromkeys(pairs))):
-            reply = await self._compare(part, len(info.labels))
+            body = wire.encode_compare(self._name, part)
+            decode = partial(wire.decode_pair_reply, pairs=part, num_labels=len(info.labels))
+            identity = reply.identity
+            reply, server = await self._answer("/v1/compare", body, decode)
+            if reply.identity != self.info.identity:
+                await self._refresh(server)
             if scores and reply.identity != identity:
                 raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
-            identity = reply.identity
             scores |= reply.scores
-        return PairReply(scores, identity)
+        return PairReply(scores, reply.identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `Comparer.fit_contexts`; raises as `compare` does."""
+        """Raises as `compare` does."""
         self._check_open()
         contexts: dict[ContextAndText, str] = {}
         for part in wire.parts(list(dict.fromkeys(texts))):
             body = wire.encode_fit(self._name, part)
-            found, _ = await self._ask("/v1/fit-contexts", body, _contexts_of(part))
+            decode = partial(wire.decode_contexts, texts=part)
+            found, _ = await self._answer("/v1/fit-contexts", body, decode)
             contexts |= zip(part, found, strict=True)
-        return [contexts[one] for one in texts]
+        return list(map(contexts.__getitem__, texts))
 
-    async def _compare(self, pairs: Sequence[Pair], num_labels: int) -> PairReply:
-        body = wire.encode_compare(self._name, pairs)
-        reply, server = await self._ask(
-            "/v1/compare", body, lambda value: wire.decode_pair_reply(value, pairs, num_labels)
-        )
-        if reply.identity != self.info.identity:
-            await self._peer.refresh(server)
-        return reply
-
-    async def _ask(
+    async def _answer(
         self, path: str, body: bytes, decode: Callable[[Any], Decoded]
-    ) -> tuple[Decoded, Server]:
+    ) -> tuple[Decoded, Server[wire.SimilarityInfo]]:
         try:
-            return await self._peer.ask(path, body, decode)
-        except Unreachable as error:
-            raise SimilarityUnavailable(
-                f"no similarity worker has answered: {error}", retry_after_s=_RETRY_AFTER_S
-            ) from error
+            return await self._ask(path, body, decode)
         except InvalidRequest as error:  # a worker of other models; no client is at fault
-            raise SimilarityUnavailable(error.message, retry_after_s=_RETRY_AFTER_S) from error
-
-    def _check_open(self) -> None:
-        if self._peer.upstream.is_closed:
-            raise NotReady("the similarity model has stopped")
+            raise SimilarityUnavailable(error.message, retry_after_s=1) from error
 
 
-async def connect_generator(config: WorkerConfig, hooks: Hooks) -> RemoteGenerator:
+async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:
     """The generator at its url, once one of its workers answers."""
-    peer = Peer("generation", config.generation, hooks)
-    await peer.connect()
-    return RemoteGenerator(peer)
+    upstream: Upstream[wire.GenerationInfo] = _upstream("generation", servers, hooks)
+    await upstream.connect()
+    return RemoteGenerator(upstream, hooks)
 
 
 async def connect_comparers(
-    config: WorkerConfig, hooks: Hooks, beside: Beside
+    servers: OurComparers, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, RemoteComparer], RemoteComparer | None]:
     """The comparers at their url and the NLI model among them, once a worker answers."""
-    peer = Peer("similarity", config.similarity, hooks)
-    await peer.connect()
-    told: wire.SimilarityInfo = peer.info
-    comparers = {}
-    for name, info in told.comparers.items():
-        comparers[name] = RemoteComparer(
-            peer, name, is_out_of_domain=beside.is_lost_on(info.model_id)
-        )
+    upstream: Upstream[wire.SimilarityInfo] = _upstream("similarity", servers, hooks)
+    await upstream.connect()
+    if (told := upstream.known) is None:
+        raise NotReady("no similarity worker has answered")
+    comparer_of = partial(RemoteComparer, upstream, hooks, language_model)
+    comparers = {name: comparer_of(name, info) for name, info in told.comparers.items()}
     if told.nli is None:
         return comparers, None
-    is_lost = beside.is_lost_on(told.nli.model_id)
-    return comparers, RemoteComparer(peer, None, is_out_of_domain=is_lost)
+    return comparers, comparer_of(None, told.nli)
 
 
-def _info_in(told: wire.SimilarityInfo, name: str | None) -> ComparerInfo | None:
-    return told.nli if name is None else told.comparers.get(name)
+def _upstream(role: Role, servers: Servers, hooks: Hooks) -> Upstream[Any]:
+    return Upstream(role, servers, partial(_look_up, role), hooks.on_call)
 
 
-def _contexts_of(texts: Sequence[ContextAndText]) -> Callable[[Any], list[str]]:
-    return lambda value: wire.decode_contexts(value, texts)
+async def _look_up(role: Role, server: Server[Any]) -> None:
+    """Ask one process what it is.
+
+    Raises:
+        Unreachable, Refused: it does not say.
+    """
+    response = await server.client.get("/v1/info")
+    if response.status_code == 401:
+        raise Refused("it wants another key")
+    if response.status_code != 200:
+        raise Unreachable(str(await _refusal(response)))
+    try:
+        server.known = wire.decode_info(role, response.content)
+    except wire.Garbled as error:
+        raise Unreachable(str(error)) from None
 
 
-def _key_of(request: GenerationRequest) -> str:
-    """Equal for requests that share their prompt, so that its cache is found."""
-    if request.prompt is not None:
-        return request.prompt
-    messages = [dict(one) for one in request.messages or ()]
-    return orjson.dumps(messages).decode()
+async def _result(response: httpx.Response, listener: Listener) -> Any:
+    """The result at the end of the lines; tokens are told as they come.
+
+    It is read to its end: a connection with unread bytes cannot be used again.
+
+    Raises:
+        Unreachable: the lines end without one, or the worker has stopped.
+        Garbled: a line is none of ours, or comes after the result.
+        CocoaError: what the worker raised.
+    """
+    result = None
+    async for line in lines(response):
+        if result is not None:
+            raise wire.Garbled("longer than its result")
+        kind, content = wire.decode_line(line)
+        if kind == "token":
+            listener.tell(wire.decode_token(content))
+        elif kind == "error":
+            raise _of_worker(wire.decode_error(content))
+        else:
+            result = content
+    if result is None:
+        raise Unreachable("its answer ends in the middle")
+    return result
+
+
+async def _refusal(response: httpx.Response) -> Exception:
+    """What a reply without an answer means.
+
+    A worker that is not ready, or a proxy without one, is passed over like one that cannot be
+    reached.
+    """
+    body = await response.aread()
+    try:
+        return _of_worker(wire.decode_error(orjson.loads(body)["error"]))
+    except (wire.Garbled, ValueError, LookupError, TypeError):
+        return Unreachable(f"it answers with status {response.status_code}")
+
+
+def _of_worker(error: CocoaError) -> Exception:
+    """What an error of a worker is to a gateway, whose clients know of no worker.
+
+    One whose model has stopped, or that wants another key, is passed over; a defect of it is its
+    model's failure.
+    """
+    if isinstance(error, NotReady):
+        return Unreachable("its model is not ready")
+    if isinstance(error, Unauthorized):
+        return Unreachable("it wants another key")
+    if type(error) is CocoaError:
+        return EngineError(error.message)
+    return error
 
 
 _generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols

@@ -61,16 +61,14 @@ class SimilarityWorker:
 
     @property
     def info(self) -> ComparerInfo:
-        """See `Comparer.info`."""
         return self._info
 
     @property
     def busy_since(self) -> float | None:
-        """See `Worker.busy_since`; of the thread, whichever of its models runs."""
+        """Of the thread, whichever of its models runs."""
         return self._thread.busy_since
 
     async def run(self) -> None:
-        """See `Worker.run`."""
         loops = [asyncio.create_task(batcher.run()) for batcher in (self._pairs, self._contexts)]
         try:
             await asyncio.gather(*loops)
@@ -81,12 +79,11 @@ class SimilarityWorker:
             await asyncio.gather(*loops, return_exceptions=True)
 
     async def warm_up(self) -> None:
-        """See `Worker.warm_up`; a function without weights has nothing to initialise."""
+        """A function without weights has nothing to initialise."""
         if self._model.revision is not None:
             await self.compare([("Paris", "Rome")])
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        """See `Comparer.compare`."""
         scores = await _typed(self._pairs.submit(pairs))
         if not all(np.isfinite(values).all() for values, _ in scores.values()):
             message = "the similarity model returned a value that is not a finite number"
@@ -94,12 +91,11 @@ class SimilarityWorker:
         return PairReply(scores, self._info.identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `Comparer.fit_contexts`."""
         contexts = await _typed(self._contexts.submit(texts))
         return [contexts[one] for one in texts]
 
     async def close(self) -> None:
-        """See `Worker.close`; the thread ends with the last model that uses it."""
+        """The thread ends with the last model that uses it."""
         self._pairs.close()
         self._contexts.close()
 

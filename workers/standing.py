@@ -1,22 +1,39 @@
-"""What is known of one server, and whether that still holds."""
+"""What is known of servers that nobody here wrote, as they were tried out; whether it holds."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
-from workers.asking import Failed, Rejected
-from workers.upstream import Refused, Server, Unreachable
+from workers.calls import Failed, Rejected
+from workers.client import Refused, Unreachable
+from workers.config import Role, Servers
+from workers.hooks import Hooks
+from workers.remote_worker import RemoteWorker
+from workers.upstream import Server, Upstream
 
 logger = logging.getLogger(__name__)
 
-Tried = TypeVar("Tried")
+Reply = TypeVar("Reply")
 
 # Seconds after which a server is asked again whether it is still the same.
 _ASK_AGAIN_S = 60.0
+# The watch waits for so long for a server that is being tried out.
+_PATIENCE_S = 3.0
+
+
+class Identified(Protocol):
+    """What a server was found to be."""
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that decides its answers, as far as it can be known from outside."""
+
+
+Tried = TypeVar("Tried", bound=Identified)
 
 
 class Trial(Protocol[Tried]):
@@ -32,18 +49,80 @@ class Trial(Protocol[Tried]):
         """What is known of it, where it still does the same; None where it does not."""
 
 
+class ChangedModel(Exception):
+    """A reply shows that the server's model is no longer the one that was asked."""
+
+
+class TriedWorker(RemoteWorker[Tried]):
+    """A worker over servers that are tried out before they are first asked.
+
+    Args:
+        role: what the servers do.
+        servers: where they are.
+        trial: how they are tried out.
+        hooks: what it is tied to.
+        asked: what one of them is called in messages.
+    """
+
+    def __init__(
+        self, role: Role, servers: Servers, trial: Trial[Tried], hooks: Hooks, asked: str
+    ) -> None:
+        upstream = Upstream[Tried](role, servers, self._check, hooks.on_call)
+        super().__init__(upstream, asked)
+        self._standings: dict[str, Standing[Tried]] = {}
+        for server in upstream.servers:
+            self._standings[server.url] = Standing(server, trial)
+
+    async def close(self) -> None:
+        """End `run`, trials that are under way, and all connections."""
+        await super().close()
+        for standing in self._standings.values():
+            await standing.close()
+
+    async def _check(self, server: Server[Tried]) -> None:
+        await self._standings[server.url].check()
+
+    async def _unchanged(
+        self,
+        server: Server[Tried],
+        ask: Callable[["Standing[Tried]", Tried], Awaitable[Reply]],
+        may_repeat: Callable[[], bool] = lambda: True,
+    ) -> Reply:
+        """What one server answers, while it is the same from beginning to end.
+
+        Where it became another one it is asked once more.
+
+        Args:
+            server: that is asked.
+            ask: asks it; may raise `ChangedModel`.
+            may_repeat: asked where the server has changed.
+
+        Raises:
+            GenerationUnavailable, SimilarityUnavailable: it has changed again, or has been listened
+                to already.
+        """
+        standing = self._standings[server.url]
+        for _ in range(2):
+            known = await standing.settled()
+            try:
+                reply = await ask(standing, known)
+                if (await standing.settled()).identity == known.identity:
+                    return reply
+            except ChangedModel:
+                standing.doubt()
+            if not may_repeat():
+                break
+        raise self._unavailable("the server's model changed while it answered; repeat the request")
+
+
 class Standing(Generic[Tried]):
-    """One server, as it was last tried out.
+    """One server, as it was last tried out, which its `known` says.
 
     Whoever has reason to think that another one may answer there by now says so by `doubt`, and
     waits by `settled` until it has been asked.
-
-    Attributes:
-        tried: None until it has been tried out.
     """
 
-    def __init__(self, server: Server, trial: Trial[Tried]) -> None:
-        self.tried: Tried | None = None
+    def __init__(self, server: Server[Tried], trial: Trial[Tried]) -> None:
         self._server = server
         self._trial = trial
         self._said: Mapping[str, Any] = {}
@@ -65,12 +144,10 @@ class Standing(Generic[Tried]):
         self._said = said
         if is_other or is_old or not self._server.is_up or self._failure is not None:
             self.doubt()
-        if self.tried is None or self._failure is not None:
+        if self._server.known is None or self._failure is not None:
             if self._asking is not None:
-                await asyncio.wait([self._asking], timeout=3.0)
-            self._check_failure()
-            if self.tried is None:
-                raise Unreachable("it is being tried out")
+                await asyncio.wait([self._asking], timeout=_PATIENCE_S)
+            self._tried()
 
     def doubt(self) -> None:
         """From now on nobody knows whether it is still the same."""
@@ -86,16 +163,20 @@ class Standing(Generic[Tried]):
         """
         while self._asking is not None and not self._asking.done():
             await asyncio.shield(self._asking)
-        self._check_failure()
-        if self.tried is None:
-            raise Unreachable("it has not been tried out")
-        return self.tried
+        return self._tried()
 
     async def close(self) -> None:
         """End what is under way."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
+
+    def _tried(self) -> Tried:
+        if self._failure is not None:
+            raise self._failure
+        if self._server.known is None:
+            raise Unreachable("it is being tried out")
+        return self._server.known
 
     async def _ask(self) -> None:
         try:
@@ -113,16 +194,12 @@ class Standing(Generic[Tried]):
             self._failure = Unreachable(f"it cannot be tried out: {type(error).__name__}")
 
     async def _ask_once(self) -> None:
-        client, known = self._server.client, self.tried
-        if known is not None:
-            if (same := await self._trial.ask_again(client, known)) is not None:
-                self.tried = same
+        server = self._server
+        if server.known is not None:
+            if (same := await self._trial.ask_again(server.client, server.known)) is not None:
+                server.known = same
                 return
-            logger.warning("the server at %s is another one than before", self._server.url)
-            self._said = await self._trial.look_up(client)
-        self.tried = await self._trial.try_out(client, self._said)
-        logger.info("the server at %s has been tried out", self._server.url)
-
-    def _check_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+            logger.warning("the server at %s is another one than before", server.url)
+            self._said = await self._trial.look_up(server.client)
+        server.known = await self._trial.try_out(server.client, self._said)
+        logger.info("the server at %s has been tried out", server.url)

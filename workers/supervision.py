@@ -8,11 +8,12 @@ import faulthandler
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Literal, Protocol
 
 from models.errors import ModelLost
-from workers.protocol import Worker
+from workers.protocol import Worker, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +130,21 @@ class Supervisor:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.die(task.get_name(), None if task.cancelled() else task.exception())
+
+
+@asynccontextmanager
+async def running_workers(building: Awaitable[Workers]) -> AsyncIterator[Workers]:
+    """Workers for a command: built, warm and watched, and ended with the context.
+
+    Where a loop dies its waiters fail, and the command with them.
+    """
+    workers = await building
+    supervisor = Supervisor(on_death=lambda: None)
+    try:
+        await supervisor.start(workers.by_name())
+        yield workers
+    finally:
+        await supervisor.stop()
 
 
 class _RunningCall:

@@ -48,7 +48,6 @@ class Turns:
 
     @property
     def num_waiting(self) -> int:
-        """See the class."""
         return sum(len(line.waiting) for line in self._lines.values())
 
     @asynccontextmanager

@@ -10,19 +10,21 @@ import hashlib
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import httpx
 
 from models.errors import ModelNotLoaded
-from workers.client import Client
-from workers.config import Role, UpstreamConfig, api_key, variable
+from workers.client import Client, Refused, Unreachable, reason_of
+from workers.config import Role, Servers, api_key, variable
 from workers.hooks import OnCall
 
 logger = logging.getLogger(__name__)
 
+Known = TypeVar("Known")
 Reply = TypeVar("Reply")
 
 _CONNECT_S = 2.0
@@ -35,89 +37,88 @@ _WATCH_S = 1.0
 _WATCH_TIMEOUT_S = 5.0
 
 
-class Unreachable(Exception):
-    """A server did not answer, or not with an answer; the text says why, and quotes nothing."""
-
-
-class Refused(Exception):
-    """A server that will never answer this process, such as one that wants another key."""
-
-
 @dataclass(eq=False, slots=True)
-class Server:
+class Server(Generic[Known]):
     """One of the servers.
 
     Attributes:
         url: of it.
         client: keeps connections to it.
+        known: what it was last found to be; None until it was.
         is_up: whether it answered when it was last asked.
         num_calls: under way.
     """
 
     url: str
     client: Client
+    known: Known | None = None
     is_up: bool = True
-    num_calls: int = field(default=0)
+    num_calls: int = 0
 
 
-class Upstream:
+class Upstream(Generic[Known]):
     """The servers of one role.
 
     Attributes:
         servers: all of them, in the order of the settings.
+        is_closed: whether `close` was called.
 
     Args:
         role: what they do.
         config: where they are.
-        check: asks one server whether it is well; raises `Unreachable`, or `Refused`.
+        check: asks one server whether it is well, and keeps what it is in `known`; raises
+            `Unreachable`, or `Refused`.
         on_call: told the outcome and the seconds of each call.
-        silence_s: a server that says nothing for so long has gone.
     """
 
     def __init__(
         self,
         role: Role,
-        config: UpstreamConfig,
-        check: Callable[[Server], Awaitable[None]],
-        *,
+        config: Servers,
+        check: Callable[[Server[Known]], Awaitable[None]],
         on_call: OnCall,
-        silence_s: float = _SILENCE_S,
     ) -> None:
         self.role = role
+        self.is_closed = False
         self._check = check
         self._on_call = on_call
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        timeout = httpx.Timeout(silence_s, connect=_CONNECT_S, pool=None)
+        timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None)
         limits = httpx.Limits(
             max_connections=None,
             max_keepalive_connections=None,
             keepalive_expiry=_KEEPALIVE_S,
         )
-        key = api_key(config, role)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        verify = _tls(config, role)
-        self.servers: list[Server] = []
+        headers = {}
+        if key := api_key(config, role):
+            headers["Authorization"] = f"Bearer {key}"
+        tls = _tls(config, role)
+        self.servers: list[Server[Known]] = []
         for url in config.urls:
             client = Client(
-                base_url=url, headers=headers, timeout=timeout, limits=limits, verify=verify
+                base_url=url, headers=headers, timeout=timeout, limits=limits, verify=tls
             )
             self.servers.append(Server(url, client))
+
+    @property
+    def known(self) -> Known | None:
+        """What the first server that is up was last found to be; None while nothing is known."""
+        for server in sorted(self.servers, key=_is_down):
+            if server.known is not None:
+                return server.known
+        return None
 
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
         told: dict[str, str] = {}
         while True:
             for server in self.servers:
-                try:
-                    await self._ask_whether_well(server)
-                except (Unreachable, Refused) as error:
-                    server.is_up = False
-                    if told.get(server.url) != str(error):
-                        told[server.url] = str(error)
-                        logger.warning("waiting for %s at %s: %s", self.role, server.url, error)
-                else:
-                    server.is_up = True
+                reason = await self._trouble_of(server)
+                server.is_up = not reason
+                if reason and told.get(server.url) != reason:
+                    told[server.url] = reason
+                    logger.warning("waiting for %s at %s: %s", self.role, server.url, reason)
             if any(server.is_up for server in self.servers):
                 return
             await asyncio.sleep(_WATCH_S)
@@ -133,6 +134,7 @@ class Upstream:
 
     async def close(self) -> None:
         """End `run` and close all connections."""
+        self.is_closed = True
         self._closed.set()
         if self._watching is not None:
             self._watching.cancel()
@@ -141,14 +143,9 @@ class Upstream:
         for server in self.servers:
             await server.client.aclose()
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed.is_set()
-
     async def call(
         self,
-        send: Callable[[Server], Awaitable[Reply]],
+        send: Callable[[Server[Known]], Awaitable[Reply]],
         *,
         key: str | None = None,
         may_repeat: Callable[[], bool] = lambda: True,
@@ -168,77 +165,72 @@ class Upstream:
             Unreachable: no server answered.
             Exception: whatever else `send` raises, which is an answer.
         """
-        failure: Exception = Unreachable("there is no server")
-        num_failed = 0
-        servers = self._order(key)
+        tries = deque(self._order(key))
         # Once more to the first: it may have closed a connection that it kept for too long.
-        tries = (*servers, servers[0])
-        for num_tried, server in enumerate(tries, 1):
-            began_at = time.monotonic()
+        tries.append(tries[0])
+        num_lost = 0
+        while True:
+            server, began_at = tries.popleft(), time.monotonic()
             server.num_calls += 1
             try:
                 reply = await send(server)
             except (Unreachable, httpx.TransportError) as error:
-                failure = error
-                self._mark(server, False, _reason(error))
-                never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                num_failed += not never_sent
-                is_last = num_tried == len(tries) or num_failed > 1 or not may_repeat()
-                self._on_call(self.role, "failed" if is_last else "repeated", _since(began_at))
-                if is_last:
-                    break
+                self._mark(server, reason_of(error))
+                was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                num_lost += was_sent
+                if not tries or num_lost > 1 or not may_repeat():
+                    self._on_call(self.role, "failed", time.monotonic() - began_at)
+                    raise Unreachable(reason_of(error)) from error
+                self._on_call(self.role, "repeated", time.monotonic() - began_at)
             except Exception:
-                self._on_call(self.role, "answered", _since(began_at))
+                self._on_call(self.role, "answered", time.monotonic() - began_at)
                 raise
             else:
-                self._on_call(self.role, "answered", _since(began_at))
+                self._on_call(self.role, "answered", time.monotonic() - began_at)
                 return reply
             finally:
                 server.num_calls -= 1
-        raise Unreachable(_reason(failure)) from failure
 
-    def _order(self, key: str | None) -> Sequence[Server]:
+    def _order(self, key: str | None) -> list[Server[Known]]:
         """Whom to ask first, second …: those that are up before those that were down."""
         if key is None:
             chosen = sorted(self.servers, key=lambda server: server.num_calls)
         else:
-            start = place_of(key, len(self.servers))
+            start = server_of(key, len(self.servers))
             chosen = [*self.servers[start:], *self.servers[:start]]
-        return sorted(chosen, key=lambda server: not server.is_up)
+        return sorted(chosen, key=_is_down)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_WATCH_S)
-            await asyncio.gather(*(self._look_at(server) for server in self.servers))
+            await asyncio.gather(*map(self._look_at, self.servers))
 
-    async def _look_at(self, server: Server) -> None:
+    async def _look_at(self, server: Server[Known]) -> None:
         try:
-            await self._ask_whether_well(server)
-        except (Unreachable, Refused) as error:
-            self._mark(server, False, str(error))
+            self._mark(server, await self._trouble_of(server))
         except Exception:  # the watch must outlive whatever a server says
             logger.exception("%s at %s cannot be checked", self.role, server.url)
-        else:
-            self._mark(server, True, "")
 
-    async def _ask_whether_well(self, server: Server) -> None:
+    async def _trouble_of(self, server: Server[Known]) -> str:
+        """Why a server cannot be asked; "" where it can."""
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
                 await self._check(server)
         except TimeoutError:
-            raise Unreachable("it does not answer") from None
-        except httpx.TransportError as error:
-            raise Unreachable(_reason(error)) from None
+            return "it does not answer"
+        except (Unreachable, Refused, httpx.TransportError) as error:
+            return reason_of(error)
+        return ""
 
-    def _mark(self, server: Server, is_up: bool, reason: str) -> None:
-        if server.is_up and not is_up:
-            logger.warning("%s at %s is left out: %s", self.role, server.url, reason)
-        elif is_up and not server.is_up:
+    def _mark(self, server: Server[Known], trouble: str) -> None:
+        if server.is_up and trouble:
+            logger.warning("%s at %s is left out: %s", self.role, server.url, trouble)
+        elif not server.is_up and not trouble:
             logger.info("%s at %s is back", self.role, server.url)
-        server.is_up = is_up
+        server.is_up = not trouble
 
 
-def place_of(key: str, num_servers: int) -> int:
+def server_of(key: str, num_servers: int) -> int:
     """Which of the servers a key belongs to; the same in every process."""
     return int(session_of(key), 16) % num_servers
 
@@ -248,16 +240,11 @@ def session_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def _reason(error: Exception) -> str:
-    """What happened, without what was said."""
-    return str(error) if isinstance(error, Unreachable) else type(error).__name__
+def _is_down(server: Server[Known]) -> bool:
+    return not server.is_up
 
 
-def _since(began_at: float) -> float:
-    return time.monotonic() - began_at
-
-
-def _tls(config: UpstreamConfig, role: Role) -> ssl.SSLContext:
+def _tls(config: Servers, role: Role) -> ssl.SSLContext:
     """What decides whom this process believes, and what it shows.
 
     Raises:

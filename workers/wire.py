@@ -2,7 +2,8 @@
 
 A call is a POST whose answer is a stream of lines, each of one JSON object: `{"token": …}` as a
 sequence grows, and at the end `{"result": …}` or `{"error": …}`. A blank line says that the
-work goes on. Everything that is read is checked, so that half an answer is none.
+work goes on. Everything that is read is checked, so that half an answer is none: each `decode_…`
+gives what its `encode_…` was given, or raises `Garbled`.
 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
@@ -15,10 +16,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import orjson
-from pydantic import TypeAdapter
+from annotated_types import Ge, Le
+from pydantic import ConfigDict, Strict, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from models import errors
 from models.codec import (
@@ -27,12 +30,14 @@ from models.codec import (
     request_from_json,
     request_to_json,
 )
-from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES, number
+from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES
 from models.records import Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
-from models.statistics import PROBE_STATISTICS
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, STATISTICS
 from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
+
+Structure = TypeVar("Structure")
 
 VERSION = 1
 # Headers of every call.
@@ -48,6 +53,13 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
+
+# JSON has no tuples.
+_FROM_LIST = Strict(False)
+_EXACT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Logprob = Annotated[float, Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
+_Entropy = Annotated[float, Ge(ENTROPIES[0]), Le(ENTROPIES[1])]
+_Probability = Annotated[float, Ge(PROBABILITIES[0]), Le(PROBABILITIES[1])]
 
 
 class Garbled(Exception):
@@ -78,31 +90,75 @@ class SimilarityInfo:
     wire: int = VERSION
 
 
+@with_config(_EXACT)
+class _Generate(TypedDict):
+    request: dict[str, Any]
+    streams: bool
+
+
+@with_config(_EXACT)
+class _FirstToken(TypedDict):
+    request: dict[str, Any]
+    groups: list[list[str]]
+
+
+@with_config(_EXACT)
+class _FirstTokenReply(TypedDict):
+    logprobs: list[_Logprob | None]
+    identity: str
+
+
+@with_config(_EXACT)
+class _Compare(TypedDict):
+    comparer: str | None
+    texts: list[str]
+    pairs: list[tuple[int, int]]
+
+
+@with_config(_EXACT)
+class _PairReply(TypedDict):
+    scores: list[Annotated[tuple[list[_Probability], bool], _FROM_LIST]]
+    identity: str
+
+
+@with_config(_EXACT)
+class _Fit(TypedDict):
+    comparer: str | None
+    texts: list[ContextAndText]
+
+
+@with_config(_EXACT)
+class _Error(TypedDict):
+    code: str
+    message: str
+    field: str | None
+    retry_after_s: int | None
+
+
 _INFOS: dict[str, TypeAdapter[Any]] = {
     "generation": TypeAdapter(GenerationInfo),
     "similarity": TypeAdapter(SimilarityInfo),
 }
+_GENERATE, _FIRST_TOKEN = TypeAdapter(_Generate), TypeAdapter(_FirstToken)
+_COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
+_FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
+_CONTEXTS, _ERROR = TypeAdapter(list[str], config=_EXACT), TypeAdapter(_Error)
+_TOKEN: TypeAdapter[Any] = TypeAdapter(
+    Annotated[tuple[str, _Logprob | None, _Entropy | None], _FROM_LIST], config=_EXACT
+)
 
 
 def encode_info(kind: str, info: GenerationInfo | SimilarityInfo) -> bytes:
-    """The body of `/v1/info`."""
     body: bytes = _INFOS[kind].dump_json(info)
     return body
 
 
 def decode_info(kind: str, body: bytes) -> Any:
-    """What `encode_info` was given.
-
-    Raises:
-        Garbled: it is another thing, or of another version of the wire.
-    """
-    try:
+    with _garbled(f"it is no {kind} worker"):
         version = orjson.loads(body)["wire"]
         if version != VERSION:
             raise Garbled(f"it speaks version {version!r:.20} of the wire, not {VERSION}")
         return _INFOS[kind].validate_json(body)
-    except (ValueError, LookupError, TypeError):
-        raise Garbled(f"it is no {kind} worker") from None
 
 
 def encode_generate(request: GenerationRequest, *, streams: bool) -> bytes:
@@ -112,46 +168,31 @@ def encode_generate(request: GenerationRequest, *, streams: bool) -> bytes:
 
 
 def decode_generate(body: bytes, timeout_s: float | None) -> tuple[GenerationRequest, bool]:
-    """What `encode_generate` was given.
-
-    Raises:
-        Garbled: it is no such body.
-    """
     with _garbled("no request"):
-        value = json.loads(body)
-        return _request(value["request"], timeout_s), bool(value["streams"])
+        found = _GENERATE.validate_json(body)
+        request = request_from_json(found["request"] | {"timeout_s": timeout_s})
+        return request, found["streams"]
 
 
 def encode_first_token(request: GenerationRequest, groups: Sequence[Sequence[str]]) -> bytes:
-    """The body of `/v1/first-token-logprobs`."""
     return json.dumps({"request": request_to_json(request), "groups": groups}).encode()
 
 
 def decode_first_token(
     body: bytes, timeout_s: float | None
 ) -> tuple[GenerationRequest, list[list[str]]]:
-    """What `encode_first_token` was given.
-
-    Raises:
-        Garbled: it is no such body.
-    """
     with _garbled("no request"):
-        value = json.loads(body)
-        groups = [[str(text) for text in group] for group in value["groups"]]
-        return _request(value["request"], timeout_s), groups
+        found = _FIRST_TOKEN.validate_json(body)
+        request = request_from_json(found["request"] | {"timeout_s": timeout_s})
+        return request, found["groups"]
 
 
 def encode_generation(generation: Generation) -> bytes:
-    """The result of `/v1/generate`."""
     return _dumps({"result": generation_to_json(generation)})
 
 
 def decode_generation(value: Any, request: GenerationRequest) -> Generation:
-    """What `encode_generation` was given, if it answers the request.
-
-    Raises:
-        Garbled: it does not.
-    """
+    """What `encode_generation` was given, if it answers the request."""
     with _garbled("no generation"):
         generation = generation_from_json(value)
         _check_answers(request, generation)
@@ -159,22 +200,15 @@ def decode_generation(value: Any, request: GenerationRequest) -> Generation:
 
 
 def encode_first_token_reply(reply: FirstTokenReply) -> bytes:
-    """The result of `/v1/first-token-logprobs`."""
     return _dumps({"result": {"logprobs": reply.logprobs, "identity": reply.identity}})
 
 
 def decode_first_token_reply(value: Any, num_groups: int) -> FirstTokenReply:
-    """What `encode_first_token_reply` was given.
-
-    Raises:
-        Garbled: it is no such reply to that many groups.
-    """
+    """What `encode_first_token_reply` was given, if it answers that many groups."""
     with _garbled("no log-probs of first tokens"):
-        logprobs = tuple(
-            None if one is None else number(one, LOGPROBS) for one in value["logprobs"]
-        )
-        _expect(len(logprobs) == num_groups)
-        return FirstTokenReply(logprobs, _text(value["identity"]))
+        found = _FIRST_TOKEN_REPLY.validate_python(value)
+        _expect(len(found["logprobs"]) == num_groups)
+        return FirstTokenReply(tuple(found["logprobs"]), found["identity"])
 
 
 def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
@@ -185,74 +219,54 @@ def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
         pairs: of texts.
     """
     positions: dict[str, int] = {}
+    rows = []
     for pair in pairs:
-        for text in pair:
-            positions.setdefault(text, len(positions))
-    rows = [[positions[a], positions[b]] for a, b in pairs]
+        rows.append([positions.setdefault(text, len(positions)) for text in pair])
     return _dumps({"comparer": comparer, "texts": list(positions), "pairs": rows})
 
 
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
-    """What `encode_compare` was given.
-
-    Raises:
-        Garbled: it is no such body.
-    """
     with _garbled("no pairs"):
-        value = orjson.loads(body)
-        texts = [_text(text) for text in value["texts"]]
-        pairs = [(texts[a], texts[b]) for a, b in value["pairs"]]
-        return value["comparer"], pairs
+        found = _COMPARE.validate_json(body)
+        texts = found["texts"]
+        return found["comparer"], [(texts[a], texts[b]) for a, b in found["pairs"]]
 
 
 def encode_pair_reply(pairs: Sequence[Pair], reply: PairReply) -> bytes:
     """The result of `/v1/compare`, in the order of the pairs."""
-    scores = [reply.scores[pair] for pair in pairs]
+    scores = list(map(reply.scores.__getitem__, pairs))
     return _dumps({"result": {"scores": scores, "identity": reply.identity}})
 
 
 def decode_pair_reply(value: Any, pairs: Sequence[Pair], num_labels: int) -> PairReply:
-    """What `encode_pair_reply` was given.
-
-    Raises:
-        Garbled: it is no such reply to these pairs.
-    """
+    """What `encode_pair_reply` was given, if it answers these pairs."""
     with _garbled("no scores of these pairs"):
-        scores = [_score(score, num_labels) for score in value["scores"]]
-        return PairReply(dict(zip(pairs, scores, strict=True)), _text(value["identity"]))
+        found = _PAIR_REPLY.validate_python(value)
+        scores: dict[Pair, PairScore] = {}
+        for pair, (values, is_cut) in zip(pairs, found["scores"], strict=True):
+            _expect(len(values) == num_labels)
+            scores[pair] = tuple(values), is_cut
+        return PairReply(scores, found["identity"])
 
 
 def encode_fit(comparer: str | None, texts: Sequence[ContextAndText]) -> bytes:
-    """The body of `/v1/fit-contexts`; see `encode_compare`."""
     return _dumps({"comparer": comparer, "texts": texts})
 
 
 def decode_fit(body: bytes) -> tuple[str | None, list[ContextAndText]]:
-    """What `encode_fit` was given.
-
-    Raises:
-        Garbled: it is no such body.
-    """
     with _garbled("no texts"):
-        value = orjson.loads(body)
-        return value["comparer"], [
-            (_text(context), _text(text)) for context, text in value["texts"]
-        ]
+        found = _FIT.validate_json(body)
+        return found["comparer"], found["texts"]
 
 
 def encode_contexts(contexts: Sequence[str]) -> bytes:
-    """The result of `/v1/fit-contexts`."""
     return _dumps({"result": contexts})
 
 
 def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
-    """What `encode_contexts` was given.
-
-    Raises:
-        Garbled: it has no right part of each context.
-    """
+    """What `encode_contexts` was given, if it has a right part of each context."""
     with _garbled("no contexts"):
-        contexts = [_text(context) for context in value]
+        contexts = _CONTEXTS.validate_python(value)
         for context, (whole, _) in zip(contexts, texts, strict=True):
             _expect(whole.endswith(context))
         return contexts
@@ -264,18 +278,8 @@ def encode_token(token: Token) -> bytes:
 
 
 def decode_token(value: Any) -> Token:
-    """What `encode_token` was given.
-
-    Raises:
-        Garbled: it is no token.
-    """
     with _garbled("no token"):
-        text, logprob, entropy = value
-        return Token(
-            _text(text),
-            None if logprob is None else number(logprob, LOGPROBS),
-            None if entropy is None else number(entropy, ENTROPIES),
-        )
+        return Token(*_TOKEN.validate_python(value))
 
 
 def encode_error(error: errors.CocoaError) -> bytes:
@@ -290,17 +294,19 @@ def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
 
 
 def decode_error(value: Any) -> errors.CocoaError:
-    """The error of this code, as it was raised in the worker.
-
-    Raises:
-        Garbled: it is no error that we know.
-    """
+    """The error of this code, as it was raised in the worker."""
     with _garbled("no error"):
-        kind = _ERRORS[value["code"]]
-        field = None if value["field"] is None else _text(value["field"])
-        retry_after_s = value["retry_after_s"]
-        _expect(retry_after_s is None or type(retry_after_s) is int)
-        return kind(_text(value["message"]), field=field, retry_after_s=retry_after_s)
+        found = _ERROR.validate_python(value)
+        kind, message = _ERRORS[found["code"]], found["message"]
+        return kind(message, field=found["field"], retry_after_s=found["retry_after_s"])
+
+
+def decode_line(line: bytes) -> tuple[str, Any]:
+    """What a line brings, "token", "result" or "error", and its content, not yet decoded."""
+    with _garbled("no line of ours"):
+        [(kind, content)] = orjson.loads(line).items()
+        _expect(kind in ("token", "result", "error"))
+        return kind, content
 
 
 def parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
@@ -321,10 +327,10 @@ def parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
 
 @contextmanager
 def _garbled(what: str) -> Iterator[None]:
-    """Whatever goes wrong within means that what is read is not `what` it should be."""
+    """Raise `Garbled(what)` for any decoding error in the block."""
     try:
         yield
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise Garbled(what) from None
 
 
@@ -337,38 +343,22 @@ def _kinds(kind: type[errors.CocoaError]) -> Iterator[type[errors.CocoaError]]:
 _ERRORS = {kind.code: kind for kind in _kinds(errors.CocoaError)}
 
 
-def _request(value: Mapping[str, Any], timeout_s: float | None) -> GenerationRequest:
-    return request_from_json({**value, "timeout_s": timeout_s})
-
-
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
     """Refuse a generation that lacks something of what was asked for, or that has too much."""
-    _expect(num_taken(request, generation) == len(generation.samples))
-    wanted, supplied = request.statistics, {"answer": [generation.answer]}
-    supplied["sample"] = list(generation.samples)
-    for role, sequences in supplied.items():
-        for name in ("token_logprobs", "token_entropies", "token_texts"):
-            is_wanted = f"{role}_{name}" in wanted
+    samples, wanted = generation.samples, request.statistics
+    _expect(num_taken(request, generation) == len(samples))
+    for names, sequences in (
+        (ANSWER_STATISTICS, (generation.answer,)),
+        (SAMPLE_STATISTICS - {"sample_texts"}, samples),
+    ):
+        for name in names:
+            field = STATISTICS[name].field or ""
             for sequence in sequences:
-                _expect((getattr(sequence, name) is not None) == is_wanted)
+                _expect((getattr(sequence, field) is not None) == (name in wanted))
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
     hidden = generation.answer_hidden_mean
-    _expect((0 if hidden is None else len(hidden)) == len(request.hidden_layers))
-
-
-def _logprob(value: Any) -> float | None:
-    return None if value is None else number(value, LOGPROBS)
-
-
-def _score(value: Any, num_labels: int) -> PairScore:
-    values, is_cut = value
-    _expect(len(values) == num_labels and type(is_cut) is bool)
-    return tuple(number(one, PROBABILITIES) for one in values), is_cut
-
-
-def _text(value: Any) -> str:
-    _expect(type(value) is str)
-    return str(value)
+    num_layers = 0 if hidden is None else len(hidden)
+    _expect(num_layers == len(request.hidden_layers))
 
 
 def _expect(is_so: bool) -> None:

@@ -16,10 +16,10 @@ from models.probes.protocol import ProbeConfig
 from models.records import Pair
 from workers.admission import Admission
 from workers.build import build_workers
-from workers.config import Beside, GeneratorConfig, WorkerConfig
-from workers.in_process import running_workers
+from workers.config import GeneratorConfig, LanguageModel, WorkerConfig
 from workers.loading import nli_checkpoint
 from workers.protocol import Workers
+from workers.supervision import running_workers
 
 # What samples show is stored; probes are compared with it by `cocoa probe evaluate`.
 _NO_PROBES = ProbeConfig("", "")
@@ -62,5 +62,5 @@ def _config(settings: Settings, generates: bool) -> WorkerConfig:
         config,
         generation=GeneratorConfig(engine="fake", model=generation.model),
         probes=_NO_PROBES,
-        nli=replace(config.nli, model=nli_checkpoint(config.nli, Beside.of(generation))),
+        nli=replace(config.nli, model=nli_checkpoint(config.nli, LanguageModel.of(generation))),
     )

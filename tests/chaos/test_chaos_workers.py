@@ -26,7 +26,7 @@ from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
 from tests.worker_servers import listening, remote_generator, running
 from workers import wire
-from workers.config import GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.remote import connect_generator
@@ -314,8 +314,8 @@ async def test_a_connection_that_is_cut_between_two_calls_is_made_anew():
         listening(make_app(lambda: Served(generator=local))) as port,
         proxy_to(port) as proxy,
     ):
-        config = WorkerConfig(generation=GeneratorConfig(url=f"http://127.0.0.1:{proxy.port}"))
-        async with running(await connect_generator(config, Hooks())) as remote:
+        servers = GeneratorConfig(url=f"http://127.0.0.1:{proxy.port}").place()
+        async with running(await connect_generator(servers, Hooks())) as remote:
             first = await remote.generate(REQUEST)
             proxy.cut()
             assert (await remote.generate(REQUEST)).answer.text == first.answer.text
@@ -367,8 +367,8 @@ async def whole_answer():
 async def test_a_worker_that_answers_garbage_is_an_error_that_quotes_nothing(spoil):
     reply = spoil(await whole_answer())
     async with listening(answering(reply)) as port:
-        config = WorkerConfig(generation=GeneratorConfig(url=f"http://127.0.0.1:{port}"))
-        async with running(await connect_generator(config, Hooks())) as remote:
+        servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+        async with running(await connect_generator(servers, Hooks())) as remote:
             with pytest.raises(GenerationUnavailable) as error:
                 await asyncio.wait_for(remote.generate(REQUEST), 20)
     assert "html" not in error.value.message

@@ -13,7 +13,7 @@ from tests.score_servers import score_server
 from tests.worker_servers import remote_comparers
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
-from workers.in_process import running_workers
+from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

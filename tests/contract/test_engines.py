@@ -31,7 +31,7 @@ from tests.contract.thirty import ThirtyLines
 from tests.openai_server import encode, openai_server
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.worker_servers import remote_generator
-from workers.config import GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.loading import resolve
@@ -131,10 +131,8 @@ SERVERS = {
 async def over_server(**traits):
     """A generator over a server that is like that."""
     async with openai_server(**traits) as server:
-        config = WorkerConfig(
-            generation=GeneratorConfig(url=server.url, api="openai"), probes=ProbeConfig("", "")
-        )
-        generator = await connect_generator(config, Hooks())
+        servers = GeneratorConfig(url=server.url, api="openai").place()
+        generator = await connect_generator(servers, Hooks(), ProbeConfig("", ""))
         loop = asyncio.create_task(generator.run())
         generator._engine = SimpleNamespace(prepare=lambda request: check_length(request, server))
         try:

@@ -18,6 +18,7 @@ import pytest
 
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.errors import PromptTooLong
+from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from tests.chaos.redis_server import free_port
 from tests.vllm import reference
@@ -25,8 +26,8 @@ from tests.worker_servers import running
 from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
-from workers.in_process import running_workers
 from workers.openai.generator import connect_generator
+from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,7 @@ async def url(tmp_path_factory, anyio_backend):
 @pytest.fixture
 async def generator(url):
     config = GeneratorConfig(url=url, api="openai")
-    async with running(await connect_generator(WorkerConfig(generation=config), Hooks())) as found:
+    async with running(await connect_generator(config.place(), Hooks(), ProbeConfig())) as found:
         yield found
 
 

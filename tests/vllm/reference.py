@@ -12,9 +12,9 @@ from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.tokenization import encode_prompt
 from models.records import Generation, GenerationRequest, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS
-from workers.build import load_workers
+from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
-from workers.in_process import running_workers
+from workers.supervision import running_workers
 
 MAX_NEW_TOKENS = 64
 # Readings of the two shipped probes, in the order in which the servers here name them.
@@ -59,7 +59,7 @@ def cases(prompts: Sequence[str]) -> list[Case]:
 
     async def generate() -> list[Generation]:
         config = WorkerConfig(generation=GeneratorConfig(threads=2))
-        async with running_workers(asyncio.to_thread(load_workers, config)) as workers:
+        async with running_workers(build_workers(config)) as workers:
             return await asyncio.gather(*map(workers.generator.generate, requests))
 
     found = []

@@ -11,9 +11,9 @@ from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.protocol import SimilarityConfig
 from tests.vllm.server import serving
 from tests.worker_servers import ANYWHERE, running
-from workers.config import ComparerConfig, WorkerConfig
+from workers.config import ComparerConfig
 from workers.hooks import Hooks
-from workers.scorers import connect_comparers
+from workers.pair_servers import connect_comparers
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def server(tmp_path_factory, anyio_backend):
 @asynccontextmanager
 async def comparing(server):
     config = ComparerConfig(url=str(server.client.base_url), api="vllm")
-    comparers, _ = await connect_comparers(WorkerConfig(similarity=config), Hooks(), ANYWHERE)
+    comparers, _ = await connect_comparers(config.place(), Hooks(), ANYWHERE)
     async with running(comparers["cross_encoder"]) as comparer:
         yield comparer
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from app.scoring.questions import FALSE, TRUE
+from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
 from models.waves import num_taken
@@ -17,8 +18,8 @@ from tests.worker_servers import running
 from workers.build import build_workers
 from workers.config import GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
-from workers.in_process import running_workers
 from workers.openai.generator import connect_generator
+from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ async def server(anyio_backend, tmp_path_factory):
 async def adapter(server):
     """The generator, its loop running; connections end with the test."""
     config = GeneratorConfig(url=str(server.client.base_url), api="openai")
-    generator = await connect_generator(WorkerConfig(generation=config), Hooks())
+    generator = await connect_generator(config.place(), Hooks(), ProbeConfig())
     async with running(generator) as found:
         yield found
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from models import records
 from models.engines.protocol import fitted
-from models.engines.texts import remaining_tokens
 from models.entropy_bounds import mean_bounds
 from models.errors import EngineError
 from models.records import (
@@ -16,14 +15,12 @@ from models.records import (
     AnswerForm,
     Generation,
     GenerationRequest,
-    OnToken,
     ProbeReading,
 )
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
 from models.waves import num_further
-from workers.concurrently import both
-from workers.openai.calls import Calls
-from workers.openai.capabilities import Served
+from workers.calls import Calls
+from workers.openai.capabilities import OpenAIServer
 from workers.openai.columns import check_entropies, mark_of, mode_of, readings_of
 from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
@@ -37,6 +34,9 @@ from workers.openai.replies import (
 )
 from workers.openai.requests import Prompt, completion, drawn, first_seed, within_budget
 from workers.openai.telling import Teller
+from workers.standing import ChangedModel
+from workers.streaming import Listener
+from workers.waiting import together
 
 # What a sequence may lack that was wanted of it, and why.
 _NO_TEXTS = "the server's texts of tokens do not join to the answer"
@@ -44,38 +44,33 @@ _NO_COLUMN = "the server told no entropy of a token"
 _SCALED = "the server's log-probs are raw at temperature 1 only"
 
 
-class Answering:
+class OpenAIRequest:
     """One request at one server.
-
-    Attributes:
-        has_other_mark: whether the answer's mark is not the server's that was tried out.
 
     Args:
         calls: of the server.
-        served: what it can do.
+        server: what it can do.
         request: that it is asked.
-        budget: see `OpenAIGenerator`.
-        on_token: told the tokens that are streamed; None where nobody listens.
+        budget: tokens of prompt, answer and samples together; 0 for any number.
+        listener: told the tokens that are streamed.
     """
 
     def __init__(
         self,
         calls: Calls,
-        served: Served,
+        server: OpenAIServer,
         request: GenerationRequest,
         budget: int,
-        on_token: OnToken | None,
+        listener: Listener,
     ) -> None:
-        self.has_other_mark = False
         self._calls = calls
-        self._served = served
-        self._can = served.capabilities
+        self._server = server
+        self._can = server.capabilities
         self._request = request
         self._budget = budget
-        self._on_token = on_token
+        self._listener = listener
         self._prompt = Prompt()
         self._seed = 0
-        self._num_told = self._num_characters = 0
         self._prompt_tokens = 0
         self._warnings: list[str] = []
         self._absent: dict[str, str] = {}
@@ -89,6 +84,7 @@ class Answering:
         Raises:
             InvalidRequest: the request does not fit.
             InvalidLogits: an entropy is no number.
+            ChangedModel: the answer's mark is not that of the weights that were tried out.
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
@@ -98,20 +94,20 @@ class Answering:
         self._prompt = await render(self._calls, self._can, asked)
         forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
-        answer, samples = await both(
+        answer, samples = await together(
             self._answer(forms), self._draw(num_further(asked, None, ()), 0)
         )
         while num := num_further(self._request, answer, samples):
             samples += await self._draw(num, len(samples))
-        self._tell_rest((answer, *samples)[asked.streamed])
+        self._listener.tell_rest((answer, *samples)[asked.streamed])
         generation = Generation(
             answer=answer,
             samples=tuple(samples),
             prompt_tokens=self._prompt.num_tokens or self._prompt_tokens,
             seed=self._seed,
-            model_id=self._served.info.model_id,
-            revision=self._served.info.revision,
-            identity=self._served.identity,
+            model_id=self._server.info.model_id,
+            revision=self._server.info.revision,
+            identity=self._server.identity,
             generate_s=time.monotonic() - began_at,
             answer_form=self._form,
             probe_readings=self._readings,
@@ -137,7 +133,7 @@ class Answering:
         if (answer := self._request.answer) is None:
             return await self._greedy()
         wanted = self._request.statistics
-        given = await score_given(self._calls, self._served, self._prompt, answer, forms, wanted)
+        given = await score_given(self._calls, self._server, self._prompt, answer, forms, wanted)
         self._form = given.form
         self._absent |= given.absent
         if not given.shows_its_end:
@@ -147,7 +143,7 @@ class Answering:
     async def _greedy(self) -> records.Sequence:
         request, can = self._request, self._can
         wanted = request.statistics
-        mode, num_columns = mode_of(can, self._served.probes, wanted)
+        mode, num_columns = mode_of(can, self._server.probes, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
             reads_bounds = "answer_token_logprobs" in wanted and not mode
@@ -156,9 +152,10 @@ class Answering:
         body = self._body(top=top, mode=mode, by_text=by_text)
         [choice], [num_tokens] = await self._asked(body, 1, is_streamed=request.streamed == 0)
         if mode and can.columns is not None:
-            self.has_other_mark = mark_of(choice) != can.columns.mark
+            if mark_of(choice) != can.columns.mark:
+                raise ChangedModel
             check_entropies(choice)
-            self._readings = readings_of(choice, can.columns, self._served.probes, wanted)
+            self._readings = readings_of(choice, can.columns, self._server.probes, wanted)
         elif top:
             tops = choice.likeliest(top)
             self._bounds = None if tops is None else mean_bounds(tops, can.vocabulary_size)
@@ -187,7 +184,7 @@ class Answering:
                 self._asked(asked, at_once, is_streamed=0 <= place < at_once, place=place)
             )
         samples = []
-        for choices, nums_tokens in await both(*drawing):
+        for choices, nums_tokens in await together(*drawing):
             for choice, num_tokens in zip(choices, nums_tokens, strict=True):
                 samples.append(await self._sequence(choice, "sample", num_tokens))
         return samples
@@ -210,10 +207,9 @@ class Answering:
         """Choices of one call, and for those without tokens how many they are said to have."""
         stop = self._request.sampling.stop
         path = self._prompt.path
-        if is_streamed and self._on_token is not None:
-            teller = Teller(self._request, place, self._on_token)
+        if is_streamed and self._listener.on_token is not None:
+            teller = Teller(self._request, place, self._listener)
             reply = merged(await self._calls.post_for_events(path, body, teller.hear))
-            self._num_told, self._num_characters = teller.num_told, teller.num_characters
         else:
             reply = await self._calls.post(path, body)
         choices = read_choices(reply, num, stop)
@@ -260,11 +256,6 @@ class Answering:
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
             self._warnings.append(code)
-
-    def _tell_rest(self, sequence: records.Sequence) -> None:
-        if self._on_token is not None:
-            for token in remaining_tokens(sequence, self._num_told, self._num_characters):
-                self._on_token(token)
 
     def _with_words(self, generation: Generation) -> Generation:
         """With what is missing and why, and with what to know of the rest."""

@@ -144,17 +144,17 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class OpenAIServer:
     """One server as it was last tried out.
 
     Attributes:
-        words: of its own for what it runs.
+        system_fingerprints: what it calls what it runs.
         probes: by the statistic that each predicts, those that its plugin reads.
     """
 
     capabilities: Capabilities
     fingerprint: Fingerprint
-    words: frozenset[str] = frozenset()
+    system_fingerprints: frozenset[str] = frozenset()
     probes: Mapping[str, ProbeInfo] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -169,7 +169,6 @@ class Served:
 
     @property
     def info(self) -> GeneratorInfo:
-        """See `Generator.info`."""
         can, columns = self.capabilities, self.capabilities.columns
         absent = absent_statistics(can, self.probes)
         revision = columns.revision if columns is not None else ""

@@ -6,7 +6,7 @@ from models.errors import InvalidLogits
 from models.probes.distance import DOMAIN_PERCENTILE
 from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import ProbeReading
-from workers.openai.calls import Calls
+from workers.calls import Calls
 from workers.openai.capabilities import Capabilities, Columns
 from workers.openai.replies import (
     ENTROPY_COLUMN,
@@ -65,7 +65,7 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
     )
 
 
-def known_probes(columns: Columns, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeInfo]:
+def probes_read(columns: Columns, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeInfo]:
     """Those of the probes that this deployment knows which the plugin reads, by statistic."""
     if columns.no_light:
         return {}

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from models.engines.protocol import fitted
 from models.engines.texts import unshared
 from models.records import GenerationRequest
-from workers.openai.calls import Calls
+from workers.calls import Calls
+from workers.client import Unreachable
 from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render, tokenize
 from workers.openai.replies import read_choices
 from workers.openai.requests import Prompt, completion
-from workers.upstream import Unreachable
 
 
 async def first_tokens(

@@ -8,9 +8,8 @@ import numpy as np
 from models import records
 from models.engines.texts import without_reasoning
 from models.records import AnswerForm, Array, GivenAnswer
-from workers.concurrently import both
-from workers.openai.calls import Calls
-from workers.openai.capabilities import Capabilities, Served
+from workers.calls import Calls
+from workers.openai.capabilities import Capabilities, OpenAIServer
 from workers.openai.columns import check_entropies
 from workers.openai.prompts import answer_forms
 from workers.openai.replies import (
@@ -20,6 +19,7 @@ from workers.openai.replies import (
     read_prompt_logprobs,
 )
 from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.waiting import together
 
 _NOT_READ = "the server of the model cannot read an answer that is given"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
@@ -67,7 +67,7 @@ async def forms_of(
 
 async def score_given(
     calls: Calls,
-    served: Served,
+    server: OpenAIServer,
     prompt: Prompt,
     answer: GivenAnswer,
     forms: Forms,
@@ -77,16 +77,16 @@ async def score_given(
 
     Args:
         calls: of the server.
-        served: what it can do.
+        server: what it can do.
         prompt: that the answer continues.
         answer: that is given.
         forms: of `forms_of`.
         statistics: that are wanted.
     """
-    can = served.capabilities
+    can = server.capabilities
     read: dict[AnswerForm, _Read] = {}
     if forms:
-        found = await both(*(_by_ids(calls, can, prompt, ids) for ids in forms.values()))
+        found = await together(*(_by_ids(calls, can, prompt, ids) for ids in forms.values()))
         read = dict(zip(forms, found, strict=True))
     elif can.scoring == "echo" and prompt.text is not None:
         read = await _by_echo(calls, can, prompt.text, answer.text)

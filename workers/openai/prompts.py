@@ -5,11 +5,10 @@ from typing import Any
 
 from models.errors import ChatTemplateError, InvalidRequest
 from models.records import AnswerForm, GenerationRequest
-from workers.asking import Rejected
-from workers.openai.calls import Calls
+from workers.calls import Calls, Rejected
+from workers.client import Unreachable
 from workers.openai.capabilities import Capabilities
 from workers.openai.requests import Prompt
-from workers.upstream import Unreachable
 
 # Variables of a template that the client must not set.
 _RESERVED = frozenset(
@@ -25,7 +24,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
 
     Raises:
         ChatTemplateError: it takes no messages, or its template refuses these.
-        InvalidRequest: the prompt has no tokens, or a template variable is reserved.
+        InvalidRequest: the prompt has no tokens, or a template variable is reserver.
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")

@@ -14,7 +14,7 @@ from models import records
 from models.engines.texts import cut_at_stop, without_reasoning
 from models.ranges import LOGPROBS
 from models.records import Array, FinishReason
-from workers.upstream import Unreachable
+from workers.client import Unreachable
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
 MARK_COLUMN, ENTROPY_COLUMN, FIRST_PROBE_COLUMN = 0, 1, 2

@@ -3,28 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from models.records import GenerationRequest, OnToken, Token
+from models.records import GenerationRequest, Token
+from workers.client import Unreachable
 from workers.openai.replies import ENTROPY_COLUMN, Choice, read_choices, sentinel
-from workers.upstream import Unreachable
+from workers.streaming import Listener
 
 
 class Teller:
     """Hears the events of a stream, and tells the tokens of one of its choices.
 
-    Attributes:
-        num_told: tokens so far.
-        num_characters: of their texts.
-
     Args:
         request: says what is wanted of each token.
         index: of the choice.
-        on_token: told each of its tokens.
+        listener: told each of its tokens.
     """
 
-    def __init__(self, request: GenerationRequest, index: int, on_token: OnToken) -> None:
-        self.num_told = self.num_characters = 0
+    def __init__(self, request: GenerationRequest, index: int, listener: Listener) -> None:
         self._index = index
-        self._on_token = on_token
+        self._listener = listener
         role = "answer" if request.streamed == 0 else "sample"
         self._wants_logprobs = f"{role}_token_logprobs" in request.statistics
         self._wants_entropies = f"{role}_token_entropies" in request.statistics
@@ -63,6 +59,4 @@ class Teller:
         if self._wants_entropies and choice.tops is not None:
             column = choice.tops[i].get(sentinel(ENTROPY_COLUMN))
             entropy = None if column is None else max(column, 0.0)
-        self.num_told += 1
-        self.num_characters += len(text)
-        self._on_token(Token(text, logprob, entropy))
+        self._listener.tell(Token(text, logprob, entropy))

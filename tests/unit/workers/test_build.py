@@ -1,5 +1,6 @@
 """From configuration to workers."""
 
+import asyncio
 import os
 import threading
 from dataclasses import replace
@@ -15,8 +16,8 @@ from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig
 from tests.tiny_probes import saved
-from workers.build import load_workers
-from workers.config import Beside, ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
 from workers.hooks import Hooks
 from workers.loading import nli_checkpoint
 from workers.supervision import Supervisor
@@ -27,7 +28,7 @@ FAKE_NLI = NliConfig(name="fake_nli", model="fake")
 
 def load(generation, similarity, nli=None, **told):
     config = WorkerConfig(generation, similarity, nli or NliConfig(model=""), ProbeConfig("", ""))
-    return load_workers(config, Hooks(**told))
+    return asyncio.run(build_workers(config, Hooks(**told)))
 
 
 def test_names_become_models_and_rules():
@@ -92,7 +93,7 @@ def test_what_an_nli_models_similarity_is_belongs_to_its_identity():
 def test_the_embedded_nli_model_serves_beside_the_embedded_language_models_only(
     nli, generation, checkpoint
 ):
-    assert nli_checkpoint(nli, Beside.of(generation)) == checkpoint
+    assert nli_checkpoint(nli, LanguageModel.of(generation)) == checkpoint
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_the_second_embedded_language_model_is_loaded_by_its_name_and_has_no_pro
     config = WorkerConfig(
         GeneratorConfig(model="embedded-second"), FAKE[1], NliConfig(model=""), ProbeConfig()
     )
-    info = load_workers(config).generator.info
+    info = asyncio.run(build_workers(config)).generator.info
     assert info.model_id == "embedded-second"
     assert not info.probes
 
@@ -182,7 +183,9 @@ def test_all_pair_models_share_one_thread():
 @pytest.mark.anyio
 async def test_the_sizes_of_steps_and_batches_are_told():
     steps, batches = [], []
-    workers = load(*FAKE, on_step=steps.append, on_batch=batches.append)
+    config = WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig("", ""))
+    hooks = Hooks(on_step=steps.append, on_batch=batches.append)
+    workers = await build_workers(config, hooks)
     supervisor = Supervisor(lambda: None)
     await supervisor.start(workers.by_name())
     await supervisor.stop()
@@ -212,7 +215,7 @@ def test_a_checkpoint_that_cannot_be_loaded_is_told_before_any_other_is_loaded(
     monkeypatch.setattr(FakeEngine, "load", None)
     models = {"generation": FAKE[0], "similarity": FAKE[1], "nli": NliConfig(model="")}
     with pytest.raises(ModelNotLoaded, match=message):
-        load_workers(WorkerConfig(**models | changed))
+        asyncio.run(build_workers(WorkerConfig(**models | changed)))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +248,7 @@ def test_an_embedded_pair_model_beside_a_foreign_language_model_says_so_and_what
 ):
     # Weightless stand-ins under the names of models that have weights.
     monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
-    monkeypatch.setattr("workers.loading._HEADS", {})
+    monkeypatch.setattr("workers.loading._check_checkpoint", lambda *args: None)
     similarity = ComparerConfig(name="cross_encoder", model=model)
     foreign = GeneratorConfig(engine="fake", model="org/model")
     workers = load(foreign, similarity, NliConfig(name="fake_nli", model=model))
@@ -267,7 +270,8 @@ def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, 
 
     def with_probe(**changes):
         folder = saved(tmp_path / str(len(changes)), **changes)
-        return load_workers(WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig(folder, "")))
+        config = WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig(folder, ""))
+        return asyncio.run(build_workers(config))
 
     monkeypatch.setattr("models.engines.fake.FakeEngine", Lacking)
     with pytest.raises(ModelNotLoaded, match=r"PROBES.* sp, mte, log_length .* fake lacks"):

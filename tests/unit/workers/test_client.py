@@ -1,4 +1,4 @@
-"""What a gateway's client makes of a server that goes."""
+"""What a gateway's client makes of a server that goes, and lines of a response."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.vanishing import vanishing
-from workers.client import Client
+from workers.client import Client, lines
 
 pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20
@@ -36,3 +36,23 @@ async def test_a_connection_that_ends_as_it_is_made_is_one_that_could_not_be_mad
     assert {(type(one), str(one)) for one in ended} == {
         (httpx.ConnectError, "the connection ended as it was made")
     }
+
+
+async def read(*chunks):
+    async def pieces():
+        for chunk in chunks:
+            yield chunk
+
+    return [line async for line in lines(httpx.Response(200, content=pieces()))]
+
+
+async def test_lines_end_at_line_feeds_alone_wherever_the_chunks_end():
+    text = 'data: "a\u2028b\x85c"'.encode()
+    assert await read(text + b"\r\n\r\n" + text + b"\n") == [text, text]
+    whole = text + b"\n\n" + text + b"\n"
+    assert await read(*(whole[i : i + 1] for i in range(len(whole)))) == [text, text]
+
+
+async def test_what_was_cut_off_is_no_line():
+    assert await read(b"one\ntw") == [b"one"]
+    assert await read() == []

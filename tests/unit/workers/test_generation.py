@@ -31,7 +31,7 @@ from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from tests.conftest import until
 from tests.tiny_probes import random_probe, saved
-from workers.build import load_workers
+from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.generation import GenerationWorker
 
@@ -612,7 +612,7 @@ def load(probes):
         nli=NliConfig(model=""),
         probes=probes,
     )
-    return load_workers(config).generator.info
+    return asyncio.run(build_workers(config)).generator.info
 
 
 def test_configured_probes_are_loaded_and_named_by_what_they_predict(tmp_path):

@@ -11,7 +11,7 @@ from models.errors import EngineError, GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
 from tests.worker_servers import listening, running
 from workers import wire
-from workers.config import GeneratorConfig, WorkerConfig
+from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.remote import connect_generator
@@ -32,8 +32,8 @@ async def test_calls_one_after_another_share_a_connection(on_token):
             await app(scope, receive, send)
 
         async with listening(watched) as port:
-            config = WorkerConfig(generation=GeneratorConfig(url=f"http://127.0.0.1:{port}"))
-            async with running(await connect_generator(config, Hooks())) as remote:
+            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+            async with running(await connect_generator(servers, Hooks())) as remote:
                 for _ in range(4):
                     await remote.generate(REQUEST, on_token)
 
@@ -50,8 +50,8 @@ async def test_a_worker_that_wants_another_key_is_unavailable_and_no_client_is_t
 
         async with listening(current) as port:
             url, key = f"http://127.0.0.1:{port}", SecretStr("first")
-            config = WorkerConfig(generation=GeneratorConfig(url=url, api_key=key))
-            async with running(await connect_generator(config, Hooks())) as remote:
+            servers = GeneratorConfig(url=url, api_key=key).place()
+            async with running(await connect_generator(servers, Hooks())) as remote:
                 assert (await remote.generate(REQUEST)).answer.text
                 apps.append(make_app(lambda: Served(generator=local), "second"))
                 with pytest.raises(GenerationUnavailable, match="it wants another key"):
@@ -71,8 +71,8 @@ async def test_a_worker_of_new_weights_answers_though_it_fails_to_say_what_it_is
                 await app(scope, receive, send)
 
         async with listening(failing) as port:
-            config = WorkerConfig(generation=GeneratorConfig(url=f"http://127.0.0.1:{port}"))
-            async with running(await connect_generator(config, Hooks())) as remote:
+            servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+            async with running(await connect_generator(servers, Hooks())) as remote:
                 local._info = replace(local.info, identity="new weights")
                 is_failing = True
                 generation = await remote.generate(REQUEST)

@@ -9,8 +9,10 @@ import pytest
 from pydantic import SecretStr
 
 from models.errors import InvalidRequest, ModelNotLoaded
-from workers.config import ServerConfig, UpstreamConfig, api_key
-from workers.upstream import Unreachable, Upstream, place_of
+from workers.client import Unreachable
+from workers.config import ServerConfig, api_key
+from workers.config import Servers as Place
+from workers.upstream import Upstream, server_of
 
 pytestmark = pytest.mark.anyio
 URLS = "http://a:1, http://b:1/,http://c:1,http://a:1"
@@ -23,9 +25,7 @@ class Servers:
 
     def __init__(self, url=URLS, **faults):
         self.faults, self.asked, self.told = faults, [], []
-        self.upstream = Upstream(
-            "generation", UpstreamConfig(url=url), self.check, on_call=self._on_call
-        )
+        self.upstream = Upstream("generation", Place(url=url), self.check, self._on_call)
 
     def _on_call(self, role, outcome, seconds):
         self.told.append(outcome)
@@ -47,9 +47,9 @@ async def test_equal_keys_go_to_the_same_server_and_different_ones_to_all():
     keys = [f"prompt {i}" for i in range(60)]
     first = [await servers.upstream.call(servers.send, key=key) for key in keys]
     again = [await servers.upstream.call(servers.send, key=key) for key in keys]
-    assert first == again == ["abc"[place_of(key, 3)] for key in keys]
+    assert first == again == ["abc"[server_of(key, 3)] for key in keys]
     assert min(Counter(first).values()) > 10
-    assert place_of("prompt 0", 3) == 1  # in every process, whatever its hash seed
+    assert server_of("prompt 0", 3) == 1  # in every process, whatever its hash seed
 
 
 async def test_without_a_key_calls_go_where_the_fewest_are_under_way():
@@ -153,8 +153,8 @@ async def test_a_watch_heals_until_it_is_closed(monkeypatch):
 def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
     file = tmp_path / "key"
     file.write_text("from a file\n")
-    assert api_key(UpstreamConfig(), "generation") == ""
-    assert api_key(UpstreamConfig(api_key=SecretStr("direct")), "generation") == "direct"
+    assert api_key(Place(), "generation") == ""
+    assert api_key(Place(api_key=SecretStr("direct")), "generation") == "direct"
     assert api_key(ServerConfig(api_key_file=str(file)), "worker") == "from a file"
 
 

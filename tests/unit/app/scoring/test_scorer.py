@@ -27,7 +27,7 @@ from tests.results import generation, sequence
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
-from workers.in_process import running_workers
+from workers.supervision import running_workers
 
 pytestmark = pytest.mark.anyio
 

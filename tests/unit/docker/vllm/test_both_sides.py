@@ -81,7 +81,7 @@ async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
     assert found.mark == of._mark
     assert found.revision == REVISION[:12]
     assert not found.no_light
-    assert read.known_probes(found, known(folders)) == known(folders)
+    assert read.probes_read(found, known(folders)) == known(folders)
 
 
 @pytest.mark.parametrize("obstacle", range(1, 6))
@@ -89,7 +89,7 @@ async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
     of = reader(*folders, obstacle=obstacle, revision=REVISION)
     found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
     assert found.no_light == read._NO_LIGHT[obstacle]
-    assert read.known_probes(found, known(folders)) == {}
+    assert read.probes_read(found, known(folders)) == {}
 
 
 @pytest.mark.parametrize("statistics", [set(), {"predicted_dissimilarity"}])

@@ -23,8 +23,7 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from tests.conftest import until
 from tests.openai_server import openai_server
 from workers.config import GeneratorConfig
-from workers.openai.generator import OpenAIGenerator
-from workers.openai.known_probes import known_probes
+from workers.openai.generator import OpenAIGenerator, probe_infos
 from workers.upstream import session_of
 
 pytestmark = pytest.mark.anyio
@@ -41,8 +40,8 @@ PLAIN = {"tokenizes": False}
 @asynccontextmanager
 async def over(server, probes=None, **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
-    config = GeneratorConfig(url=server.url, api="openai", **settings)
-    generator = OpenAIGenerator(config, probes=probes)
+    servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
+    generator = OpenAIGenerator(servers, probes=probes)
     await generator.connect()
     try:
         yield generator
@@ -260,7 +259,7 @@ async def test_bounds_hold_the_entropies_that_the_plugin_tells():
 
 
 async def test_probes_that_the_plugin_reads_are_known_by_their_sha256():
-    known = known_probes(ProbeConfig())
+    known = probe_infos(ProbeConfig())
     consistency = known["predicted_dissimilarity"]
     probes = ("f" * 64, consistency.sha256)
     wanted = frozenset({"predicted_dissimilarity"})
@@ -321,11 +320,5 @@ async def test_a_prompt_goes_to_the_same_of_several_servers_and_to_the_other_whe
 
 async def until_tried(generator):
     """Both servers have been tried out, not only the first one that was ready."""
-    for server in generator._upstream.servers:
-        while True:
-            try:
-                await generator._standings[server.url].check()
-            except Exception:
-                await asyncio.sleep(0.05)
-            else:
-                break
+    for server in generator.upstream.servers:
+        await until(lambda server=server: server.known is not None)

@@ -7,7 +7,7 @@ import pytest
 
 from models.records import GenerationRequest, ProbeReading
 from tests.results import generation, sequence
-from workers.probing import read, with_inputs_of, with_readings
+from workers.probe_reading import read, with_inputs_of, with_readings
 
 
 @dataclass

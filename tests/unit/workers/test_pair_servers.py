@@ -10,9 +10,9 @@ from starlette.responses import JSONResponse
 from models.errors import SimilarityUnavailable
 from tests.score_servers import APPS, overlap, score_server
 from tests.worker_servers import ANYWHERE, running
-from workers.config import ComparerConfig, WorkerConfig
+from workers.config import ComparerConfig
 from workers.hooks import Hooks
-from workers.scorers import connect_comparers
+from workers.pair_servers import connect_comparers
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ def api(request):
 
 @asynccontextmanager
 async def over(server, api, **settings):
-    config = ComparerConfig(url=server.url, api=api, **settings)
-    comparers, nli = await connect_comparers(WorkerConfig(similarity=config), Hooks(), ANYWHERE)
+    servers = ComparerConfig(url=server.url, api=api, **settings).place()
+    comparers, nli = await connect_comparers(servers, Hooks(), ANYWHERE)
     assert nli is None
     async with running(comparers["cross_encoder"]) as comparer:
         yield comparer

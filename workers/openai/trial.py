@@ -9,23 +9,22 @@ from typing import Any
 import httpx
 
 from models.records import Array, GenerationRequest
-from workers.asking import Failed, Rejected, get_json
-from workers.openai.calls import Calls
+from workers.calls import Calls, Failed, Rejected, listed_model
+from workers.client import Refused, Unreachable
 from workers.openai.capabilities import (
     LARGEST_VOCABULARY,
     UNKNOWN_CONTEXT,
     Capabilities,
     Fingerprint,
+    OpenAIServer,
     RawLogprobs,
     Scoring,
-    Served,
 )
-from workers.openai.columns import known_probes, read_columns
+from workers.openai.columns import probes_read, read_columns
 from workers.openai.prompts import render
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import CHAT, COMPLETIONS, EXTRAS, Prompt, completion
 from workers.protocol import ProbeInfo
-from workers.upstream import Refused, Unreachable
 
 # Fixed texts, asked of every server; none of them is a client's.
 _PROMPTS = (
@@ -49,7 +48,7 @@ class GeneratorTrial:
     """How an OpenAI-compatible server is tried out: see `workers.standing.Trial`.
 
     Attributes:
-        new_words: by which replies called what they came from, and nobody knows them yet.
+        unknown_fingerprints: `system_fingerprint`s of replies that nobody knows yet.
 
     Args:
         model: its name there; "" for the first that it lists.
@@ -57,22 +56,21 @@ class GeneratorTrial:
     """
 
     def __init__(self, model: str, probes: Mapping[str, ProbeInfo]) -> None:
-        self.new_words: frozenset[str] = frozenset()
+        self.unknown_fingerprints: frozenset[str] = frozenset()
         self._model = model
         self._probes = probes
 
     async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
-        """See `Trial.look_up`."""
-        entry = await listed(client, self._model)
+        entry = await listed_model(Calls(client), self._model)
         return {name: entry.get(name) for name in _TELLING}
 
-    async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> Served:
-        """See `Trial.try_out`."""
+    async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> OpenAIServer:
         return await try_out(client, said, self._probes)
 
-    async def ask_again(self, client: httpx.AsyncClient, known: Served) -> Served | None:
-        """See `Trial.ask_again`."""
-        found, words = await fingerprint_of(client, known.capabilities)
+    async def ask_again(
+        self, client: httpx.AsyncClient, known: OpenAIServer
+    ) -> OpenAIServer | None:
+        found, told = await fingerprint_of(client, known.capabilities)
         columns = known.capabilities.columns
         if not known.fingerprint.agrees(found):
             return None
@@ -81,38 +79,19 @@ class GeneratorTrial:
             prompt = await _prompt(calls, known.capabilities, _PROMPTS[0])
             if await read_columns(calls, known.capabilities, prompt) != columns:
                 return None
-        new_words, self.new_words = self.new_words, frozenset()
-        return replace(known, words=known.words | words | new_words)
-
-
-async def listed(client: httpx.AsyncClient, wanted: str) -> dict[str, Any]:
-    """What the server says of the model: of the named one, or of its first.
-
-    Raises:
-        Unreachable: it lists none.
-        Refused: it lists others.
-    """
-    try:
-        reply = await get_json(client, "/v1/models")
-        entries = [one for one in reply["data"] if isinstance(one["id"], str)]
-    except (Rejected, Failed, LookupError, TypeError):
-        raise Unreachable("it lists no models") from None
-    if not entries:
-        raise Unreachable("it lists no models")
-    for entry in entries:
-        if not wanted or entry["id"] == wanted:
-            return dict(entry)
-    raise Refused("it has no model of the name that COCOA_GENERATION__MODEL says")
+        told |= known.system_fingerprints | self.unknown_fingerprints
+        self.unknown_fingerprints = frozenset()
+        return replace(known, system_fingerprints=told)
 
 
 async def try_out(
     client: httpx.AsyncClient, entry: Mapping[str, Any], probes: Mapping[str, ProbeInfo]
-) -> Served:
+) -> OpenAIServer:
     """All that the server can do, and what it answers to fixed prompts.
 
     Args:
         client: of the server.
-        entry: of `listed`.
+        entry: of `listed_model`.
         probes: that this deployment knows, by the statistic that each predicts.
 
     Raises:
@@ -139,17 +118,17 @@ async def try_out(
     )
     columns = await read_columns(calls, can, prompt)
     can = replace(can, columns=columns)
-    known = {} if columns is None else known_probes(columns, probes)
-    first, words = await fingerprint_of(client, can)
-    second, more_words = await fingerprint_of(client, can)
+    known = {} if columns is None else probes_read(columns, probes)
+    first, told = await fingerprint_of(client, can)
+    second, more_told = await fingerprint_of(client, can)
     # Some servers answer the same prompt now so, now otherwise: that tells nothing of weights.
-    return Served(can, first.common(second), words | more_words, MappingProxyType(known))
+    return OpenAIServer(can, first.common(second), told | more_told, MappingProxyType(known))
 
 
 async def fingerprint_of(
     client: httpx.AsyncClient, can: Capabilities
 ) -> tuple[Fingerprint, frozenset[str]]:
-    """What the server answers to fixed prompts, and its own words for what it runs."""
+    """What the server answers to fixed prompts, and what it calls what it runs."""
     calls = Calls(client, can.model_id)
     texts, means = [], []
     for text in _PROMPTS:
@@ -351,7 +330,7 @@ async def _tried(calls: Calls, path: str, body: Mapping[str, Any]) -> Any:
 async def _version(client: httpx.AsyncClient) -> str:
     """Of the server's program, where it says so as vLLM does."""
     try:
-        reply = await get_json(client, "/version")
+        reply = await Calls(client).get("/version")
         version = reply.get("version")
     except (Rejected, Failed, Unreachable, Refused, AttributeError):
         return ""

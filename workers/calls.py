@@ -1,0 +1,273 @@
+"""Calls of a server that nobody here wrote: JSON both ways, and every way in which that can fail.
+
+A reply that asks for patience (429, or 503 with Retry-After) is heeded for as long as the deadline
+allows. No exception quotes what was sent or what came back.
+"""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import httpx
+import orjson
+from pydantic import TypeAdapter
+
+from models.errors import Overloaded
+from workers.client import Refused, Unreachable, lines
+
+Structure = TypeVar("Structure")
+
+# The longest wait for a reply: whoever waits for longer has had an error by now.
+_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+_FIRST_WAIT_S = 0.5
+_MOST_PATIENCE_S = 60.0
+_MOST_ERROR_BYTES = 65_536
+_EVENT = b"data:"
+_END = b"[DONE]"
+_OPENED = "connection.connect_tcp.complete"
+
+
+class Rejected(Exception):
+    """The server refuses this very body, and will again.
+
+    Attributes:
+        status: of HTTP, below 500.
+        code: that the server gives; "" for none.
+    """
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.code = code
+
+
+class Failed(Exception):
+    """The server had the call and failed; it may be repeated."""
+
+
+class Calls:
+    """Calls of one server, for one request or to find out what it is.
+
+    Each raises:
+        Unreachable: the server answers no JSON, asks for patience, or breaks off.
+        Refused: it wants another key.
+        Rejected, Failed: see there.
+        Overloaded: it asks for more patience than the deadline has.
+
+    Attributes:
+        system_fingerprints: that replies carried.
+
+    Args:
+        client: of the server.
+        model: its name there, sent with every body; "" for none.
+        until: monotonic second of the request's deadline; None where there is none.
+        on_open: told where a new connection was needed: another one may answer there by now.
+        headers: of every call, beside those of the client.
+    """
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        model: str = "",
+        until: float | None = None,
+        *,
+        on_open: Callable[[], None] = lambda: None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.system_fingerprints: set[str] = set()
+        self._client = client
+        self._model = {"model": model} if model else {}
+        self._until = until
+        self._on_open = on_open
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
+
+    async def get(self, path: str) -> Any:
+        """What a GET answers."""
+        response = await self._client.get(path)
+        _check(response.status_code, response.content)
+        return _parsed(response.content)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """What a POST answers."""
+        async with self._posted(path, body) as response:
+            reply = _parsed(await response.aread())
+        self._look_at(reply)
+        return reply
+
+    async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """What a POST answers; None where the server does not take such a body."""
+        try:
+            return await self.post(path, body)
+        except Rejected:
+            return None
+
+    async def post_for_events(
+        self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None]
+    ) -> list[Any]:
+        """All server-sent events that a POST answers, each told as it comes.
+
+        They are read to their end: a connection with unread bytes cannot be used again.
+        """
+        events = []
+        has_ended = False
+        streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        async with self._posted(path, streamed) as response:
+            async for line in lines(response):
+                if has_ended or not line.startswith(_EVENT):
+                    continue
+                data = line.removeprefix(_EVENT).strip()
+                if data == _END:
+                    has_ended = True
+                    continue
+                event = _parsed(data)
+                if not isinstance(event, Mapping) or "error" in event:
+                    raise Unreachable("its stream ends in an error")
+                self._look_at(event)
+                events.append(event)
+                on_event(event)
+        if not has_ended:
+            raise Unreachable("its stream broke off")
+        return events
+
+    @asynccontextmanager
+    async def _posted(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
+        """A response that is a success, its body not yet read."""
+
+        async def trace(name: str, info: object) -> None:
+            if name == _OPENED:
+                self._on_open()
+
+        content = json.dumps({**self._model, **body})  # orjson knows no integer beyond 64 bits
+        patience = _Patience(self._until)
+        while True:
+            async with self._client.stream(
+                "POST",
+                path,
+                content=content,
+                headers=self._headers,
+                timeout=_TIMEOUT,
+                extensions={"trace": trace},
+            ) as response:
+                status = response.status_code
+                wait_s = patience.wait_s(status, response.headers)
+                if wait_s is None:
+                    if status != 200:
+                        _check(status, await _first_bytes(response))
+                    yield response
+                    return
+            await asyncio.sleep(wait_s)
+
+    def _look_at(self, reply: Any) -> None:
+        told = reply.get("system_fingerprint") if isinstance(reply, Mapping) else None
+        if isinstance(told, str) and told:
+            self.system_fingerprints.add(told)
+
+
+async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
+    """What `/v1/models` says of a model: of the named one, or of the first where "" is wanted.
+
+    Raises:
+        Unreachable: it lists none.
+        Refused: it lists others.
+    """
+    try:
+        reply = await calls.get("/v1/models")
+        entries = {entry["id"]: dict(entry) for entry in reply["data"]}
+        first = next(iter(entries))
+        wanted = wanted or first
+    except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration):
+        raise Unreachable("it lists no models") from None
+    if not isinstance(first, str):
+        raise Unreachable("it lists no models")
+    if wanted not in entries:
+        raise Refused("it has no model of the name that the settings say")
+    return entries[wanted]
+
+
+def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
+    """A reply, or a part of it, as the structure that it should have.
+
+    Raises:
+        Unreachable: it has another one; says `what` it should be.
+    """
+    try:
+        return structure.validate_python(reply)
+    except ValueError:
+        raise Unreachable(f"{what} makes no sense") from None
+
+
+class _Patience:
+    """How long to wait for a server that has no room, within a deadline."""
+
+    def __init__(self, until: float | None) -> None:
+        self._until = until or time.monotonic() + _MOST_PATIENCE_S
+        self._next_s = _FIRST_WAIT_S
+
+    def wait_s(self, status: int, headers: httpx.Headers) -> float | None:
+        """Seconds to wait before the next try; None where the reply asks for none.
+
+        Raises:
+            Overloaded: there is no time for that.
+        """
+        asked_s = _seconds(headers.get("retry-after"))
+        if status != 429 and not (status == 503 and asked_s is not None):
+            return None
+        wait_s = self._next_s
+        if asked_s is not None:
+            wait_s = max(asked_s, 0.05)
+        self._next_s = min(2 * self._next_s, 8.0)
+        if time.monotonic() + wait_s >= self._until:
+            message = "the server of the model has no room, and asks to be left alone for longer"
+            raise Overloaded(f"{message} than there is time", retry_after_s=math.ceil(wait_s))
+        return wait_s
+
+
+def _seconds(header: str | None) -> float | None:
+    """Of a Retry-After; its other form, a date, says nothing where clocks differ."""
+    try:
+        seconds = float(header or "")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < math.inf else None
+
+
+async def _first_bytes(response: httpx.Response) -> bytes:
+    """The beginning of an error's body, which tells its code."""
+    found = b""
+    async for piece in response.aiter_bytes():
+        found += piece
+        if len(found) > _MOST_ERROR_BYTES:
+            break
+    return found
+
+
+def _check(status: int, content: bytes) -> None:
+    if status == 200:
+        return
+    if status in (401, 403):
+        raise Refused(f"it refuses the API key (status {status})")
+    if status in (429, 502, 503, 504) or status < 400:
+        raise Unreachable(f"status {status}")
+    if status >= 500:
+        raise Failed(f"status {status}")
+    raise Rejected(status, _code(content))
+
+
+def _code(content: bytes) -> str:
+    """The code that an OpenAI-compatible error names; "" where it names none."""
+    try:
+        code = orjson.loads(content)["error"]["code"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return code if isinstance(code, str) else ""
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        raise Unreachable("it answers no JSON") from None

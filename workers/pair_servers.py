@@ -1,0 +1,231 @@
+"""A `Comparer` over vLLM's `/score` or text-embeddings-inference's `/predict`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import httpx
+
+from models.digests import digest_of
+from models.errors import Overloaded, SimilarityUnavailable
+from models.locations import public_name
+from models.records import Pair
+from models.similarity.pairs import PairRules
+from models.similarity.protocol import ContextAndText, SimilarityConfig
+from workers.batching import BatchFailed, MicroBatcher
+from workers.calls import Calls, Failed, Rejected
+from workers.client import Unreachable
+from workers.config import LanguageModel, TeiServers, VllmScoreServers
+from workers.hooks import Hooks
+from workers.pair_apis import PairApi, PairServer, TeiApi, VllmApi
+from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
+from workers.standing import Standing, TriedWorker
+from workers.upstream import Server
+from workers.waiting import together
+
+_NAME = "cross_encoder"
+_FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
+# Between two scores of one pair, at most.
+_APART = 1e-4
+
+Reply = TypeVar("Reply")
+
+
+class _Trial:
+    """How a server of a cross-encoder is tried out."""
+
+    def __init__(self, api: PairApi) -> None:
+        self._api = api
+
+    async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
+        try:
+            return await self._api.look_up(Calls(client))
+        except (Rejected, Failed) as error:
+            raise Unreachable(f"it does not say what it is ({error})") from None
+
+    async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> PairServer:
+        server = self._api.server(said)
+        scores = await self._api.score(Calls(client), server, _FIXED)
+        return replace(server, scores=tuple(scores))
+
+    async def ask_again(self, client: httpx.AsyncClient, known: PairServer) -> PairServer | None:
+        scores = await self._api.score(Calls(client), known, _FIXED)
+        for score, before in zip(scores, known.scores, strict=True):
+            if abs(score - before) > _APART:
+                return None
+        said = self._api.server(await self.look_up(client))
+        return known if replace(said, scores=known.scores) == known else None
+
+
+class PairServerComparer(TriedWorker[PairServer]):
+    """A `Comparer` over servers that all hold the same cross-encoder; to be connected first.
+
+    Args:
+        servers: where they are, and what counts as known without them.
+        hooks: what it is tied to.
+        language_model: whose answers it compares.
+    """
+
+    def __init__(self, servers: TeiServers, hooks: Hooks, language_model: LanguageModel) -> None:
+        self._api: PairApi = TeiApi()
+        if isinstance(servers, VllmScoreServers):
+            is_default = servers.model == SimilarityConfig().model
+            self._api = VllmApi("" if is_default else servers.model)
+        super().__init__(
+            "similarity", servers, _Trial(self._api), hooks, "server of the similarity model"
+        )
+        self._rules = PairRules(servers.strip, servers.exact_match)
+        self._language_model = language_model
+        # Each score with the identity of what gave it.
+        self._pairs: MicroBatcher[Pair, tuple[PairScore, str]] = MicroBatcher(
+            self._score, max_batch=servers.max_batch_pairs, on_batch=hooks.on_batch
+        )
+
+    @property
+    def info(self) -> ComparerInfo:
+        """Of the first server that is up, as it was last tried out."""
+        server = self._known
+        model_id = public_name(server.model_id)
+        return ComparerInfo(
+            identity=self._identity(server),
+            model_id=model_id,
+            revision=server.revision or server.identity[:12],
+            labels=("similarity",),
+            max_pair_tokens=server.max_pair_tokens,
+            rules=self._rules,
+            is_out_of_domain=self._language_model.is_unknown_to(model_id),
+        )
+
+    async def run(self) -> None:
+        """Watch the servers and score what comes in, until closed."""
+        loops = [asyncio.create_task(one) for one in (self._pairs.run(), self.upstream.run())]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            self._pairs.close()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+    async def close(self) -> None:
+        """End `run`, and fail all who wait."""
+        self._pairs.close()
+        await super().close()
+
+    async def compare(self, pairs: Sequence[Pair]) -> PairReply:
+        self._check_open()
+        if not pairs:
+            return PairReply({}, self.info.identity)
+        try:
+            found = await self._pairs.submit(pairs)
+        except Rejected as error:
+            message = f"the server of the similarity model refuses a pair ({error})"
+            raise SimilarityUnavailable(message) from None
+        scores, identities = {}, set()
+        for pair, (score, identity) in found.items():
+            scores[pair] = score
+            identities.add(identity)
+        if len(identities) > 1:
+            raise SimilarityUnavailable("the similarity model was replaced; repeat the request")
+        return PairReply(scores, identities.pop())
+
+    async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """Cut between words."""
+        self._check_open()
+        if not texts:
+            return []
+        distinct = list(dict.fromkeys(texts))
+
+        async def send(server: Server[PairServer]) -> list[str]:
+            known, calls = await self._standings[server.url].settled(), Calls(server.client)
+            return await together(*(self._fitted(calls, known, *one) for one in distinct))
+
+        contexts = dict(zip(distinct, await self._ask(send), strict=True))
+        return list(map(contexts.__getitem__, texts))
+
+    async def _score(self, pairs: list[Pair]) -> list[tuple[PairScore, str]]:
+        async def send(server: Server[PairServer]) -> list[tuple[PairScore, str]]:
+            async def score(
+                standing: Standing[PairServer], known: PairServer
+            ) -> list[tuple[PairScore, str]]:
+                scores, counts = Calls(server.client, on_open=standing.doubt), Calls(server.client)
+                scoring = []
+                for start in range(0, len(pairs), known.max_call_pairs):
+                    part = pairs[start : start + known.max_call_pairs]
+                    scoring.append(self._scored(scores, counts, known, part))
+                return [score for part in await together(*scoring) for score in part]
+
+            return await self._unchanged(server, score)
+
+        try:
+            return await self._ask(send)
+        except SimilarityUnavailable as error:
+            raise BatchFailed(error) from None
+
+    async def _scored(
+        self, calls: Calls, counts: Calls, known: PairServer, pairs: Sequence[Pair]
+    ) -> list[tuple[PairScore, str]]:
+        scores = await self._api.score(calls, known, pairs)
+        cut = await together(*(self._is_cut(counts, known, pair) for pair in pairs))
+        identity = self._identity(known)
+        scored: list[tuple[PairScore, str]] = []
+        for score, is_cut in zip(scores, cut, strict=True):
+            scored.append((((score,), is_cut), identity))
+        return scored
+
+    async def _is_cut(self, calls: Calls, known: PairServer, pair: Pair) -> bool:
+        """Whether a pair is longer than the model reads; counted only where it may be."""
+        # A token has at least one byte, and a pair at most four special ones.
+        if len("".join(pair).encode()) + 4 <= known.max_pair_tokens:
+            return False
+        counts = [await self._api.count(calls, known, text) for text in pair]
+        return sum(counts) > known.max_pair_tokens
+
+    async def _fitted(self, calls: Calls, known: PairServer, context: str, text: str) -> str:
+        """The longest right part of a context, in words, whose pair is not cut."""
+
+        async def fits(kept: str) -> bool:
+            whole = f"{kept} {text}"
+            return not await self._is_cut(calls, known, (whole, whole))
+
+        if await fits(context):
+            return context
+        words = context.split(" ")
+        least, most = 1, len(words)  # words that are left out: too few, and enough
+        while least < most:
+            middle = (least + most) // 2
+            if await fits(" ".join(words[middle:])):
+                most = middle
+            else:
+                least = middle + 1
+        return " ".join(words[least:])
+
+    async def _ask(self, send: Callable[[Server[PairServer]], Awaitable[Reply]]) -> Reply:
+        """What a server answers.
+
+        Raises:
+            Rejected: it does not take this body, maybe for one of its pairs.
+            SimilarityUnavailable: anything else went wrong.
+        """
+        try:
+            return await self._call(send)
+        except Overloaded as error:
+            raise SimilarityUnavailable(error.message, retry_after_s=error.retry_after_s) from None
+        except Failed as error:
+            raise self._unavailable(f"the server of the similarity model failed: {error}") from None
+
+    def _identity(self, server: PairServer) -> str:
+        return digest_of(server.identity, self._rules.strip, self._rules.exact_match)
+
+
+async def connect_comparers(
+    servers: TeiServers, hooks: Hooks, language_model: LanguageModel
+) -> tuple[Mapping[str, Comparer], None]:
+    """The comparer at its url, once a server has been tried out; no NLI model."""
+    comparer = PairServerComparer(servers, hooks, language_model)
+    await comparer.connect()
+    return {_NAME: comparer}, None
+
+
+_: type[Comparer] = PairServerComparer  # mypy holds the class to its protocol
