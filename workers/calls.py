@@ -197,7 +197,7 @@ def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
     try:
         return structure.validate_python(reply)
     except ValueError:
-        raise Unreachable(f"{what} makes no sense") from None
+        raise Unreachable(f"{what} cannot be understood") from None
 
 
 class _Patience:

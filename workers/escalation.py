@@ -44,9 +44,10 @@ class SecondModel:
         self.model = config.model
         key = config.api_key.get_secret_value()
         self._timeout_s = config.timeout_s
-        self._client = Client(
-            base_url=config.url, headers={"Authorization": f"Bearer {key}"} if key else {}
-        )
+        headers = {}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        self._client = Client(base_url=config.url, headers=headers)
 
     async def answer(
         self,
@@ -67,7 +68,9 @@ class SecondModel:
         Raises:
             EscalationFailed: no answer came, in time or at all.
         """
-        most_s = self._timeout_s if timeout_s is None else min(self._timeout_s, timeout_s)
+        most_s = self._timeout_s
+        if timeout_s is not None:
+            most_s = min(most_s, timeout_s)
         body = {
             "model": self.model,
             "messages": list(messages or [{"role": "user", "content": prompt or ""}]),

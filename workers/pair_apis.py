@@ -155,7 +155,7 @@ class TeiApi:
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         body = {"inputs": pairs, "raw_scores": False, "truncate": True}
-        rows = read(_TEI_REPLY, await calls.post("/predict", body), "its answer")
+        rows: Any = read(_TEI_REPLY, await calls.post("/predict", body), "its answer")
         if rows and not isinstance(rows[0], list):
             rows = [rows]
         if set(map(len, rows)) - {1}:

@@ -17,7 +17,7 @@ from models.records import (
     GenerationRequest,
     ProbeReading,
 )
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
+from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, Source
 from models.waves import num_further
 from workers.calls import Calls
 from workers.openai.capabilities import OpenAIServer
@@ -26,6 +26,7 @@ from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
 from workers.openai.replies import (
     Choice,
+    fields_of,
     merged,
     read_choices,
     read_prompt_logprobs,
@@ -38,9 +39,12 @@ from workers.standing import ChangedModel
 from workers.streaming import Listener
 from workers.waiting import together
 
-# What a sequence may lack that was wanted of it, and why.
-_NO_TEXTS = "the server's texts of tokens do not join to the answer"
-_NO_COLUMN = "the server told no entropy of a token"
+# Why a sequence lacks what was wanted of it, by its field.
+_MISSING = {
+    "token_logprobs": "the server told no log-probs",
+    "token_entropies": "the server told no entropy of a token",
+    "token_texts": "the server's texts of tokens do not join to the answer",
+}
 _SCALED = "the server's log-probs are raw at temperature 1 only"
 
 
@@ -89,8 +93,9 @@ class OpenAIRequest:
         """
         began_at = time.monotonic()
         asked = self._request
-        seed = asked.sampling.seed
-        self._seed = secrets.randbelow(2**53) if seed is None else seed
+        self._seed = secrets.randbelow(2**53)
+        if asked.sampling.seed is not None:
+            self._seed = asked.sampling.seed
         self._prompt = await render(self._calls, self._can, asked)
         forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
@@ -113,7 +118,7 @@ class OpenAIRequest:
             probe_readings=self._readings,
             mte_bounds=self._bounds,
         )
-        return self._with_words(generation)
+        return self._explained(generation)
 
     def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context and the budget."""
@@ -141,52 +146,53 @@ class OpenAIRequest:
         return given.sequence
 
     async def _greedy(self) -> records.Sequence:
-        request, can = self._request, self._can
-        wanted = request.statistics
+        can, wanted = self._can, self._request.statistics
         mode, num_columns = mode_of(can, self._server.probes, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
-            reads_bounds = "answer_token_logprobs" in wanted and not mode
-            top = max(num_columns, can.bounds_top if reads_bounds else min(can.logprobs or 0, 1))
+            top = max(num_columns, min(can.logprobs or 0, 1))
+            if "answer_token_logprobs" in wanted and not mode:
+                top = can.bounds_top
         by_text = "answer_token_texts" in wanted and not mode
         body = self._body(top=top, mode=mode, by_text=by_text)
-        [choice], [num_tokens] = await self._asked(body, 1, is_streamed=request.streamed == 0)
+        [choice], [num_tokens] = await self._choices(
+            body, 1, is_streamed=not self._request.streamed
+        )
         if mode and can.columns is not None:
             if mark_of(choice) != can.columns.mark:
                 raise ChangedModel
             check_entropies(choice)
             self._readings = readings_of(choice, can.columns, self._server.probes, wanted)
-        elif top:
-            tops = choice.likeliest(top)
-            self._bounds = None if tops is None else mean_bounds(tops, can.vocabulary_size)
+        elif top and (tops := choice.likeliest(top)) is not None:
+            self._bounds = mean_bounds(tops, can.vocabulary_size)
         return await self._sequence(choice, "answer", num_tokens)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
         """The next samples of the request, those of before not among them."""
-        request, can = self._request, self._can
         if not num:
             return []
+        request, can = self._request, self._can
         wanted = request.statistics
-        reads_entropies = "sample_token_entropies" in wanted
-        mode = "entropy" if reads_entropies and can.columns is not None else ""
-        top: int | None = 2 if mode else None
-        if top is None and wanted & (SAMPLE_STATISTICS - {"sample_texts"}):
-            top = None if can.logprobs is None else 0 if can.tokenizes else min(can.logprobs, 1)
+        top: int | None = None
+        mode = ""
+        if "sample_token_entropies" in wanted and can.columns is not None:
+            top, mode = 2, "entropy"
+        elif wanted & (SAMPLE_STATISTICS - {"sample_texts"}) and can.logprobs is not None:
+            top = 0 if can.tokenizes else min(can.logprobs, 1)
         by_text = "sample_token_texts" in wanted and not mode
         body = self._body(top=top, mode=mode, by_text=by_text)
         seed = first_seed(self._seed) + num_drawn
         at_once = num if can.draws_several else 1
         drawing = []
         for first in range(0, num, at_once):
-            asked = drawn(can, body, request.sampling, num=at_once, seed=seed + first)
+            call = drawn(can, body, request.sampling, num=at_once, seed=seed + first)
             place = request.streamed - 1 - num_drawn - first
-            drawing.append(
-                self._asked(asked, at_once, is_streamed=0 <= place < at_once, place=place)
-            )
+            is_streamed = 0 <= place < at_once
+            drawing.append(self._choices(call, at_once, is_streamed=is_streamed, place=place))
         samples = []
         for choices, nums_tokens in await together(*drawing):
             for choice, num_tokens in zip(choices, nums_tokens, strict=True):
-                samples.append(await self._sequence(choice, "sample", num_tokens))
+                samples.append(await self._sequence(choice, "samples", num_tokens))
         return samples
 
     def _body(self, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
@@ -201,105 +207,84 @@ class OpenAIRequest:
             by_text=by_text,
         )
 
-    async def _asked(
+    async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
     ) -> tuple[list[Choice], list[int]]:
-        """Choices of one call, and for those without tokens how many they are said to have."""
-        stop = self._request.sampling.stop
+        """Choices of one call, with the token counts that `usage` reports."""
         path = self._prompt.path
         if is_streamed and self._listener.on_token is not None:
             teller = Teller(self._request, place, self._listener)
             reply = merged(await self._calls.post_for_events(path, body, teller.hear))
         else:
             reply = await self._calls.post(path, body)
-        choices = read_choices(reply, num, stop)
+        choices = read_choices(reply, num, self._request.sampling.stop)
         usage = reply.get("usage") or {}
         self._prompt_tokens = _count(usage, "prompt_tokens")
-        most = self._request.sampling.max_new_tokens or 0
-        return choices, _shares(_count(usage, "completion_tokens"), choices, most)
+        return choices, _shares(_count(usage, "completion_tokens"), choices, self._most)
 
-    async def _sequence(self, choice: Choice, role: str, num_tokens: int) -> records.Sequence:
-        wanted = self._request.statistics
-        if choice.finish_reason == "length" and self._was_cut(choice):
+    async def _sequence(self, choice: Choice, source: Source, num_tokens: int) -> records.Sequence:
+        wanted = fields_of(self._request.statistics, source)
+        ids = choice.token_ids
+        if choice.finish_reason == "length" and ids is not None and len(ids) < self._most:
             raise EngineError("the server ended a text before its time")
-        sequence = to_sequence(
-            choice, role=role, statistics=wanted, opened=self._prompt.opened, num_tokens=num_tokens
-        )
+        opened = self._prompt.opened
+        sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=num_tokens)
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
-        name = f"{role}_token_texts"
-        if name in wanted and sequence.token_texts is None:
+        if "token_texts" in wanted and sequence.token_texts is None:
             return replace(sequence, token_texts=await self._texts_of(choice))
         return sequence
 
+    @property
+    def _most(self) -> int:
+        return self._request.sampling.max_new_tokens or 0
+
     async def _texts_of(self, choice: Choice) -> tuple[str, ...] | None:
         """Texts of tokens that came as ids: one more prefill tells them."""
-        if choice.token_ids is None or self._prompt.ids is None:
+        ids, before = choice.token_ids, self._prompt.ids
+        if ids is None or before is None or self._can.scoring != "prompt_logprobs":
             return None
-        if self._can.scoring != "prompt_logprobs":
+        if len(before) + len(ids) >= self._can.max_context_tokens:
             return None
-        ids = choice.token_ids
-        room = self._can.max_context_tokens - 1 - len(self._prompt.ids)
-        if len(ids) > room:
-            return None
-        prompt = replace(self._prompt, ids=(*self._prompt.ids, *ids))
+        prompt = replace(self._prompt, ids=(*before, *ids))
         body = completion(self._can, prompt, max_tokens=1) | {"prompt_logprobs": 0}
         reply = await self._calls.post(prompt.path, body)
         _, texts = read_prompt_logprobs(reply["choices"][0], ids)
         return token_texts(replace(choice, tokens=texts))
 
-    def _was_cut(self, choice: Choice) -> bool:
-        """Whether the server wrote less than it was asked for, and no end."""
-        most = self._request.sampling.max_new_tokens or 0
-        return choice.token_ids is not None and len(choice.token_ids) < most
-
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
             self._warnings.append(code)
 
-    def _with_words(self, generation: Generation) -> Generation:
+    def _explained(self, generation: Generation) -> Generation:
         """With what is missing and why, and with what to know of the rest."""
         request, can = self._request, self._can
-        sampling, wanted = request.sampling, request.statistics
-        samples = generation.samples
-        if self._prompt.as_message:
-            self._warn("prompt_as_message")
-        if samples and sampling.top_k and not can.heeds_top_k:
-            self._warn("top_k_not_heeded")
-        if samples and sampling.seed is not None and not can.heeds_seed:
-            self._warn("seed_not_heeded")
-        if self._readings and generation.answer.num_tokens == 1:
-            self._warn("one_token_answer")
-        if any(reading.out_of_domain for reading in self._readings.values()):
-            self._warn("out_of_domain")
+        sampling, samples = request.sampling, generation.samples
+        warnings = {
+            "prompt_as_message": self._prompt.as_message,
+            "top_k_not_heeded": samples and sampling.top_k and not can.heeds_top_k,
+            "seed_not_heeded": samples and sampling.seed is not None and not can.heeds_seed,
+            "one_token_answer": self._readings and generation.answer.num_tokens == 1,
+            "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
+        }
+        for code, applies in warnings.items():
+            if applies:
+                self._warn(code)
         scaled = can.raw_samples == "at_temperature_one" and sampling.temperature != 1.0
-        if "sample_token_logprobs" in wanted and (scaled or can.raw_samples == "never"):
+        is_raw = can.raw_samples != "never" and not scaled
+        if "sample_token_logprobs" in request.statistics and not is_raw:
             samples = tuple(replace(sample, token_logprobs=None) for sample in samples)
             self._absent["sample_token_logprobs"] = _SCALED
-        absent = self._absent | _missing(generation.answer, samples, wanted, self._absent)
-        return replace(generation, samples=samples, absent=absent, warnings=tuple(self._warnings))
+        for name in request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
+            row = STATISTICS[name]
+            sequences = (generation.answer,) if row.source == "answer" else samples
+            if any(getattr(one, row.field or "") is None for one in sequences):
+                self._absent.setdefault(name, _MISSING.get(row.field or "", ""))
+        warned = tuple(self._warnings)
+        return replace(generation, samples=samples, absent=self._absent, warnings=warned)
 
 
-def _missing(
-    answer: records.Sequence,
-    samples: Sequence[records.Sequence],
-    wanted: frozenset[str],
-    known: Mapping[str, str],
-) -> dict[str, str]:
-    """Statistics of tokens that were wanted and are not there, but for those whose why is known."""
-    reasons = {"logprobs": "the server told no log-probs", "entropies": _NO_COLUMN}
-    reasons["texts"] = _NO_TEXTS
-    missing = {}
-    for role, sequences in (("answer", (answer,)), ("sample", samples)):
-        for kind, reason in reasons.items():
-            name = f"{role}_token_{kind}"
-            there = all(getattr(one, f"token_{kind}") is not None for one in sequences)
-            if name in wanted and name not in known and not there:
-                missing[name] = reason
-    return missing
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
+def _count(usage: Any, name: str) -> int:
     value = usage.get(name) if isinstance(usage, Mapping) else None
     return value if type(value) is int and value >= 0 else 0
 
@@ -309,14 +294,9 @@ def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
 
     One that was cut has as many as it may have; the others share the rest evenly.
     """
-    num_cut = sum(choice.finish_reason == "length" for choice in choices)
-    num_ended = len(choices) - num_cut
-    rest = max(0, total - num_cut * most)
-    shares, num_seen = [], 0
-    for choice in choices:
-        if choice.finish_reason == "length":
-            shares.append(most)
-            continue
-        shares.append(rest // num_ended + (num_seen < rest % num_ended))
-        num_seen += 1
+    shares = [most] * len(choices)
+    ended = [i for i, choice in enumerate(choices) if choice.finish_reason != "length"]
+    rest = max(0, total - (len(choices) - len(ended)) * most)
+    for place, i in enumerate(ended):
+        shares[i] = rest // len(ended) + (place < rest % len(ended))
     return shares

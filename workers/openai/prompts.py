@@ -1,12 +1,13 @@
 """From a request to what a server is asked: rendered and tokenized there, where it does that."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Strict, TypeAdapter
+from typing_extensions import TypedDict
 
 from models.errors import ChatTemplateError, InvalidRequest
 from models.records import AnswerForm, GenerationRequest
-from workers.calls import Calls, Rejected
-from workers.client import Unreachable
+from workers.calls import Calls, Rejected, read
 from workers.openai.capabilities import Capabilities
 from workers.openai.requests import Prompt
 
@@ -17,6 +18,26 @@ _RESERVED = frozenset(
 )
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
+
+
+class _Tokens(TypedDict):
+    tokens: list[Annotated[int, Strict()]]
+
+
+class _Text(TypedDict):
+    prompt: str
+
+
+_TOKENS, _TEXT = TypeAdapter(_Tokens), TypeAdapter(_Text)
+
+
+def token_ids(reply: Any) -> tuple[int, ...]:
+    """What `/tokenize` answers.
+
+    Raises:
+        Unreachable: it is something else.
+    """
+    return tuple(read(_TOKENS, reply, "its token ids")["tokens"])
 
 
 async def render(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
@@ -50,7 +71,8 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
     """Token ids of a text as it continues another."""
     if not text:
         return ()
-    return _ids(await calls.post("/tokenize", {"prompt": text, "add_special_tokens": False}))
+    body = {"prompt": text, "add_special_tokens": False}
+    return token_ids(await calls.post("/tokenize", body))
 
 
 async def answer_forms(
@@ -69,7 +91,7 @@ async def answer_forms(
 
 async def _render_ids(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
     if request.prompt is not None:
-        ids = _ids(await calls.post("/tokenize", {"prompt": request.prompt}))
+        ids = token_ids(await calls.post("/tokenize", {"prompt": request.prompt}))
         # A prompt that spells out the BOS token would otherwise start with two.
         size = len(can.special_prefix)
         if size and len(ids) > size and ids[size : 2 * size] == can.special_prefix:
@@ -90,7 +112,7 @@ async def _render_chat(calls: Calls, request: GenerationRequest) -> tuple[int, .
     if request.chat_template_kwargs:
         body["chat_template_kwargs"] = dict(request.chat_template_kwargs)
     try:
-        return _ids(await calls.post("/tokenize", body))
+        return token_ids(await calls.post("/tokenize", body))
     except Rejected:
         message = "the server's chat template refused the messages, or it has none"
         raise ChatTemplateError(message, field="messages") from None
@@ -98,17 +120,7 @@ async def _render_chat(calls: Calls, request: GenerationRequest) -> tuple[int, .
 
 async def _text(calls: Calls, ids: tuple[int, ...]) -> str:
     reply = await calls.post("/detokenize", {"tokens": list(ids)})
-    text = reply.get("prompt") if isinstance(reply, Mapping) else None
-    if not isinstance(text, str):
-        raise Unreachable("its text of tokens makes no sense")
-    return text
-
-
-def _ids(reply: Any) -> tuple[int, ...]:
-    ids = reply.get("tokens") if isinstance(reply, Mapping) else None
-    if not isinstance(ids, list) or not set(map(type, ids)) <= {int}:
-        raise Unreachable("its token ids make no sense")
-    return tuple(ids)
+    return read(_TEXT, reply, "its text of tokens")["prompt"]
 
 
 def _opens(text: str) -> bool:

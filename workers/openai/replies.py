@@ -3,17 +3,21 @@
 Completions and chat completions differ in where things are, and in nothing else.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le
+from pydantic import AllowInfNan, Strict, TypeAdapter
+from typing_extensions import TypedDict
 
 from models import records
 from models.engines.texts import cut_at_stop, without_reasoning
 from models.ranges import LOGPROBS
 from models.records import Array, FinishReason
+from models.statistics import STATISTICS, Source
+from workers.calls import read
 from workers.client import Unreachable
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
@@ -29,6 +33,61 @@ _FINISHED: Mapping[str, FinishReason] = {
     "content_filter": "stop",
     "length": "length",
 }
+
+
+_Logprob = Annotated[float, Strict(), Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
+_Finite = Annotated[float, Strict(), AllowInfNan(False)]
+_Ids = list[Annotated[int, Strict()]]
+
+
+class _Top(TypedDict):
+    token: str
+    logprob: _Finite
+
+
+class _ChatToken(TypedDict, total=False):
+    token: str
+    logprob: _Logprob
+    top_logprobs: list[_Top] | None
+
+
+class _Logprobs(TypedDict, total=False):
+    """Of completions the first three, of chat completions the last one."""
+
+    tokens: list[str] | None
+    token_logprobs: list[_Logprob] | None
+    top_logprobs: list[dict[str, _Finite] | None] | None
+    content: list[_ChatToken] | None
+
+
+class _Message(TypedDict, total=False):
+    content: str | None
+
+
+class _Choice(TypedDict, total=False):
+    index: int
+    text: str
+    message: _Message
+    finish_reason: str
+    stop_reason: Any
+    logprobs: _Logprobs | None
+    token_ids: _Ids | None
+
+
+class _Reply(TypedDict):
+    choices: list[_Choice]
+
+
+class _PromptToken(TypedDict, total=False):
+    logprob: _Logprob
+    decoded_token: str | None
+
+
+_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(list[_Logprob])
+# Of the first token of a prompt nothing is told.
+_PROMPT = TypeAdapter(list[dict[str, _PromptToken] | None])
+# Tokens, their log-probs, and the likeliest ones, as in `Choice`.
+_Tokens = tuple[tuple[str, ...] | None, Array | None, tuple[Mapping[str, float], ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +131,15 @@ class Choice:
 
     def column(self, index: int) -> Array | None:
         """The plugin's column (T,) of this index; None where a token lacks it."""
-        if self.tops is None or any(sentinel(index) not in top for top in self.tops):
+        name = sentinel(index)
+        try:
+            return None if self.tops is None else np.array([top[name] for top in self.tops])
+        except KeyError:
             return None
-        return np.array([top[sentinel(index)] for top in self.tops])
 
     def likeliest(self, top: int) -> tuple[Array, ...] | None:
         """T times the log-probs of the `top` likeliest tokens; None where there are fewer."""
-        if self.tops is None or any(len(one) < top for one in self.tops):
+        if self.tops is None or min(map(len, self.tops), default=top) < top:
             return None
         return tuple(np.sort(list(one.values()))[::-1][:top] for one in self.tops)
 
@@ -94,14 +155,13 @@ def read_choices(reply: Any, num: int, stop: tuple[str, ...] = ()) -> list[Choic
     Raises:
         Unreachable: there are not `num` of them, or one makes no sense.
     """
+    found = read(_REPLY, reply, "its answer")["choices"]
+    if len(found) != num:
+        raise Unreachable(f"it answers {len(found)} choices in place of {num}")
     try:
-        found = sorted(reply["choices"], key=lambda choice: choice.get("index", 0))
-        choices = [_choice(one, stop) for one in found]
-    except (LookupError, TypeError, ValueError, AttributeError):
+        return [_choice(one, stop) for one in sorted(found, key=_index)]
+    except (LookupError, ValueError):
         raise Unreachable("its answer makes no sense") from None
-    if len(choices) != num:
-        raise Unreachable(f"it answers {len(choices)} choices in place of {num}")
-    return choices
 
 
 def read_prompt_logprobs(choice: Any, ids: tuple[int, ...]) -> tuple[Array, tuple[str, ...]]:
@@ -110,14 +170,16 @@ def read_prompt_logprobs(choice: Any, ids: tuple[int, ...]) -> tuple[Array, tupl
     Raises:
         Unreachable: they make no sense.
     """
+    told = read(_PROMPT, choice.get("prompt_logprobs"), "its log-probs of a prompt")
+    logprobs, texts = [], []
     try:
-        told = choice["prompt_logprobs"][-len(ids) :] if ids else []
-        entries = [told[i][str(token)] for i, token in enumerate(ids)]
-        logprobs = np.array([_number(entry["logprob"]) for entry in entries])
-        texts = tuple(str(entry["decoded_token"] or "") for entry in entries)
-    except (LookupError, TypeError, ValueError):
+        for token, entry in zip(ids, told[len(told) - len(ids) :], strict=True):
+            of_token = (entry or {})[str(token)]
+            logprobs.append(of_token["logprob"])
+            texts.append(of_token["decoded_token"] or "")
+    except (LookupError, ValueError):
         raise Unreachable("its log-probs of a prompt make no sense") from None
-    return logprobs, texts
+    return np.array(logprobs), tuple(texts)
 
 
 def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
@@ -131,18 +193,18 @@ def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]
     Raises:
         Unreachable: they make no sense.
     """
+    end, texts, values = 0, [], []
     try:
         told = reply["choices"][0]["logprobs"]
-        tokens, values = told["tokens"], told["token_logprobs"]
-        end, kept_texts, kept = 0, [], []
-        for text, value in zip(tokens, values, strict=True):
+        for text, value in zip(told["tokens"], told["token_logprobs"], strict=True):
             start, end = end, end + len(text)
             if start < last and end > first:
-                kept_texts.append(text)
-                kept.append(_number(value))
+                texts.append(text)
+                values.append(value)
     except (LookupError, TypeError, ValueError):
         raise Unreachable("its log-probs of a prompt make no sense") from None
-    return np.array(kept, dtype=np.float64), tuple(kept_texts)
+    values = read(_LOGPROBS, values, "its log-probs of a prompt")
+    return np.array(values, dtype=np.float64), tuple(texts)
 
 
 def merged(events: list[Any]) -> dict[str, Any]:
@@ -150,40 +212,49 @@ def merged(events: list[Any]) -> dict[str, Any]:
     choices: dict[int, dict[str, Any]] = {}
     rest: dict[str, Any] = {}
     for event in events:
-        rest |= {name: event[name] for name in ("usage", "system_fingerprint") if event.get(name)}
+        for name in ("usage", "system_fingerprint"):
+            if event.get(name):
+                rest[name] = event[name]
         for piece in event.get("choices") or ():
-            _add(choices.setdefault(piece.get("index", 0), {"logprobs": None}), piece)
-    return rest | {"choices": [{"index": index} | one for index, one in choices.items()]}
+            index = piece.get("index", 0)
+            _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
+    return rest | {"choices": list(choices.values())}
 
 
 def to_sequence(
-    choice: Choice, *, role: str, statistics: frozenset[str], opened: bool, num_tokens: int
+    choice: Choice, *, wanted: frozenset[str], opened: bool, num_tokens: int
 ) -> records.Sequence:
     """The record of a choice, with what its request wants of it.
 
     Args:
         choice: that was read.
-        role: "answer" or "sample".
-        statistics: that are wanted.
+        wanted: fields of the record that statistics of its role are read from.
         opened: whether the prompt ended in `<think>`.
         num_tokens: T where the server tells no tokens.
     """
-
-    def wants(kind: str) -> bool:
-        return f"{role}_token_{kind}" in statistics
-
-    known = choice.num_tokens
-    column = choice.column(ENTROPY_COLUMN) if wants("entropies") else None
-    return records.Sequence(
+    sequence = records.Sequence(
         text=choice.text,
         compared_text=without_reasoning(choice.text, opened=opened).strip(),
-        num_tokens=num_tokens if known is None else known,
+        num_tokens=num_tokens,
         finish_reason=choice.finish_reason,
         token_ids=choice.token_ids,
-        token_logprobs=choice.logprobs if wants("logprobs") else None,
-        token_entropies=None if column is None else np.maximum(column, 0.0),
-        token_texts=token_texts(choice) if wants("texts") else None,
     )
+    changed: dict[str, Any] = {}
+    if choice.num_tokens is not None:
+        changed["num_tokens"] = choice.num_tokens
+    if "token_logprobs" in wanted:
+        changed["token_logprobs"] = choice.logprobs
+    if "token_texts" in wanted:
+        changed["token_texts"] = token_texts(choice)
+    if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
+        changed["token_entropies"] = np.maximum(column, 0.0)
+    return replace(sequence, **changed)
+
+
+def fields_of(statistics: frozenset[str], source: Source) -> frozenset[str]:
+    """Fields of a sequence that hold those of the statistics which have this source."""
+    rows = (STATISTICS[name] for name in statistics if name in STATISTICS)
+    return frozenset(row.field for row in rows if row.source == source and row.field)
 
 
 def token_texts(choice: Choice) -> tuple[str, ...] | None:
@@ -201,77 +272,42 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
     return texts if "".join(texts).startswith(choice.text) else None
 
 
-def _choice(value: Mapping[str, Any], stop: tuple[str, ...]) -> Choice:
-    is_chat = "message" in value
-    text = value["message"].get("content") or "" if is_chat else value["text"]
-    if not isinstance(text, str):
-        raise TypeError("a text is none")
-    finish_reason = _FINISHED[value["finish_reason"]]
-    told = value.get("logprobs")
-    tokens, logprobs, tops = _chat_tokens(told) if is_chat else _tokens(told)
-    ids = value.get("token_ids")
-    if ids is not None:
-        ids = tuple(ids)
-        if not set(map(type, ids)) <= {int}:
-            raise TypeError("a token id is none")
-        if logprobs is not None and len(logprobs) != len(ids):
-            raise ValueError("not one log-prob a token")
-    cut = cut_at_stop(text, stop)
-    return Choice(
-        text=text if cut is None else cut,
-        finish_reason=finish_reason,
-        tokens=tokens,
-        logprobs=logprobs,
-        tops=tops,
-        token_ids=ids or None,
-        ended_by_eos=finish_reason == "stop" and cut is None and value.get("stop_reason") is None,
-    )
+def _index(choice: _Choice) -> int:
+    return choice.get("index", 0)
 
 
-def _tokens(told: Mapping[str, Any] | None) -> tuple[Any, Any, Any]:
-    if not told or told.get("token_logprobs") is None:
-        return None, None, None
-    tokens = tuple(told["tokens"])
-    tops = told.get("top_logprobs")
-    return _checked(tokens, told["token_logprobs"], tops if tops and tops[0] else None)
-
-
-def _chat_tokens(told: Mapping[str, Any] | None) -> tuple[Any, Any, Any]:
-    if not told or told.get("content") is None:
-        return None, None, None
-    entries = told["content"]
-    tokens = tuple(entry["token"] for entry in entries)
-    tops = []
-    for entry in entries:
-        tops.append({one["token"]: one["logprob"] for one in entry.get("top_logprobs") or ()})
-    given = tops if tops and tops[0] else None
-    return _checked(tokens, [entry["logprob"] for entry in entries], given)
-
-
-def _checked(
-    tokens: tuple[str, ...], logprobs: list[Any], tops: list[Any] | None
-) -> tuple[Any, Any, Any]:
-    values = np.array([_number(value) for value in logprobs], dtype=np.float64)
-    lengths = {len(tokens), len(values), len(values if tops is None else tops)}
-    if len(lengths) > 1 or not set(map(type, tokens)) <= {str}:
+def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
+    message = told.get("message")
+    text = told["text"] if message is None else message.get("content") or ""
+    finish_reason = _FINISHED[told["finish_reason"]]
+    tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
+    ids = told.get("token_ids")
+    if ids is not None and logprobs is not None and len(logprobs) != len(ids):
         raise ValueError("not one log-prob a token")
-    if tops is not None:
-        tops = [{key: _finite(value) for key, value in top.items()} for top in tops]
-    return tokens, values, None if tops is None else tuple(tops)
+    cut = cut_at_stop(text, stop)
+    ended = finish_reason == "stop" and cut is None and told.get("stop_reason") is None
+    if cut is not None:
+        text = cut
+    token_ids = tuple(ids or ()) or None
+    return Choice(text, finish_reason, tokens, logprobs, tops, token_ids, ended_by_eos=ended)
 
 
-def _number(value: Any) -> float:
-    """A log-prob; integers are none in JSON that forgets a fraction of 0."""
-    low, high = LOGPROBS
-    if not low <= _finite(value) <= high:
-        raise ValueError("no log-prob")
-    return float(value)
-
-
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("no number")
-    return float(value)
+def _tokens(told: _Logprobs) -> _Tokens:
+    tokens, logprobs = told.get("tokens") or [], told.get("token_logprobs")
+    tops: list[Any] = list(told.get("top_logprobs") or ())
+    if (content := told.get("content")) is not None:
+        tokens = [one["token"] for one in content]
+        logprobs = [one["logprob"] for one in content]
+        for one in content:
+            tops.append({top["token"]: top["logprob"] for top in one.get("top_logprobs") or ()})
+    if logprobs is None:
+        return None, None, None
+    has_tops = bool(tops and tops[0])
+    if len(tokens) != len(logprobs) or (has_tops and len(tops) != len(tokens)):
+        raise ValueError("not one log-prob a token")
+    if has_tops and None in tops:
+        raise ValueError("no likeliest tokens of a token")
+    return tuple(tokens), np.array(logprobs, dtype=np.float64), tuple(tops) if has_tops else None
 
 
 def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
@@ -285,8 +321,10 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
         choice["token_ids"] = [*choice.get("token_ids", ()), *piece["token_ids"]]
     if told := piece.get("logprobs"):
         known = choice["logprobs"] or {}
-        added = {name: [*known.get(name, ()), *values] for name, values in told.items() if values}
-        choice["logprobs"] = known | added
+        for name, values in told.items():
+            if values:
+                known = known | {name: [*known.get(name, ()), *values]}
+        choice["logprobs"] = known
     for name in ("finish_reason", "stop_reason"):
         if piece.get(name) is not None:
             choice[name] = piece[name]

@@ -18,7 +18,8 @@ _NEUTRAL: Mapping[str, float] = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
-EXTRAS = ("top_k", *_NEUTRAL)
+# Parameters that not every server takes, and values of them that change nothing.
+EXTRAS: Mapping[str, float] = {"top_k": 0, **_NEUTRAL}
 
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
 _SEEDS = 2**31 - 2**16
@@ -78,16 +79,19 @@ def completion(
     """
     body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
-        body["messages"] = [dict(message) for message in prompt.messages]
+        body["messages"] = list(map(dict, prompt.messages))
         if prompt.template_kwargs:
             body["chat_template_kwargs"] = dict(prompt.template_kwargs)
         if top is not None:
-            body |= {"logprobs": True, "top_logprobs": top} if top else {"logprobs": True}
+            body["logprobs"] = True
+        if top:
+            body["top_logprobs"] = top
     else:
-        body["prompt"] = prompt.text if prompt.ids is None else list(prompt.ids)
+        body["prompt"] = prompt.text or list(prompt.ids or ())
         if top is not None:
             body["logprobs"] = top
-    body |= {name: value for name, value in _NEUTRAL.items() if name in can.extras}
+    for name in _NEUTRAL.keys() & can.extras:
+        body[name] = _NEUTRAL[name]
     if stop:
         body["stop"] = list(stop)
     if can.tokenizes:
@@ -141,16 +145,18 @@ def within_budget(request: GenerationRequest, num_prompt: int, budget: int) -> i
     Raises:
         InvalidRequest: `max_new_tokens` does not fit, or nothing does.
     """
-    asked = request.sampling.max_new_tokens
-    wanted = DEFAULT_NEW_TOKENS if asked is None else asked
-    if not budget:
-        return wanted
+    given = request.sampling.max_new_tokens
+    least = wanted = given or DEFAULT_NEW_TOKENS
+    if given is None:
+        least = 1
     num_texts = request.num_samples + (request.answer is None)
-    room = max(0, budget - num_prompt) // max(1, num_texts)
-    if room < (1 if asked is None else wanted) and num_texts:
+    if not budget or not num_texts:
+        return wanted
+    room = max(0, budget - num_prompt) // num_texts
+    if room < least:
         raise InvalidRequest(
             f"{num_texts} texts of {wanted} tokens after a prompt of {num_prompt} exceed the "
             f"{budget} tokens that a request may ask for: at most {room} new tokens fit",
             field="max_new_tokens",
         )
-    return min(wanted, room) if num_texts else wanted
+    return min(wanted, room)

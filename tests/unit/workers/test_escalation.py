@@ -1,0 +1,64 @@
+"""The second model: what it is sent, and that every failure of its server is one typed error."""
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from tests.worker_servers import listening
+from workers.escalation import EscalationConfig, EscalationFailed, SecondModel
+
+pytestmark = pytest.mark.anyio
+ANSWER = {"choices": [{"message": {"content": "Paris"}}]}
+
+
+async def asked(reply, status=200):
+    """What the second model answers, and the requests that its server got."""
+    requests = []
+
+    async def chat(request):
+        requests.append((request.headers.get("authorization"), await request.json()))
+        return JSONResponse(reply, status)
+
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
+    async with listening(app) as port:
+        config = EscalationConfig(f"http://127.0.0.1:{port}", "large", SecretStr("key"))
+        model = SecondModel(config)
+        try:
+            return await model.answer("Where?", None, max_tokens=8, timeout_s=None), requests
+        finally:
+            await model.close()
+
+
+async def test_a_prompt_is_sent_as_one_message_with_the_key():
+    answer, [(key, body)] = await asked(ANSWER)
+    assert (answer, key) == ("Paris", "Bearer key")
+    assert body["messages"] == [{"role": "user", "content": "Where?"}]
+    assert (body["model"], body["max_tokens"], body["temperature"]) == ("large", 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "reason"),
+    [
+        ({}, 500, "status 500"),
+        ({}, 200, "no chat completion"),
+        ({"choices": [{"message": {"content": None}}]}, 200, "no text"),
+    ],
+    ids=["an error", "no answer", "no text"],
+)
+async def test_a_reply_without_an_answer_is_a_typed_error(reply, status, reason):
+    with pytest.raises(EscalationFailed, match=reason):
+        await asked(reply, status)
+
+
+async def test_a_connection_that_ends_as_it_is_made_is_a_typed_error(monkeypatch):
+    async def send(self, request, **options):
+        raise AttributeError("get_extra_info")  # as on uvloop
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", send)
+    model = SecondModel(EscalationConfig("http://127.0.0.1:1"))
+    with pytest.raises(EscalationFailed, match="ConnectError"):
+        await model.answer("Where?", None, max_tokens=8, timeout_s=1.0)
+    await model.close()
