@@ -92,7 +92,10 @@ def main(
     save: Annotated[Path | None, typer.Option(help="Only write the model there.")] = None,
     json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
-    """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
+    """Measure, print each figure as it is known and a table at the end, write JSON.
+
+    The exit code is 0 whatever the figures.
+    """
     model, tokenizer = language_model(shape, device)
     if save is not None:
         model.save_pretrained(save)
@@ -201,9 +204,12 @@ async def _measured(side: str, answer: Answer, counts: list[int], rounds: int) -
                     values.append(time.perf_counter() - began_at)
         medians = {mode: statistics.median(values) for mode, values in seconds.items()}
         of = f"{side}, {count} at once"
-        figures.append(Figure(f"{of}: greedy", medians["greedy"], "s"))
+        found = [Figure(f"{of}: greedy", medians["greedy"], "s")]
         for mode in ("light", "full"):
-            figures.append(Figure(f"{of}: {mode} / greedy", medians[mode] / medians["greedy"], "x"))
+            found.append(Figure(f"{of}: {mode} / greedy", medians[mode] / medians["greedy"], "x"))
+        for figure in found:
+            print(f"{figure.name} {figure.value:.4g} {figure.unit}", flush=True)
+        figures += found
     return figures
 
 
