@@ -48,6 +48,7 @@ docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
 
 models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
 	$(VENV)/bin/python -m cocoa_lab.embedded all
+	$(VENV)/bin/python -m cocoa_lab.embedded reasoner
 
 benchmark: $(VENV)/dev.stamp
 	$(VENV)/bin/python benchmarks/latency.py

@@ -25,6 +25,8 @@ from cocoa_lab.embedded.language_model import (
 )
 from cocoa_lab.embedded.nli import train_nli
 from cocoa_lab.embedded.nli_evaluation import nli_quality
+from cocoa_lab.embedded.reasoner import SCHEDULE as REASONER_SCHEDULE
+from cocoa_lab.embedded.reasoner import sum_quality, train_reasoner, train_tokenizer
 from cocoa_lab.embedded.testbed import (
     HeldOut,
     read_testbed,
@@ -152,6 +154,20 @@ def _ship(
         "final_loss_nats": round(sum(last_losses) / len(last_losses), 4),
     }
     write_card(directory, card)
+
+
+@app.command()
+def reasoner(
+    out: Annotated[Path, typer.Option(help="Its folder.")] = Path("tests/data/reasoning_model"),
+    steps: Steps = None,
+    seed: Seed = 0,
+) -> None:
+    """Trains the tiny model of the tests that reasons; two minutes on one core."""
+    torch.set_num_threads(1)
+    learnt = train_tokenizer(seed)
+    model, losses, seconds = train_reasoner(learnt, _schedule(REASONER_SCHEDULE, steps), seed)
+    _ship(model, learnt, out, losses, seconds, seed)
+    write_card(out, {"sums": sum_quality(model, learnt)})
 
 
 @app.command(name="testbed")

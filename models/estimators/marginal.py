@@ -1,0 +1,63 @@
+"""CoCoA of a reasoned answer: its probability averaged over the samples' reasonings.
+
+Behind one reasoning r the answer's probability is p(a | x, r), which is not p(a | x). Averaged over
+the reasonings r_i of the N finished samples other than y*: p(a) ≈ (1/N) sum_i p(a | x, r_i). Ours,
+over Vashurin et al. 2025.
+"""
+
+import numpy as np
+
+from models.estimators.cocoa import consistency
+from models.estimators.values import Undefined, plain
+from models.records import Array
+
+
+def marginal_sp(reasoned_logprobs: Array) -> float:
+    """Sequence probability over all reasonings: -ln (1/N) sum_i p(y* | x, r_i), in nats. Ours.
+
+    reasoned_logprobs: (A, N), ln p(a | x, r_i) of the answer y* and of the other distinct final
+    answers, y* first, behind the reasoning of each finished sample other than y*.
+
+    Use: as sp, for models that reason: the answer's own reasoning makes sp behind it near 0.
+    """
+    return plain(-_log_means(reasoned_logprobs)[0])
+
+
+def marginal_rb_consistency(
+    reasoned_logprobs: Array, reasoned_similarity: Array, similarity: Array
+) -> float:
+    """Dissimilarity by probability: sum_A p(a) (1 - s(a, y*)) + (1 - P) * consistency. Ours.
+
+    A: y* and the other distinct final answers; p(a) = (1/N) sum_i p(a | x, r_i); P = sum_A p,
+    which rounding alone takes above 1.
+
+    reasoned_logprobs: (A, N), as of marginal_sp. reasoned_similarity: (A,), s(a, y*), 1 for y*
+    itself. similarity: (M,).
+
+    Use: as rb_consistency, for models that reason.
+    """
+    probabilities = np.exp(_log_means(reasoned_logprobs))
+    unseen = max(0.0, 1.0 - float(probabilities.sum()))
+    return plain(probabilities @ (1.0 - reasoned_similarity) + unseen * consistency(similarity))
+
+
+def marginal_cocoa_sp(
+    reasoned_logprobs: Array, reasoned_similarity: Array, similarity: Array
+) -> float:
+    """CoCoA over all reasonings: marginal_sp * marginal_rb_consistency, in nats. Ours.
+
+    Use: as rb_cocoa_sp, for models that reason. Costs one scoring of each distinct final answer
+    behind each sample's reasoning.
+    """
+    return marginal_sp(reasoned_logprobs) * marginal_rb_consistency(
+        reasoned_logprobs, reasoned_similarity, similarity
+    )
+
+
+def _log_means(logprobs: Array) -> Array:
+    """Log of the mean probability of each row of (A, N); a sum of -2,000 does not underflow."""
+    num_reasonings = logprobs.shape[1]
+    if not num_reasonings:
+        raise Undefined("no other sample finished its reasoning")
+    means: Array = np.logaddexp.reduce(logprobs, axis=1) - np.log(num_reasonings)
+    return means

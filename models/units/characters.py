@@ -1,0 +1,76 @@
+"""Which tokens of an answer lie on which characters of its text."""
+
+import codecs
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.units.unit import Indices, Span
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpans:
+    """Where an answer's tokens stand in its text; tokens on no character (special, EOS) left out.
+
+    Attributes:
+        indices: of the tokens among all of the answer's, ascending.
+        starts: the first character of each.
+        ends: the character behind the last of each. Like `starts` they never fall.
+    """
+
+    indices: Indices
+    starts: NDArray[np.intp]
+    ends: NDArray[np.intp]
+
+
+def spans_of_texts(token_texts: Sequence[str]) -> TokenSpans:
+    """Spans of tokens whose texts join to the answer's text; an empty text lies on no character.
+
+    >>> spans_of_texts(["Pa", "", "ris"]).starts.tolist()
+    [0, 2]
+    """
+    lengths = np.fromiter(map(len, token_texts), np.intp, len(token_texts))
+    ends = np.cumsum(lengths, dtype=np.intp)
+    indices = np.flatnonzero(lengths)
+    return TokenSpans(indices, (ends - lengths)[indices], ends[indices])
+
+
+def spans_of_bytes(token_bytes: Sequence[bytes]) -> TokenSpans:
+    r"""Spans of the tokens of a byte-level vocabulary, in characters of the decoded text.
+
+    A token lies on every character of which it holds a byte. One without bytes lies on none. Bytes
+    that are not UTF-8 count as the replacement characters that they decode to.
+
+    >>> spans_of_bytes([b"\xe6\x9d", b"\xb1 a", b""]).ends.tolist()
+    [1, 3]
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    indices, starts, ends = [], [], []
+    num_decoded = 0
+    for index, piece in enumerate(token_bytes):
+        if not piece:
+            continue
+        indices.append(index)
+        starts.append(num_decoded)
+        num_decoded += len(decoder.decode(piece))
+        incomplete, _ = decoder.getstate()  # the bytes of a character that later tokens complete
+        ends.append(num_decoded + bool(incomplete))
+    return TokenSpans(*(np.array(values, np.intp) for values in (indices, starts, ends)))
+
+
+def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:
+    """Indices of the tokens that have at least one character in one of the spans, ascending.
+
+    >>> overlapping(spans_of_texts(["Pa", "ris. ", "", "No."]), [(3, 8)]).tolist()
+    [1, 3]
+    """
+    found = []
+    for start, end in spans:
+        first = np.searchsorted(tokens.ends, start, side="right")
+        behind = np.searchsorted(tokens.starts, end, side="left")
+        found.append(tokens.indices[first:behind])
+    if len(found) == 1:
+        return found[0]
+    return np.unique(np.concatenate([*found, np.empty(0, np.intp)]))

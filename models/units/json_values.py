@@ -1,0 +1,127 @@
+"""JSON values that know where they stand in the text, which the standard library does not tell."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from models.units.unit import Span
+
+# Of arrays and objects within each other: whoever walks a value may recurse.
+MAX_DEPTH = 100
+
+# All but commas, colons and white space, in a text that is known to be JSON.
+_TOKEN = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"|[^{}\[\]",:\s]+')
+_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+
+
+class NotJson(ValueError):
+    """The text is no JSON that can be read; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A JSON value.
+
+    Attributes:
+        content: a str, int, float, bool or None, a dict of values or a list of them.
+        span: of its JSON text, quotation marks and brackets included.
+    """
+
+    content: Any
+    span: Span
+
+    def members(self) -> dict[str, "Value"]:
+        """Of an object; none of anything else."""
+        return self.content if isinstance(self.content, dict) else {}
+
+    def elements(self) -> list["Value"]:
+        """Of an array; none of anything else."""
+        return self.content if isinstance(self.content, list) else []
+
+    def plain(self) -> Any:
+        """The value as `json.loads` returns it."""
+        if isinstance(self.content, list):
+            return [value.plain() for value in self.content]
+        if isinstance(self.content, dict):
+            return {key: value.plain() for key, value in self.content.items()}
+        return self.content
+
+
+def json_type(content: object) -> str:
+    """Name of a content's type; integers and floats are one: "number"."""
+    return _TYPES.get(type(content), "number")
+
+
+def parse(text: str) -> Value:
+    """The JSON value that a text is; of duplicate keys the last counts.
+
+    NaN and the infinities are no JSON. A lone surrogate, which cannot be stored, becomes the
+    replacement character.
+
+    Raises:
+        NotJson: the text is none, nested deeper than `MAX_DEPTH`, or has a number that is too
+            long.
+
+    >>> parse(' {"a": 10} ').content["a"]
+    Value(content=10, span=(7, 9))
+    """
+    try:
+        json.loads(text, parse_constant=_refuse)
+        tokens = _TOKEN.finditer(text)
+        return _value(next(tokens), tokens, MAX_DEPTH)
+    except RecursionError as error:
+        raise NotJson(f"nested deeper than {MAX_DEPTH}") from error
+    except ValueError as error:
+        raise NotJson(str(error)) from error
+
+
+def leaves(value: Value, path: str = "") -> Iterator[tuple[str, Value]]:
+    """JSON Pointer (RFC 6901) and value of all but non-empty objects and arrays, in order.
+
+    >>> [path for path, _ in leaves(parse('{"a/b": [1, []]}'))]
+    ['/a~1b/0', '/a~1b/1']
+    """
+    for key, member in value.members().items():
+        yield from leaves(member, f"{path}/{escaped(key)}")
+    for index, element in enumerate(value.elements()):
+        yield from leaves(element, f"{path}/{index}")
+    if not value.members() and not value.elements():
+        yield path, value
+
+
+def escaped(key: str) -> str:
+    """A key as a part of a JSON Pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _value(first: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> Value:
+    """The value that begins with this token, in a text that is JSON."""
+    if first[0] not in ("{", "["):
+        return Value(_scalar(first[0]), first.span())
+    if not depth:
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
+    content: Any = {} if first[0] == "{" else []
+    for token in tokens:
+        if token[0] in ("}", "]"):
+            break
+        if first[0] == "[":
+            content.append(_value(token, tokens, depth - 1))
+        else:
+            content[_scalar(token[0])] = _value(next(tokens), tokens, depth - 1)
+    return Value(content, (first.start(), token.end()))
+
+
+def _scalar(token: str) -> Any:
+    content = json.loads(token)
+    if isinstance(content, str):
+        return content.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(content, float) and math.isinf(content):
+        raise ValueError("a number that is too great")
+    return content
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,69 @@
+"""The sentences and claims of an answer, and what samples say of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.records import Array
+from models.units.characters import TokenSpans, overlapping
+from models.units.unit import Span, Unit
+
+
+def sentences(text: str, spans: Iterable[Span], tokens: TokenSpans) -> list[Unit]:
+    """The sentences of an answer as its units, with `text` and `tokens` of that answer."""
+    units = []
+    for start, end in spans:
+        indices = overlapping(tokens, [(start, end)])
+        units.append(Unit("sentence", text[start:end], indices, ((start, end),)))
+    return units
+
+
+def claim(statement: str, quotes: Iterable[str], text: str, tokens: TokenSpans) -> Unit:
+    """A claim of an answer as its unit: the tokens are those of the quotes that it rests on.
+
+    Each quote stands for its first occurrence behind the one before. Where one does not occur, the
+    claim has no tokens.
+
+    >>> from models.units.characters import spans_of_texts
+    >>> claim("A twice.", ["and", "A"], "A and A", spans_of_texts(["A", " and", " A"])).spans
+    ((2, 5), (6, 7))
+    """
+    spans: list[Span] = []
+    behind = 0
+    for quote in quotes:
+        start = text.find(quote, behind)
+        if start < 0:
+            spans = []
+            break
+        behind = start + len(quote)
+        spans.append((start, behind))
+    return Unit("claim", statement, overlapping(tokens, spans), tuple(spans))
+
+
+def supported(
+    units: Sequence[Unit], entailment: Sequence[Array], contradiction: Sequence[Array]
+) -> list[Unit]:
+    """Sentences or claims with what each of M samples says of them, by its strongest chunk.
+
+    Args:
+        units: U of them.
+        entailment: of each sample (C_m, U), P(entail) with a chunk of it as the premise and a unit
+            as the hypothesis. A sample without text has no chunk and supports nothing.
+        contradiction: likewise, P(contradict).
+    """
+    supports = _strongest(entailment, len(units))
+    contradictions = _strongest(contradiction, len(units))
+    changed = []
+    for unit, says, denies in zip(units, supports.T, contradictions.T, strict=True):
+        changed.append(replace(unit, supports=says, contradictions=denies))
+    return changed
+
+
+def _strongest(chunks: Sequence[Array], num_units: int) -> Array:
+    """The greatest over each sample's chunks: (M, U)."""
+    strongest = np.zeros((len(chunks), num_units))
+    for row, one in zip(strongest, chunks, strict=True):
+        if len(one):
+            row[:] = np.max(one, axis=0)
+    return strongest

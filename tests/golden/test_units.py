@@ -1,0 +1,138 @@
+"""Expected values by an independent implementation (see "source" in units.json)."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.estimators import ESTIMATORS, score
+from models.estimators.marginal import marginal_cocoa_sp, marginal_rb_consistency, marginal_sp
+from models.units.characters import overlapping, spans_of_bytes, spans_of_texts
+from models.units.fields import compared, fields, string_pairs
+from models.units.json_values import parse
+from models.units.prose import sentences, supported
+from models.units.reasoning import Tags, part
+from models.units.unit import Unit, contradiction, cut, summary, support
+
+GOLDEN = json.loads((Path(__file__).parent / "units.json").read_text())
+TOLERANCE = GOLDEN["tolerance"]
+
+
+def cases(name):
+    return pytest.mark.parametrize("case", GOLDEN[name], ids=lambda case: case["name"])
+
+
+def near(value):
+    return pytest.approx(value, rel=TOLERANCE, abs=TOLERANCE)
+
+
+def statistics(case):
+    names = {"answer_token_logprobs": "token_logprobs", "answer_token_entropies": "token_entropies"}
+    return {name: np.array(case[raw]) for name, raw in names.items() if raw in case}
+
+
+@cases("reasoning")
+def test_a_reasoned_answer_is_scored_by_the_tokens_behind_its_reasoning(case):
+    tags = Tags(case["start"], case["end"])
+    found = part(case["token_texts"], tags, opened=case["opened"], ended=case["ends_with_eos"])
+    expected = case["expected"]
+    num_tokens = len(case["token_logprobs"])
+    answer = Unit("answer", found.answer, found.tokens_behind(num_tokens))
+
+    scores, _ = score(["sp", "ppl", "mte"], *cut(answer, statistics(case)))
+
+    assert found.state == expected["state"]
+    assert found.num_tokens == expected["reasoning_tokens"]
+    assert found.answer == expected["answer_text"]
+    assert found.answer.strip() == expected["compared_text"]
+    if found.state == "unfinished":
+        assert set(scores.values()) == {expected["sp"]} == {None}
+    else:
+        assert scores == near({name: expected[name] for name in scores})
+
+
+@cases("sentences")
+def test_sentences_have_the_golden_tokens_support_and_scores(case):
+    tokens = spans_of_texts(case["token_texts"])
+    units = sentences(case["text"], case["spans"], tokens)
+    chunks = [[np.array(one) for one in case[name]] for name in ("entailment", "contradiction")]
+    units = supported(units, *chunks)
+    names = [name for name in case["expected"]["units"][0] if name in ESTIMATORS]
+    assert len(names) == 7
+    scored = []
+
+    for unit, expected in zip(units, case["expected"]["units"], strict=True):
+        scores, reasons = score(names, *cut(unit, statistics(case)))
+
+        assert not reasons
+        assert list(unit.spans) == [tuple(expected["span"])]
+        assert unit.tokens.tolist() == list(range(*expected["tokens"]))
+        measured = {"support": support(unit), "contradiction": contradiction(unit)}
+        assert scores | measured == near({name: expected[name] for name in {*scores, *measured}})
+        scored.append(scores)
+    for name, mean in case["expected"]["units_mean"].items():
+        greatest = case["expected"]["units_max"][name]
+        assert summary(scores[name] for scores in scored) == near((mean, greatest))
+
+
+@cases("fields")
+def test_fields_have_the_golden_values_and_agreement(case):
+    text = json.dumps(case["answer"])
+    answer = parse(text)
+    samples = [None if one is None else parse(json.dumps(one)) for one in case["samples"]]
+    known = {tuple(key.split("|")): value for key, value in case["similarity"].items()}
+    asked = []
+
+    def similarity(first, second):
+        asked.append(tuple(sorted((first, second))))
+        return known[asked[-1]]
+
+    units = fields(answer, text, spans_of_texts([text]))
+    units, _ = compared(units, answer, samples, case["schema"], similarity)
+
+    expected = case["expected"]
+    assert {unit.path: json.loads(unit.text) for unit in units} == expected["values"]
+    assert {unit.path: support(unit) for unit in units} == near(expected["agreement"])
+    assert set(asked) <= set(string_pairs(answer, samples, case["schema"]))
+
+
+@cases("values")
+def test_json_values_have_the_golden_spans_tokens_and_probability(case):
+    tokens = spans_of_texts(case["token_texts"])
+    units = fields(parse(case["text"]), case["text"], tokens)
+
+    assert {unit.path for unit in units} == case["expected"].keys()
+    for unit in units:
+        expected = case["expected"][unit.path]
+        assert unit.spans == (tuple(expected["span"]),)
+        assert unit.tokens.tolist() == list(range(*expected["tokens"]))
+        assert score(["sp"], *cut(unit, statistics(case))) == ({"sp": near(expected["sp"])}, {})
+
+
+@cases("characters")
+def test_tokens_lie_on_every_character_of_which_they_hold_a_byte(case):
+    tokens = spans_of_bytes([bytes.fromhex(one) for one in case["token_bytes"]])
+
+    indices = overlapping(tokens, [case["span"]])
+
+    assert indices.tolist() == list(range(*case["expected"]["tokens"]))
+
+
+@cases("marginal")
+def test_marginal_scores_have_their_golden_value(case):
+    others = [text for text in dict.fromkeys(case["sample_answers"]) if text != case["answer"]]
+    texts = [case["answer"], *others]
+    logprobs = np.array([case["logprobs"][text] for text in texts])
+    of_texts = np.array([case["similarity"][text] for text in texts])
+    similarity = np.array([case["similarity"][text] for text in case["sample_answers"]])
+
+    scores = {
+        "mass": np.exp(logprobs).mean(axis=1).sum(),
+        "marginal_sp": marginal_sp(logprobs),
+        "consistency": (1 - similarity).mean(),
+        "marginal_rb_consistency": marginal_rb_consistency(logprobs, of_texts, similarity),
+        "marginal_cocoa_sp": marginal_cocoa_sp(logprobs, of_texts, similarity),
+    }
+
+    assert scores == near(case["expected"])
