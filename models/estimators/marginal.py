@@ -55,9 +55,9 @@ def marginal_cocoa_sp(
 
 
 def _log_means(logprobs: Array) -> Array:
-    """Log of the mean probability of each row of (A, N); a sum of -2,000 does not underflow."""
-    num_reasonings = logprobs.shape[1]
-    if not num_reasonings:
+    """Log of the mean probability of each row of (A, N); sums of -2,000 do not underflow."""
+    if not logprobs.shape[1]:
         raise Undefined("no other sample finished its reasoning")
-    means: Array = np.logaddexp.reduce(logprobs, axis=1) - np.log(num_reasonings)
+    greatest = logprobs.max(axis=1, keepdims=True)
+    means: Array = greatest[:, 0] + np.log(np.exp(logprobs - greatest).mean(axis=1))
     return means

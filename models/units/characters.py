@@ -66,11 +66,10 @@ def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:
     >>> overlapping(spans_of_texts(["Pa", "ris. ", "", "No."]), [(3, 8)]).tolist()
     [1, 3]
     """
-    found = []
+    found = [np.empty(0, np.intp)]
     for start, end in spans:
         first = np.searchsorted(tokens.ends, start, side="right")
         behind = np.searchsorted(tokens.starts, end, side="left")
-        found.append(tokens.indices[first:behind])
-    if len(found) == 1:
-        return found[0]
-    return np.unique(np.concatenate([*found, np.empty(0, np.intp)]))
+        if start < end:
+            found.append(tokens.indices[first:behind])
+    return np.unique(np.concatenate(found))

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from models.units.unit import Span
 
 # Of arrays and objects within each other: whoever walks a value may recurse.
-MAX_DEPTH = 100
+MAX_DEPTH = 32
 
 # All but commas, colons and white space, in a text that is known to be JSON.
 _TOKEN = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"|[^{}\[\]",:\s]+')

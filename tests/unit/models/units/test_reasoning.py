@@ -1,0 +1,137 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, is_opened, part, recognise
+
+THINK = Tags("<think>", "</think>")
+PIECES = st.sampled_from(["<think>", "</think>", "</", "think", ">", " a", "\n", "b ", ""])
+
+
+@given(texts=st.lists(PIECES, max_size=12), opened=st.booleans(), ended=st.booleans())
+def test_the_reasoning_is_all_up_to_the_first_end_tag(texts, opened, ended):
+    text = "".join(texts)
+
+    found = part(texts, THINK, opened=opened, ended=ended)
+
+    if found.state == "none":
+        assert not opened
+        assert not text.lstrip().startswith("<think>")
+        assert (found.answer, found.num_tokens, found.text) == (text, 0, None)
+    elif found.state == "finished":
+        assert text.endswith("</think>" + found.answer)
+        assert text.count("</think>") == found.answer.count("</think>") + 1
+        assert "</think>" in "".join(texts[: found.num_tokens])
+        assert "</think>" not in "".join(texts[: found.num_tokens - 1])
+        assert len(found.tokens_behind(len(texts) + ended)) >= 1
+    else:
+        assert found.answer == ""
+        assert found.tokens_behind(len(texts) + ended).size == 0
+        assert "</think>" not in text or found.num_tokens == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("texts", "opened", "state", "thoughts", "answer"),
+    [
+        (["hm", "</think>", "7"], False, "none", None, "hm</think>7"),
+        (["hm", "</think>", "7"], True, "finished", "hm", "7"),
+        (["7", " <think>", "hm", "</think>"], False, "none", None, "7 <think>hm</think>"),
+        (["<think>", "</think>"], False, "finished", "", ""),
+        (["<think>", "<think>", "a", "</think>", "b", "</think>", "7"], False, "finished",
+         "<think>a", "b</think>7"),
+        (["<think>", "a", "</think>", "<think>", "7"], False, "finished", "a", "<think>7"),
+        (["<think>", "a", "</think"], False, "unfinished", "a</think", ""),
+        (["<thi", "nk>", "a", "</th", "ink>7"], False, "finished", "a", "7"),
+        ([" \n", "<think>", "a", "</think>", "7"], False, "finished", "a", "7"),
+        (["<think>", "a", "</think>", "7"], True, "finished", "a", "7"),
+        ([], False, "none", None, ""),
+        ([], True, "unfinished", "", ""),
+    ],
+    ids=["end tag alone is text", "opened by the prompt", "tags inside an answer are text",
+         "nothing thought and nothing said", "nested tags", "a tag in the answer is text",
+         "half an end tag", "tags of several pieces", "white space first",
+         "opened and begun again", "nothing", "nothing behind an open tag"],
+)  # fmt: skip
+def test_a_generation_is_parted(texts, opened, state, thoughts, answer):
+    found = part(texts, THINK, opened=opened)
+
+    assert (found.state, found.text, found.answer) == (state, thoughts, answer)
+
+
+def test_without_a_token_behind_the_end_tag_it_is_unfinished():
+    texts = ["<think>", "a", "</think> 7"]
+
+    assert part(texts, THINK, ended=False).state == "unfinished"
+    assert part(texts, THINK, ended=True).state == "finished"
+
+
+def test_a_model_without_tags_has_no_reasoning():
+    assert part(["<think>", "a", "</think>", "7"], None).state == "none"
+
+
+def test_a_reasoning_of_a_hundred_thousand_tokens_is_parted():
+    texts = ["<think>", *[" <think> </thin"] * 100_000, "k7>"]
+
+    found = part(texts, THINK)
+
+    assert (found.state, found.num_tokens, found.answer) == ("unfinished", len(texts), "")
+    assert part([*texts, "</think>", "7"], THINK).answer == "7"
+
+
+@pytest.mark.parametrize(
+    ("texts", "thoughts"),
+    [
+        (["<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "<|start|>", "assistant",
+          "<|channel|>", "final", "<|message|>", "7"], "hm"),
+        (["<|channel|>", "final", "<|message|>", "7"], ""),
+    ],
+    ids=["thoughts first", "the final channel at once"],
+)  # fmt: skip
+def test_harmony_answers_in_its_final_channel(texts, thoughts):
+    found = part(texts, HARMONY)
+
+    assert (found.state, found.text, found.answer) == ("finished", thoughts, "7")
+    assert found.num_tokens == len(texts) - 1
+
+
+def test_harmony_without_its_final_channel_is_unfinished():
+    texts = ["<|channel|>", "commentary to=f", "<|message|>", "{}", "<|call|>"]
+
+    assert part(texts, HARMONY).state == "unfinished"
+
+
+@pytest.mark.parametrize("tags", KNOWN_TAGS, ids=lambda tags: tags.start)
+def test_tags_are_recognised_by_the_template_or_by_the_vocabulary(tags):
+    assert recognise(f"{{{{ m.content.split('{tags.end}')[-1] }}}}", set()) == tags
+    assert recognise(None, {"<s>", tags.start, tags.end}) == tags
+    assert recognise("", {tags.start}) is None
+
+
+def test_harmony_is_recognised_by_its_tokens():
+    tokens = {"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>"}
+
+    assert recognise("<|channel|>analysis", tokens) == HARMONY
+
+
+def test_a_model_that_does_not_reason_has_no_tags():
+    assert recognise("{{ messages[0].content }}", {"<s>", "</s>"}) is None
+    assert recognise(None, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("with_prompt", "without", "opened"),
+    [
+        ("Hi<|a|><think>\n", "Hi", True),
+        ("Hi<|a|>", "Hi", False),
+        ("Hi<|a|><think>\n\n</think>\n\n", "Hi", False),
+        ("I say <think>", "I say <think>", False),
+        ("I say <think>\n", "I say <think>", False),
+        ("I say <think>", "I say <think></s>", False),
+        ("I say <think><|a|>", "I say <think>", False),
+        ("I say <think><|a|><think>", "I say <think>", True),
+    ],
+    ids=["opened", "left to the model", "shut at once", "the user's tag", "and a line",
+         "and an end", "and a role", "both"],
+)  # fmt: skip
+def test_only_the_templates_own_tag_opens_a_reasoning(with_prompt, without, opened):
+    assert is_opened(with_prompt, without, THINK) is opened
