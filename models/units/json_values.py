@@ -33,13 +33,17 @@ class Value:
     content: Any
     span: Span
 
-    def members(self) -> dict[str, "Value"]:
-        """Of an object; none of anything else."""
-        return self.content if isinstance(self.content, dict) else {}
+    def children(self) -> list[tuple[str | int, "Value"]]:
+        """Members by key, elements by index."""
+        if isinstance(self.content, dict):
+            return list(self.content.items())
+        if isinstance(self.content, list):
+            return list(enumerate(self.content))
+        return []
 
-    def elements(self) -> list["Value"]:
-        """Of an array; none of anything else."""
-        return self.content if isinstance(self.content, list) else []
+    def is_leaf(self) -> bool:
+        """Whether nothing is in it: also an empty object or array."""
+        return not (isinstance(self.content, dict | list) and self.content)
 
     def plain(self) -> Any:
         """The value as `json.loads` returns it."""
@@ -84,17 +88,15 @@ def leaves(value: Value, path: str = "") -> Iterator[tuple[str, Value]]:
     >>> [path for path, _ in leaves(parse('{"a/b": [1, []]}'))]
     ['/a~1b/0', '/a~1b/1']
     """
-    for key, member in value.members().items():
-        yield from leaves(member, f"{path}/{escaped(key)}")
-    for index, element in enumerate(value.elements()):
-        yield from leaves(element, f"{path}/{index}")
-    if not value.members() and not value.elements():
+    if value.is_leaf():
         yield path, value
+    for token, child in value.children():
+        yield from leaves(child, f"{path}/{escaped(token)}")
 
 
-def escaped(key: str) -> str:
-    """A key as a part of a JSON Pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
+def escaped(token: str | int) -> str:
+    """A key or an index as a part of a JSON Pointer."""
+    return str(token).replace("~", "~0").replace("/", "~1")
 
 
 def _value(first: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> Value:

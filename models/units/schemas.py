@@ -3,8 +3,9 @@
 Remote references are never fetched. A pattern is never run: a hostile one would not end.
 """
 
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -20,6 +21,8 @@ _LIMITS = {
     "array": {"minItems": ge, "maxItems": le},
     "object": {"minProperties": ge, "maxProperties": le},
 }
+# Of no value.
+_NOTHING = {"type": "nothing"}
 
 
 class BadSchema(ValueError):
@@ -42,8 +45,8 @@ class Rule:
 def rules(value: Value, schema: object) -> dict[str, Rule]:
     """A rule for each leaf of a value, by JSON Pointer.
 
-    Local references are resolved, `allOf` is merged, of `anyOf` and `oneOf` the first branch
-    counts that the value is valid under. A place that the schema leaves open has the plain rule.
+    Local references are resolved, all of `allOf` holds, of `anyOf` and `oneOf` the first branch
+    that the value is valid under. A place that the schema leaves open has the plain rule.
 
     Args:
         value: the answer.
@@ -58,7 +61,7 @@ def rules(value: Value, schema: object) -> dict[str, Rule]:
     """
     found: dict[str, Rule] = {}
     try:
-        _Reader(schema).read(value, schema, "", found)
+        _Reader(schema).read(value, [schema], "", found)
     except (AttributeError, TypeError, ValueError) as error:
         raise BadSchema(f"not a JSON schema: {error}") from error
     return found
@@ -73,81 +76,81 @@ class _Reader:
         # references in a circle end, and nothing is judged twice.
         self._judged: dict[tuple[int, int], bool] = {}
 
-    def read(self, value: Value, schema: object, path: str, found: dict[str, Rule]) -> None:
-        merged = self._merged(schema, value)
-        members, elements = value.members(), value.elements()
-        for key, member in members.items():
-            self.read(member, _member(merged, key), f"{path}/{escaped(key)}", found)
-        for index, element in enumerate(elements):
-            self.read(element, _element(merged, index), f"{path}/{index}", found)
-        if not (members or elements):
-            found[path] = _rule(merged)
+    def read(self, value: Value, schemas: Sequence[Any], path: str, found: dict[str, Rule]) -> None:
+        """Find the rules of a value's leaves, with all schemas that hold at its place."""
+        holding = self._holding(schemas, value, MAX_DEPTH)
+        for token, child in value.children():
+            inner = [_at(one, token) for one in holding]
+            self.read(child, inner, f"{path}/{escaped(token)}", found)
+        if value.is_leaf():
+            found[path] = _rule(holding)
 
-    def _merged(self, schema: object, value: Value) -> dict[str, Any]:
-        """One schema of all that holds at a place; of two words on one thing the nearer counts."""
-        merged: dict[str, Any] = {}
+    def _holding(self, schemas: Sequence[Any], value: Value, depth: int) -> list[Mapping[str, Any]]:
+        """These schemas and all that they refer to, one branch of each choice."""
+        holding: list[Mapping[str, Any]] = []
         seen = set()
-        pending = [schema]
+        pending = list(schemas)
         for one in pending:  # grows meanwhile
+            if one is False:
+                one = _NOTHING
             if not isinstance(one, dict) or id(one) in seen:
                 continue
             seen.add(id(one))
-            _merge(merged, one)
+            holding.append(one)
             pending += [self._target(one), *one.get("allOf", [])]
-            for branches in (one.get("anyOf", []), one.get("oneOf", [])):
-                valid = (branch for branch in branches if self._is_valid(branch, value, MAX_DEPTH))
-                pending.append(next(valid, None))
-        return merged
+            for branches in filter(None, (one.get("anyOf"), one.get("oneOf"))):
+                valid = (branch for branch in branches if self._is_valid(branch, value, depth))
+                pending.append(next(valid, False))
+        return holding
 
     def _target(self, schema: Mapping[str, Any]) -> object:
         """What a local reference points to; None without one, or where it points nowhere."""
         start, *tokens = schema.get("$ref", "").split("/")
-        target = self._root if start == "#" else None
+        if start != "#":
+            return None
+        target = self._root
         for token in tokens:
-            key = token.replace("~1", "/").replace("~0", "~")
             if isinstance(target, list):
                 target = dict(zip(map(str, range(len(target))), target, strict=True))
-            target = target.get(key) if isinstance(target, dict) else None
+            if not isinstance(target, dict):
+                return None
+            target = target.get(token.replace("~1", "/").replace("~0", "~"))
         return target
 
     def _is_valid(self, schema: object, value: Value, depth: int) -> bool:
         """Whether the value is valid, as far as the keywords that are read here tell."""
-        if not isinstance(schema, dict):
-            return schema is not False
         pair = (id(schema), id(value))
         if pair not in self._judged:
             self._judged[pair] = False
             self._judged[pair] = depth > 0 and self._judge(schema, value, depth - 1)
         return self._judged[pair]
 
-    def _judge(self, schema: dict[str, Any], value: Value, depth: int) -> bool:
-        if not _is_valid_alone(schema, value):
-            return False
-        parts = [(one, value) for one in (self._target(schema), *schema.get("allOf", []))]
-        parts += [(_member(schema, key), one) for key, one in value.members().items()]
-        parts += [(_element(schema, i), one) for i, one in enumerate(value.elements())]
-        if not all(self._is_valid(part, one, depth) for part, one in parts):
-            return False
-        for branches in (schema.get("anyOf"), schema.get("oneOf")):
-            if branches and not any(self._is_valid(one, value, depth) for one in branches):
+    def _judge(self, schema: object, value: Value, depth: int) -> bool:
+        for one in self._holding([schema], value, depth):
+            if not _is_valid_alone(one, value):
                 return False
+            for token, child in value.children():
+                if not self._is_valid(_at(one, token), child, depth):
+                    return False
         return True
 
 
 def _is_valid_alone(schema: Mapping[str, Any], value: Value) -> bool:
     """Whether type, constants, limits and required members hold, of the value itself."""
-    content, types, constants = value.content, schema.get("type", []), schema.get("enum", [])
+    content, types, constants = value.content, schema.get("type"), schema.get("enum")
     if isinstance(types, str):
         types = [types]
-    if types and not any(_has_type(content, one) for one in types):
-        return False
     if "const" in schema:
         constants = [schema["const"]]
-    if constants and not any(_is_same(one, value) for one in constants):
+    if types and not any(map(partial(_has_type, content), types)):
+        return False
+    if constants and not any(map(partial(_is_same, value), constants)):
         return False
     if isinstance(content, dict) and not content.keys() >= set(schema.get("required", [])):
         return False
-    size: Any = len(content) if isinstance(content, Sized) else content
+    size = content
+    if isinstance(content, Sized):
+        size = len(content)
     for keyword, holds in _LIMITS.get(json_type(content), {}).items():
         if keyword in schema and not holds(size, schema[keyword]):
             return False
@@ -160,30 +163,22 @@ def _has_type(content: Any, name: object) -> bool:
     return json_type(content) == name
 
 
-def _is_same(constant: object, value: Value) -> bool:
+def _is_same(value: Value, constant: object) -> bool:
     return json_type(constant) == json_type(value.content) and constant == value.plain()
 
 
-def _rule(schema: Mapping[str, Any]) -> Rule:
-    is_constant = not schema.keys().isdisjoint(("enum", "const", "pattern"))
-    exact = is_constant or schema.get("format") in NAMING_FORMATS
-    return Rule(exact, max(0.0, float(schema.get("x-relative-tolerance", 0.0))))
+def _rule(schemas: Iterable[Mapping[str, Any]]) -> Rule:
+    exact, tolerance = False, 0.0
+    for one in schemas:
+        is_constant = not one.keys().isdisjoint(("enum", "const", "pattern"))
+        exact |= is_constant or one.get("format") in NAMING_FORMATS
+        tolerance = max(tolerance, float(one.get("x-relative-tolerance", 0)))
+    return Rule(exact, tolerance)
 
 
-def _member(schema: Mapping[str, Any], key: str) -> object:
-    return schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-
-
-def _element(schema: Mapping[str, Any], index: int) -> object:
+def _at(schema: Mapping[str, Any], token: str | int) -> object:
+    """What a schema says of a member or an element."""
+    if isinstance(token, str):
+        return schema.get("properties", {}).get(token, schema.get("additionalProperties"))
     first = schema.get("prefixItems", [])
-    return first[index] if index < len(first) else schema.get("items")
-
-
-def _merge(merged: dict[str, Any], schema: Mapping[str, Any]) -> None:
-    """Add what holds, too; for a member that both name, both of its schemas hold."""
-    members = dict(merged.get("properties", {}))
-    for key, one in schema.get("properties", {}).items():
-        members[key] = {"allOf": [members[key], one]} if key in members else one
-    for keyword, own in schema.items():
-        merged.setdefault(keyword, own)
-    merged["properties"] = members
+    return (first[token : token + 1] or [schema.get("items")])[0]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.units.characters import spans_of_texts
-from models.units.fields import MAX_LEAF_PAIRS, compared, fields, string_pairs
+from models.units.comparison import MAX_LEAF_PAIRS
+from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import MAX_DEPTH, parse
 from models.units.unit import support
 

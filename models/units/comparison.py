@@ -1,0 +1,129 @@
+"""How far a sample's JSON says the same as the answer's, leaf by leaf."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+
+from models.units.assignment import assign
+from models.units.json_values import Value, escaped, json_type, leaves
+from models.units.schemas import Rule
+
+# Of two stripped strings that differ and are not empty: symmetric, in [0, 1].
+Similarity = Callable[[str, str], float]
+
+# Leaves of one array times those of the other. Beyond it elements are compared in their order:
+# matching them would take seconds.
+MAX_LEAF_PAIRS = 2**16
+# What an element loses, at most, for a partner far from its place: less than any disagreement.
+_DISTANCE_WEIGHT = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer, or a part of it, beside one sample.
+
+    Attributes:
+        agreements: in [0, 1], by path of the answer's leaves.
+        values: the sample's values there, where it has any.
+        extra: what the sample has and the answer lacks, by path; elements of arrays are `-`.
+    """
+
+    agreements: dict[str, float] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    extra: dict[str, Value] = field(default_factory=dict)
+
+    def add(self, other: "Comparison") -> None:
+        self.agreements.update(other.agreements)
+        self.values.update(other.values)
+        self.extra.update(other.extra)
+
+    def mean(self) -> float:
+        return sum(self.agreements.values()) / len(self.agreements)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparer:
+    """Compares one answer, whose rules these are, with its samples."""
+
+    rules: Mapping[str, Rule]
+    similarity: Similarity
+
+    def compare(self, answer: Value, sample: Value | None, path: str = "") -> Comparison:
+        """The answer's part at a path beside its counterpart in a sample, if that has one."""
+        found = Comparison()
+        if answer.is_leaf():
+            found.agreements[path] = self._agreement(answer, sample, path)
+            if sample:
+                found.values[path] = sample
+            return found
+        theirs = type(answer.content)()
+        if sample and isinstance(sample.content, type(theirs)):
+            theirs = sample.content
+        if isinstance(theirs, list):
+            return self._compare_elements(answer.content, theirs, path)
+        for key, member in answer.content.items():
+            found.add(self.compare(member, theirs.get(key), f"{path}/{escaped(key)}"))
+        for key, member in theirs.items():
+            if key not in answer.content:
+                found.extra.update(leaves(member, f"{path}/{escaped(key)}"))
+        return found
+
+    def _compare_elements(
+        self, elements: Sequence[Value], partners: Sequence[Value], path: str
+    ) -> Comparison:
+        """Elements matched one to one so that they agree most, near their order where equal."""
+        length = max(len(elements), len(partners))
+        table: dict[tuple[int, int], Comparison] = {}
+
+        def weight(i: int, j: int) -> float:
+            if (i, j) not in table:
+                table[i, j] = self.compare(elements[i], partners[j], f"{path}/{i}")
+            return table[i, j].mean() - _DISTANCE_WEIGHT * ((i - j) / length) ** 2
+
+        pairs = list(zip(range(len(elements)), range(len(partners)), strict=False))
+        agree_in_order = sum(starmap(weight, pairs)) == length
+        if not agree_in_order and _num_leaves(elements) * _num_leaves(partners) <= MAX_LEAF_PAIRS:
+            weights = np.zeros((len(elements), len(partners)))
+            for pair in np.ndindex(weights.shape):
+                weights[pair] = weight(*pair)
+            pairs = assign(weights)
+        found = Comparison()
+        for pair in pairs:
+            found.add(table[pair])
+        partner_of = dict(pairs)
+        for i in set(range(len(elements))) - partner_of.keys():
+            found.add(self.compare(elements[i], None, f"{path}/{i}"))
+        for j in set(range(len(partners))).difference(partner_of.values()):
+            found.extra.update(leaves(partners[j], f"{path}/-"))
+        return found
+
+    def _agreement(self, leaf: Value, value: Value | None, path: str) -> float:
+        """How far a sample's value says the same as a leaf of the answer, in [0, 1]."""
+        if value is None or json_type(leaf.content) != json_type(value.content):
+            return 0.0
+        rule = self.rules.get(path, Rule())
+        ours, theirs = leaf.content, value.content
+        if isinstance(ours, str):
+            ours, theirs = ours.strip(), theirs.strip()
+            if ours and theirs and ours != theirs and not rule.exact:
+                return self.similarity(ours, theirs)
+        if ours == theirs:
+            return 1.0
+        if json_type(ours) == "number" and rule.tolerance:
+            return float(_is_near(ours, theirs, rule.tolerance))
+        return 0.0
+
+
+def _is_near(first: Any, second: Any, tolerance: float) -> bool:
+    try:
+        return math.isclose(first, second, rel_tol=tolerance)
+    except OverflowError:  # an integer that no float can hold
+        return False
+
+
+def _num_leaves(values: Iterable[Value]) -> int:
+    return sum(len(list(leaves(value))) for value in values)
