@@ -8,7 +8,7 @@ over Vashurin et al. 2025.
 import numpy as np
 
 from models.estimators.cocoa import consistency
-from models.estimators.values import Undefined, plain
+from models.estimators.information import Undefined, plain
 from models.records import Array
 
 

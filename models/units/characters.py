@@ -25,16 +25,23 @@ class TokenSpans:
     ends: NDArray[np.intp]
 
 
-def spans_of_texts(token_texts: Sequence[str]) -> TokenSpans:
+def spans_of_texts(token_texts: Sequence[str], begun: Sequence[int] = ()) -> TokenSpans:
     """Spans of tokens whose texts join to the answer's text; an empty text lies on no character.
+
+    Args:
+        token_texts: (T,).
+        begun: indices of tokens with empty texts that begin a character which a later token
+            completes: they lie on that one.
 
     >>> spans_of_texts(["Pa", "", "ris"]).starts.tolist()
     [0, 2]
     """
     lengths = np.fromiter(map(len, token_texts), np.intp, len(token_texts))
     ends = np.cumsum(lengths, dtype=np.intp)
-    indices = np.flatnonzero(lengths)
-    return TokenSpans(indices, (ends - lengths)[indices], ends[indices])
+    starts = ends - lengths
+    ends[list(begun)] += 1
+    indices = np.flatnonzero(ends > starts)
+    return TokenSpans(indices, starts[indices], ends[indices])
 
 
 def spans_of_bytes(token_bytes: Sequence[bytes]) -> TokenSpans:
@@ -58,6 +65,13 @@ def spans_of_bytes(token_bytes: Sequence[bytes]) -> TokenSpans:
         incomplete, _ = decoder.getstate()  # the bytes of a character that later tokens complete
         ends.append(num_decoded + bool(incomplete))
     return TokenSpans(*(np.array(values, np.intp) for values in (indices, starts, ends)))
+
+
+def behind(tokens: TokenSpans, first_token: int, first_character: int) -> TokenSpans:
+    """The tokens behind a reasoning, counted from its end on, as are their characters."""
+    kept = tokens.indices >= first_token
+    starts, ends = tokens.starts[kept] - first_character, tokens.ends[kept] - first_character
+    return TokenSpans(tokens.indices[kept] - first_token, starts, ends)
 
 
 def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:

@@ -21,6 +21,13 @@ MODULES = [
     "models.similarity.nli",
     "models.similarity.pairs",
     "models.estimators.overlap",
+    "models.units.assignment",
+    "models.units.characters",
+    "models.units.json_values",
+    "models.units.prose",
+    "models.units.reasoning",
+    "models.units.schemas",
+    "models.units.unit",
     "cocoa_vllm.identity",
 ]
 

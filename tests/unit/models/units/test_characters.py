@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.units.characters import overlapping, spans_of_bytes, spans_of_texts
+from models.units.characters import behind, overlapping, spans_of_bytes, spans_of_texts
 
 
 @given(texts=st.lists(st.text(max_size=4)))
@@ -70,3 +70,24 @@ def test_an_empty_span_has_no_tokens():
     assert overlapping(spans, [(1, 1)]).tolist() == []
     assert overlapping(spans, []).tolist() == []
     assert overlapping(spans, [(9, 12)]).tolist() == []
+
+
+def test_a_token_that_begins_a_character_lies_on_it_and_a_special_one_on_none():
+    spans = spans_of_texts(["a", "", "", "東", "", "b"], begun=[1, 2])
+
+    assert overlapping(spans, [(1, 2)]).tolist() == [1, 2, 3]
+    assert overlapping(spans, [(2, 3)]).tolist() == [5]
+
+
+def test_behind_a_reasoning_tokens_and_characters_are_counted_from_its_end():
+    texts = ["<think>", "hm", "</think", ">\n", "Peru", ".", ""]
+    answer = "\nPeru."
+
+    spans = behind(spans_of_texts(texts), 4, len("".join(texts)) - len(answer))
+
+    assert overlapping(spans, [(0, 1)]).tolist() == []  # the tag's last token is not the answer's
+    assert overlapping(spans, [(1, 6)]).tolist() == [0, 1]
+    assert [answer[start:end] for start, end in zip(spans.starts, spans.ends, strict=True)] == [
+        "Peru",
+        ".",
+    ]
