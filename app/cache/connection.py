@@ -22,14 +22,14 @@ from redis.exceptions import (
     ResponseError,
 )
 
+from app.cache.lane import NUM_SLICES
+
 T = TypeVar("T")
 # Name and arguments.
 Command: TypeAlias = Sequence[bytes | str | int | float]
 
 # For what nobody waits for: to connect, with TLS and password, or to store.
 PATIENCE_S = 1.0
-# In which a time limit is waited for.
-_NUM_SLICES = 5
 
 # The first that fits: several are subclasses of later ones.
 _KINDS: tuple[tuple[type[Exception], str], ...] = (
@@ -82,10 +82,13 @@ class Connection:
         if not self._is_fresh:
             await self.close()
         self._is_fresh = False
-        pipeline = self._client.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)
-        replies: list[Any] = await pipeline.execute()
+        if len(commands) == 1:  # cheaper without a pipeline
+            replies = [await self._client.execute_command(*commands[0])]
+        else:
+            pipeline = self._client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)
+            replies = await pipeline.execute()
         self._is_fresh = True
         return replies
 
@@ -100,16 +103,13 @@ def tls_options(url: str, ca_file: Path | None) -> dict[str, Any]:
 async def within(limit_s: float, exchange: Awaitable[T]) -> T:
     """What the exchange returns.
 
-    The limit passes in slices, so that one late turn of the event loop, in which a reply may have
-    arrived unseen, takes one slice of it at most.
-
     Raises:
         TimeoutError: the limit has passed; the exchange is cancelled.
     """
     task = asyncio.ensure_future(exchange)
     try:
-        for _ in range(_NUM_SLICES):
-            await asyncio.wait((task,), timeout=limit_s / _NUM_SLICES)
+        for _ in range(NUM_SLICES):
+            await asyncio.wait((task,), timeout=limit_s / NUM_SLICES)
             # An exchange that ends cancelled by itself must not pass for the cancellation of its
             # caller.
             if task.done() and not task.cancelled():

@@ -6,24 +6,20 @@ request that is cancelled leaves nothing behind.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any
 
 from redis.exceptions import InvalidResponse
 
 from app.cache.breaker import Breaker, State
-from app.cache.connection import PATIENCE_S, Command, Connection, within
+from app.cache.connection import PATIENCE_S, Command, Connection
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CLAIM_S, CacheConfig
 
-Reply = TypeVar("Reply")
-# A command and what makes of the reply what is asked for; raises InvalidResponse.
-_Question = tuple[Command, Callable[[Any], Any]]
-
 # Of one round trip, so that many lookups cannot make each other late.
 _MAX_KEYS = 256
-_MAX_WRITE_BYTES = 1_000_000
 _MAX_WAITING_KEYS = 100_000
+_MAX_WRITE_BYTES = 1_000_000
 _MAX_WAITING_BYTES = 33_554_432
 _CLAIM_MS = round(1000 * CLAIM_S)
 
@@ -46,37 +42,44 @@ class RedisCache:
             found="the cache is on again",
         )
         # A connection each, so that no lookup waits for large values to be stored.
-        self._reader, self._writer = (Connection(url, config.ca_file) for _ in range(2))
-        read = partial(self._exchange, self._reader, config.timeout_s)
-        write = partial(self._exchange, self._writer, PATIENCE_S)
-        self._reads: Lane[_Question, Any] = Lane(read, _MAX_KEYS, _MAX_WAITING_KEYS)
-        self._writes: Lane[_Question, None] = Lane(write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
+        self._reader, self._writer = (
+            Connection(url, config.ca_file),
+            Connection(url, config.ca_file),
+        )
+        # A list of names is looked up, a single name is claimed.
+        self._reads: Lane[list[str] | str, Any] = Lane(self._read, _MAX_KEYS, _MAX_WAITING_KEYS)
+        self._writes: Lane[Command, Any] = Lane(self._write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The entries in the order of the keys, None for a miss; after `timeout_s` all are."""
-        if not keys:
-            return []
-        command = ("MGET", *map(self._name, keys))
-        misses: list[bytes | None] = [None] * len(keys)
-        return await self._ask(command, partial(_values_of, len(keys)), misses, len(keys))
+        names = list(map(self._name, keys))
+        if names and self._breaker.state == "closed":
+            with suppress(Dropped, TimeoutError):
+                found: list[bytes | None] = await self._reads.send(
+                    names, len(names), self._config.timeout_s
+                )
+                return found
+        return [None] * len(names)
 
     async def claim(self, key: str) -> bool:
         """Granted after `timeout_s`, and while Redis is not asked."""
-        command = ("SET", self._name(f"claim:{key}"), b"1", "NX", "PX", _CLAIM_MS)
-        return await self._ask(command, _is_new, True)
+        if self._breaker.state == "closed":
+            with suppress(Dropped, TimeoutError):
+                name = self._name(f"claim:{key}")
+                return await self._reads.send(name, 1, self._config.timeout_s) is not None
+        return True
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries soon, unless they are too large, or more than Redis keeps up with."""
         for key, value in entries.items():
             if len(value) <= self._config.max_entry_bytes:
-                self._tell(self._put_command(key, value), _check_stored, len(key) + len(value))
+                self._tell("SET", key, value, "EX", self._config.ttl_s, size=len(key) + len(value))
 
     def keep(self, key: str) -> None:
-        command = ("SET", self._name(f"claim:{key}"), b"1", "PX", _CLAIM_MS)
-        self._tell(command, _check_stored, len(key))
+        self._tell("SET", f"claim:{key}", b"1", "PX", _CLAIM_MS)
 
     def release(self, key: str) -> None:
-        self._tell(("DEL", self._name(f"claim:{key}")), _ignore, len(key))
+        self._tell("DEL", f"claim:{key}")
 
     async def run(self) -> None:
         """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
@@ -85,71 +88,61 @@ class RedisCache:
         finally:
             await self._disconnect()
 
-    async def _ask(
-        self, command: Command, parse: Callable[[Any], Reply], without: Reply, size: int = 1
-    ) -> Reply:
-        """What Redis replies in time, else `without`."""
-        if self._breaker.state != "closed":
-            return without
-        try:
-            asked = self._reads.send((command, parse), size)
-            reply: Reply = await within(self._config.timeout_s, asked)
-        except (Dropped, TimeoutError):
-            return without
-        return reply
-
-    def _tell(self, command: Command, parse: Callable[[Any], None], size: int) -> None:
+    def _tell(self, verb: str, key: str, *arguments: bytes | str | int, size: int = 64) -> None:
         if self._breaker.state == "closed":
             with suppress(Dropped):
-                self._writes.send((command, parse), size)
+                self._writes.send((verb, self._name(key), *arguments), size)
 
-    async def _exchange(
-        self, connection: Connection, limit_s: float, questions: Sequence[_Question]
-    ) -> list[Any]:
+    async def _read(self, questions: Sequence[list[str] | str]) -> list[Any]:
+        """Values and claims, in one round trip; one MGET, since each reply of its own costs."""
+        lookup: list[str] = ["MGET", self._name("probe")]  # an MGET without a name is an error
+        claims: list[Command] = []
+        for question in questions:
+            if isinstance(question, list):
+                lookup += question
+            else:
+                claims.append(("SET", question, b"1", "NX", "PX", _CLAIM_MS))
         with self._breaker.watching():
-            commands, parsers = zip(*questions, strict=True)
-            replies = await connection.execute(commands, limit_s)
-            return [parse(reply) for parse, reply in zip(parsers, replies, strict=True)]
+            values, *claimed = await self._reader.execute([lookup, *claims], self._config.timeout_s)
+            left = iter(_values_in(values, len(lookup) - 1))
+        next(left)
+        found: list[Any] = []
+        for question in questions:
+            if isinstance(question, list):
+                found.append(list(islice(left, len(question))))
+            else:
+                found.append(claimed.pop(0))
+        return found
+
+    async def _write(self, commands: Sequence[Command]) -> list[Any]:
+        with self._breaker.watching():
+            replies = await self._writer.execute(commands, PATIENCE_S)
+            for command, reply in zip(commands, replies, strict=True):
+                if command[0] == "SET" and not reply:
+                    raise InvalidResponse("a value was not stored, without a reason")
+            return replies
 
     async def _probe(self) -> None:
         """Connect anew, then write and read in time."""
         await self._disconnect()
+        name = self._name("probe")
         # The first round connects, which includes TLS and the password.
         for limit_s in (PATIENCE_S, self._config.timeout_s):
-            [stored] = await self._writer.execute([self._put_command("probe", b"")], limit_s)
-            _check_stored(stored)
-            [values] = await self._reader.execute([("MGET", self._name("probe"))], limit_s)
-            _values_of(1, values)
+            await self._writer.execute([("SET", name, b"", "EX", self._config.ttl_s)], limit_s)
+            [values] = await self._reader.execute([("MGET", name)], limit_s)
+            _values_in(values, 1)
 
     async def _disconnect(self) -> None:
-        for lane in (self._reads, self._writes):
-            await lane.close()
-        for connection in (self._reader, self._writer):
-            await connection.close()
-
-    def _put_command(self, key: str, value: bytes) -> Command:
-        return ("SET", self._name(key), value, "EX", self._config.ttl_s)
+        for part in (self._reads, self._writes, self._reader, self._writer):
+            await part.close()
 
     def _name(self, key: str) -> str:
         return f"{self._config.namespace}:{key}"
 
 
-def _values_of(count: int, reply: Any) -> list[bytes | None]:
+def _values_in(reply: Any, count: int) -> list[bytes | None]:
     if not isinstance(reply, list) or len(reply) != count:
         raise InvalidResponse("no array of as many values as keys")
     if not {bytes, type(None)}.issuperset(map(type, reply)):
         raise InvalidResponse("an array of other things than values")
     return reply
-
-
-def _is_new(reply: Any) -> bool:
-    return reply is not None
-
-
-def _check_stored(reply: Any) -> None:
-    if not reply:
-        raise InvalidResponse("a value was not stored, without a reason")
-
-
-def _ignore(reply: Any) -> None:
-    """However many keys were deleted."""

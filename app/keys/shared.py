@@ -19,7 +19,7 @@ from typing import Any
 from redis.exceptions import InvalidResponse
 
 from app.cache.breaker import Breaker, State
-from app.cache.connection import PATIENCE_S, Command, Connection, within
+from app.cache.connection import PATIENCE_S, Command, Connection
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig
 from app.keys.buckets import LIMITS, Refusal
@@ -168,7 +168,7 @@ class SharedLimits:
         place.is_asked = True
         try:
             if self._breaker.state == "closed":
-                return await within(self._config.timeout_s, self._lane.send(place))
+                return await self._lane.send(place, limit_s=self._config.timeout_s)
         except (Dropped, TimeoutError):
             pass
         finally:
