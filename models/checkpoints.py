@@ -17,7 +17,7 @@ from transformers.utils.logging import (
 )
 
 from models.digests import digest_of
-from models.errors import ModelLost
+from models.errors import ModelLost, ModelNotLoaded
 
 
 def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
@@ -29,6 +29,29 @@ def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
             them under.
     """
     return str(embedded.get(model, model))
+
+
+def load_whole(kind: Any, path: str, **options: Any) -> Any:
+    """The model of a checkpoint that has all of its weights; only safetensors.
+
+    Args:
+        kind: class of transformers with `from_pretrained`, which invents weights that are missing.
+        path: folder or hub id.
+        **options: of `from_pretrained`.
+
+    Raises:
+        ModelNotLoaded: weights are missing; names some.
+    """
+    model, found = kind.from_pretrained(
+        path, use_safetensors=True, output_loading_info=True, **options
+    )
+    if missing := sorted(found["missing_keys"]):  # tied weights are not among them
+        raise ModelNotLoaded(
+            f"lacks {len(missing)} weights of a {type(model).__name__}, such as "
+            f"{', '.join(missing[:3])}: they would be random; name a checkpoint that was trained "
+            "for this and saved whole"
+        )
+    return model
 
 
 def hide_progress_bars() -> None:

@@ -322,6 +322,7 @@ def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
         num_layers=engine.num_layers,
         hidden_size=engine.hidden_size,
         probes=MappingProxyType(told),
+        self_test_tokens=engine.self_test_tokens,
     )
 
 

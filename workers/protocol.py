@@ -69,6 +69,8 @@ class GeneratorInfo:
         probes: by the statistic that each predicts.
         absent: statistics that it cannot supply, and why, where there is more to say than that.
         capabilities: of an existing server behind an adapter, as they were tried out, by name.
+        self_test_tokens: on which it agreed at its start with the model's own full forward pass;
+            None where it was not tried.
     """
 
     identity: str
@@ -84,6 +86,7 @@ class GeneratorInfo:
     capabilities: Mapping[str, str | int | bool | None] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    self_test_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ _VERSION = {
     "version": "0.1.0",
     "model": _LANGUAGE_MODEL,
     "model_capabilities": {},
+    "model_self_test_tokens": 35,
     "similarity_models": {
         "cross_encoder": _PAIR_MODEL,
         "nli": _NLI_MODEL,

@@ -408,6 +408,13 @@ class Version(BaseModel):
             "out, numbers ≥ 0; empty where there is none"
         ),
     ] = {}
+    model_self_test_tokens: Annotated[
+        int | None,
+        Field(
+            description="tokens on which the model, as it is served, agreed at its start with its "
+            "own full forward pass; null for a server behind the service"
+        ),
+    ] = None
     similarity_models: Annotated[
         dict[str, ModelInfo], Field(description="by similarity function")
     ] = {}

@@ -60,6 +60,8 @@ class EngineInfo:
         max_context_tokens: bound of prompt and new tokens, the deployment's own bounds among them.
         num_layers: L of the hidden states; 0 where the engine does not show them.
         hidden_size: d of the hidden states.
+        self_test_tokens: on which it agreed at its start with the model's own full forward pass;
+            None where it was not tried.
     """
 
     model_id: str
@@ -70,6 +72,7 @@ class EngineInfo:
     max_context_tokens: int
     num_layers: int = 0
     hidden_size: int = 0
+    self_test_tokens: int | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -2,10 +2,12 @@
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Self
 
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
@@ -15,6 +17,7 @@ from transformers import (
 from models.checkpoints import (
     embedded_or,
     hide_progress_bars,
+    load_whole,
     pick_device,
     revision_of,
     tokenizer_fingerprint,
@@ -33,6 +36,7 @@ from models.engines.protocol import (
 )
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
+from models.engines.self_test import check_agreement, check_reads_its_past
 from models.engines.tokenization import (
     Detokenizer,
     encode_answer_forms,
@@ -40,6 +44,7 @@ from models.engines.tokenization import (
     first_token_ids,
     opens_reasoning,
 )
+from models.errors import ModelNotLoaded
 from models.loadable import check_checkpoint
 from models.locations import public_name
 from models.records import Generation, GenerationRequest
@@ -65,9 +70,9 @@ class TransformersEngine:
         if self._eos_id not in eos_ids:
             self._eos_id = min(eos_ids, default=None)
         self._detokenizer = Detokenizer(tokenizer, eos_ids)
-        cache = RowCache(model)
+        self._cache = RowCache(model)
         self._batch = InflightBatch(
-            cache,
+            self._cache,
             self._detokenizer,
             max_rows=config.max_rows,
             max_cache_tokens=config.max_cache_tokens,
@@ -86,13 +91,17 @@ class TransformersEngine:
             dtype=dtype,
             statistics=supplied_by("answer", "samples", "question"),
             max_context_tokens=min(self._limits.values()),
-            num_layers=cache.tap.num_layers,
+            num_layers=self._cache.tap.num_layers,
             hidden_size=int(model.config.get_text_config(decoder=True).hidden_size),
         )
 
     @classmethod
     def load(cls, config: EngineConfig) -> Self:
-        """Load model and tokenizer; blocks. Only safetensors, never remote code."""
+        """Load model and tokenizer, and try them out; blocks. Never remote code.
+
+        Raises:
+            ModelNotLoaded: weights are missing, or the model cannot be served rightly.
+        """
         hide_progress_bars()
         path = embedded_or(config.model, LANGUAGE_MODELS)
         options: dict[str, Any] = {
@@ -100,21 +109,26 @@ class TransformersEngine:
             "trust_remote_code": False,
             "local_files_only": check_checkpoint(path, config.revision, "causal"),
         }
+        if AutoConfig.from_pretrained(path, **options).is_encoder_decoder:
+            raise ModelNotLoaded("is an encoder-decoder, where a causal language model is needed")
         tokenizer = AutoTokenizer.from_pretrained(path, **options)
-        model: Any = AutoModelForCausalLM.from_pretrained(
+        model = load_whole(
+            AutoModelForCausalLM,
             path,
             dtype=config.dtype,
             attn_implementation=config.attn_implementation,
-            use_safetensors=True,
             **options,
         )
-        return cls(
+        check_reads_its_past(model)
+        engine = cls(
             model.to(pick_device(config.device)).eval(),
             tokenizer,
             config,
             model_id=public_name(config.model),
             revision=revision_of(model, path),
         )
+        engine.info = replace(engine.info, self_test_tokens=check_agreement(engine._cache))
+        return engine
 
     @property
     def is_idle(self) -> bool:

@@ -5,10 +5,12 @@ from typing import Any, Self
 
 import torch
 from sentence_transformers import CrossEncoder
+from transformers import AutoModelForSequenceClassification
 
 from models.checkpoints import (
     embedded_or,
     hide_progress_bars,
+    load_whole,
     pick_device,
     revision_of,
     tokenizer_fingerprint,
@@ -49,13 +51,18 @@ class CrossEncoderModel:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
         hide_progress_bars()
         path = embedded_or(config.model, {"embedded": CROSS_ENCODER_DIR})
+        options: dict[str, Any] = {
+            "revision": config.revision,
+            "trust_remote_code": False,
+            "local_files_only": check_checkpoint(path, config.revision, "classifier"),
+        }
+        # Only to see that no weight is missing, which the encoder's own loading does not tell.
+        load_whole(AutoModelForSequenceClassification, path, **options)
         encoder = CrossEncoder(
             path,
-            revision=config.revision,
             device=pick_device(config.device),
-            trust_remote_code=False,
-            local_files_only=check_checkpoint(path, config.revision, "classifier"),
             model_kwargs={"dtype": getattr(torch, config.dtype), "use_safetensors": True},
+            **options,
         )
         return cls(
             encoder, model_id=public_name(config.model), revision=revision_of(encoder.model, path)

@@ -9,6 +9,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from models.checkpoints import (
     embedded_or,
     hide_progress_bars,
+    load_whole,
     pick_device,
     revision_of,
     tokenizer_fingerprint,
@@ -41,7 +42,7 @@ class NliModel:
 
     @classmethod
     def load(cls, config: NliConfig) -> Self:
-        """Load the checkpoint; blocks. Only safetensors, never remote code."""
+        """Load the checkpoint; blocks. Never remote code."""
         hide_progress_bars()
         path = embedded_or(config.model, {"embedded": NLI_DIR})
         options: dict[str, Any] = {
@@ -49,9 +50,8 @@ class NliModel:
             "trust_remote_code": False,
             "local_files_only": check_checkpoint(path, config.revision, "classifier"),
         }
-        model: Any = AutoModelForSequenceClassification.from_pretrained(
-            path, dtype=config.dtype, use_safetensors=True, **options
-        )
+        kind = AutoModelForSequenceClassification
+        model = load_whole(kind, path, dtype=config.dtype, **options)
         return cls(
             model.to(pick_device(config.device)),
             AutoTokenizer.from_pretrained(path, **options),

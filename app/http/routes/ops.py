@@ -80,6 +80,7 @@ async def get_version(request: Request) -> Version:
         version=version("cocoa-serve"),
         model=_model_info(generator),
         model_capabilities=dict(generator.capabilities),
+        model_self_test_tokens=generator.self_test_tokens,
         similarity_models=similarity_models,
         default_similarity=default,
         nli_model=_model_info(workers.nli.info) if workers.nli is not None else None,

@@ -344,6 +344,7 @@ class Version(BaseModel):
     model: ModelInfo | None = None
     """the language model; null until it is loaded"""
     model_capabilities: dict[str, str | int | bool | None] = {}
+    model_self_test_tokens: int | None = None
     """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; empty where there is none"""
     similarity_models: Annotated[dict[str, ModelInfo], Field(validate_default=True)] = {}
     """by similarity function"""

@@ -1,0 +1,223 @@
+"""Every family of models that people serve: numbers of its own full forward pass, or no start."""
+
+import pytest
+import torch
+import transformers as hf
+
+from models.engines import self_test
+from models.engines.protocol import EngineConfig
+from models.engines.rows import RowCache
+from models.engines.transformers import TransformersEngine
+from models.errors import ModelNotLoaded
+from models.records import GenerationRequest, SamplingParams
+from models.similarity.cross_encoder import CrossEncoderModel
+from models.similarity.nli import NliModel
+from models.similarity.protocol import NliConfig, SimilarityConfig
+from tests.tiny_models import CONFIGS, byte_tokenizer
+
+NUM_TOKENS = 90
+PROMPTS = ("Once upon a time, ", "Hi")
+_TOKENS = {"vocab_size": 259, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+_SIZES = {**_TOKENS, "hidden_size": 32, "num_hidden_layers": 2}
+_HEADS = {**_SIZES, "num_attention_heads": 4, "intermediate_size": 64}
+_HEADS["max_position_embeddings"] = 512
+_GROUPED = {**_HEADS, "num_key_value_heads": 2}
+_LLAMA = {**_GROUPED, "head_dim": 8}
+_WINDOW = {**_LLAMA, "sliding_window": 8}
+_GEMMA = {**_WINDOW, "query_pre_attn_scalar": 8}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+_DELTA = {f"linear_{name}": 2 for name in ("num_key_heads", "num_value_heads")}
+_DELTA |= {f"linear_{name}": 8 for name in ("key_head_dim", "value_head_dim")}
+_HALF = ["sliding_attention", "full_attention"]
+
+SERVED = {
+    "Llama": lambda: hf.LlamaConfig(**_LLAMA),
+    "Mistral": lambda: hf.MistralConfig(**_WINDOW),
+    "Gemma 2": lambda: hf.Gemma2Config(**_GEMMA),
+    "Gemma 3": lambda: hf.Gemma3TextConfig(**_GEMMA, layer_types=_HALF),
+    "Qwen2": lambda: hf.Qwen2Config(**_LLAMA),
+    "Qwen3": lambda: hf.Qwen3Config(**_LLAMA),
+    "Qwen3-MoE": lambda: hf.Qwen3MoeConfig(**_LLAMA, **_EXPERTS),
+    "Phi-3": lambda: hf.Phi3Config(**_GROUPED),
+    "GPT-2": lambda: hf.GPT2Config(**_TOKENS, n_embd=32, n_layer=2, n_head=4, n_positions=512),
+    "GPT-NeoX": lambda: hf.GPTNeoXConfig(**_HEADS),
+    "OPT": lambda: hf.OPTConfig(**_HEADS, ffn_dim=64, word_embed_proj_dim=32),
+    "BLOOM": lambda: hf.BloomConfig(**_TOKENS, hidden_size=32, n_layer=2, n_head=4),
+    "GPT-OSS": lambda: hf.GptOssConfig(
+        **_WINDOW, num_local_experts=4, num_experts_per_tok=2, layer_types=_HALF
+    ),
+    "Llama 4": lambda: hf.Llama4TextConfig(
+        **_LLAMA, intermediate_size_mlp=64, num_local_experts=2, attention_chunk_size=16
+    ),
+    "Qwen3-Next": lambda: hf.Qwen3NextConfig(
+        **_LLAMA,
+        **_EXPERTS,
+        **_DELTA,
+        shared_expert_intermediate_size=16,
+        layer_types=["linear_attention", "full_attention"],
+    ),
+}
+REFUSED = {
+    "Mamba": lambda: hf.MambaConfig(**_SIZES, state_size=8),
+    "Mamba2": lambda: hf.Mamba2Config(
+        **_SIZES, state_size=8, num_heads=8, head_dim=8, n_groups=2, chunk_size=16
+    ),
+    "RWKV": lambda: hf.RwkvConfig(**_SIZES, attention_hidden_size=32, context_length=512),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """These models are too small for more; threads that wait for each other take seconds."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def tiny(config):
+    """A model whose answers never end, and whose log-probs are far from even."""
+    torch.manual_seed(0)
+    model = hf.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim > 1:
+                weight.mul_(4)
+    model.generation_config.eos_token_id = 300
+    return model
+
+
+def saved(model, folder):
+    model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def answers(engine):
+    """Greedy ones of both prompts, decoded together where the engine can."""
+    sampling = SamplingParams(max_new_tokens=NUM_TOKENS)
+    wanted = frozenset({"answer_token_logprobs"})
+    jobs = []
+    for prompt in PROMPTS:
+        jobs.append(engine.prepare(GenerationRequest(prompt, None, {}, sampling, wanted)))
+    engine.step(jobs)
+    while not engine.is_idle:
+        engine.step([])
+    return [(job.prompt_ids, engine.generation(job).answer) for job in jobs]
+
+
+@pytest.mark.parametrize("family", SERVED)
+def test_tokens_and_log_probs_are_those_of_the_models_own_full_forward_pass(family, tmp_path):
+    model = tiny(SERVED[family]())
+    engine = TransformersEngine.load(EngineConfig(model=saved(model, tmp_path)))
+
+    assert engine.info.self_test_tokens == 35
+    for prompt_ids, answer in answers(engine):
+        ids = torch.tensor([[*prompt_ids, *answer.token_ids]])
+        with torch.inference_mode():
+            whole = model(input_ids=ids, use_cache=False).logits[0, len(prompt_ids) - 1 : -1]
+        expected = whole.log_softmax(-1)
+        of_tokens = expected.gather(1, ids[0, len(prompt_ids) :, None])[:, 0]
+        ours = torch.tensor(answer.token_logprobs, dtype=torch.float32)
+
+        assert answer.num_tokens == NUM_TOKENS
+        torch.testing.assert_close(ours, of_tokens, atol=2e-4, rtol=0)
+        torch.testing.assert_close(of_tokens, expected.max(-1).values, atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_a_model_that_would_forget_its_past_is_refused_at_the_start(family, tmp_path):
+    path = saved(tiny(REFUSED[family]()), tmp_path)
+
+    with pytest.raises(ModelNotLoaded, match=r"is a \w+, which takes no `past_key_values`"):
+        TransformersEngine.load(EngineConfig(model=path))
+
+
+class Forgetful(hf.LlamaForCausalLM):
+    """Takes a past and ignores it, as a model may whose `forward` takes any keyword."""
+
+    def forward(self, input_ids=None, past_key_values=None, position_ids=None, **options):
+        return super().forward(input_ids=input_ids, **{**options, "attention_mask": None})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_model_that_differs_from_its_own_full_forward_pass_is_refused(dtype):
+    model = Forgetful(CONFIGS["llama"]).eval().to(dtype)
+
+    self_test.check_reads_its_past(model)
+    with pytest.raises(ModelNotLoaded, match="differ from its own full forward pass"):
+        self_test.check_agreement(RowCache(model))
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen3-Next"])
+def test_the_self_test_takes_at_most_24_forward_passes_and_leaves_no_rows(family):
+    model, calls = tiny(SERVED[family]()), []
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    cache = RowCache(model)
+
+    self_test.check_agreement(cache)
+
+    assert 0 < len(calls) <= 24
+    assert cache.lengths == []
+
+
+def test_half_precision_passes_the_self_test():
+    for family in ("Llama", "Gemma 2", "Qwen3-MoE", "GPT-2"):
+        self_test.check_agreement(RowCache(tiny(SERVED[family]()).to(torch.bfloat16)))
+
+
+def without(folder, name):
+    """Delete a weight of a saved checkpoint."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(folder / "model.safetensors")
+    del tensors[name]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def test_a_causal_model_with_missing_weights_is_refused(tmp_path):
+    path = saved(tiny(SERVED["Llama"]()), tmp_path)
+    without(tmp_path, "model.layers.1.mlp.up_proj.weight")
+
+    with pytest.raises(ModelNotLoaded, match=r"lacks 1 weights of a LlamaForCausalLM.*up_proj"):
+        TransformersEngine.load(EngineConfig(model=path))
+
+
+def test_tied_weights_are_not_missing(tmp_path):
+    model = tiny(hf.LlamaConfig(**_LLAMA, tie_word_embeddings=True))
+
+    assert TransformersEngine.load(EngineConfig(model=saved(model, tmp_path)))
+
+
+def test_an_encoder_decoder_is_refused(tmp_path):
+    heads = {f"{part}_attention_heads": 2 for part in ("encoder", "decoder")}
+    layers = {f"{part}_layers": 1 for part in ("encoder", "decoder")}
+    config = hf.BartConfig(**_TOKENS, d_model=16, **heads, **layers)
+    path = saved(hf.BartForConditionalGeneration(config), tmp_path)
+
+    with pytest.raises(ModelNotLoaded, match="is an encoder-decoder"):
+        TransformersEngine.load(EngineConfig(model=path))
+
+
+def pair_model(folder, labels):
+    """A saved classifier of pairs without its head."""
+    config = hf.RobertaConfig(
+        **_HEADS, num_labels=len(labels), id2label=dict(enumerate(labels)), type_vocab_size=1
+    )
+    path = saved(hf.RobertaForSequenceClassification(config), folder)
+    without(folder, "classifier.out_proj.weight")
+    return path
+
+
+def test_a_cross_encoder_with_missing_weights_is_refused(tmp_path):
+    path = pair_model(tmp_path, ["similarity"])
+
+    with pytest.raises(ModelNotLoaded, match=r"lacks 1 weights .* classifier.out_proj.weight"):
+        CrossEncoderModel.load(SimilarityConfig(model=path))
+
+
+def test_an_nli_model_with_missing_weights_is_refused(tmp_path):
+    path = pair_model(tmp_path, ["entailment", "neutral", "contradiction"])
+
+    with pytest.raises(ModelNotLoaded, match=r"lacks 1 weights .* classifier.out_proj.weight"):
+        NliModel.load(NliConfig(model=path))
