@@ -83,7 +83,7 @@ class Connection:
             await self.close()
         self._is_fresh = False
         if len(commands) == 1:  # cheaper without a pipeline
-            replies = [await self._client.execute_command(*commands[0])]
+            replies: list[Any] = [await self._client.execute_command(*commands[0])]
         else:
             pipeline = self._client.pipeline(transaction=False)
             for command in commands:

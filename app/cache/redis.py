@@ -95,17 +95,22 @@ class RedisCache:
 
     async def _read(self, questions: Sequence[list[str] | str]) -> list[Any]:
         """Values and claims, in one round trip; one MGET, since each reply of its own costs."""
-        lookup: list[str] = ["MGET", self._name("probe")]  # an MGET without a name is an error
-        claims: list[Command] = []
+        lookup: list[str] = ["MGET"]
+        commands: list[Command] = []
         for question in questions:
             if isinstance(question, list):
                 lookup += question
             else:
-                claims.append(("SET", question, b"1", "NX", "PX", _CLAIM_MS))
+                commands.append(("SET", question, b"1", "NX", "PX", _CLAIM_MS))
+        num_values = len(lookup) - 1
+        if num_values:
+            commands.append(lookup)
         with self._breaker.watching():
-            values, *claimed = await self._reader.execute([lookup, *claims], self._config.timeout_s)
-            left = iter(_values_in(values, len(lookup) - 1))
-        next(left)
+            claimed = await self._reader.execute(commands, self._config.timeout_s)
+            values: list[bytes | None] = []
+            if num_values:
+                values = _values_in(claimed.pop(), num_values)
+        left = iter(values)
         found: list[Any] = []
         for question in questions:
             if isinstance(question, list):
