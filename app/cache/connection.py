@@ -53,7 +53,7 @@ class Connection:
     """
 
     def __init__(self, url: str, ca_file: Path | None) -> None:
-        self._client = Redis.from_url(
+        self._client: Any = Redis.from_url(
             url,
             protocol=2,  # saves the round trip of HELLO
             retry=Retry(NoBackoff(), 0),
@@ -83,7 +83,7 @@ class Connection:
             await self.close()
         self._is_fresh = False
         if len(commands) == 1:  # cheaper without a pipeline
-            replies: list[Any] = [await self._client.execute_command(*commands[0])]
+            replies = [await self._client.execute_command(*commands[0])]
         else:
             pipeline = self._client.pipeline(transaction=False)
             for command in commands:
