@@ -3,6 +3,7 @@
 import pytest
 
 from tests.browser.chromium import chromium
+from tests.browser.pages import embedded_service
 
 
 @pytest.fixture(scope="module")
@@ -13,4 +14,11 @@ def anyio_backend():
 @pytest.fixture(scope="module")
 async def browser(anyio_backend):
     async with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def url(anyio_backend, browser):
+    """URL of the service, over the embedded models."""
+    async with embedded_service() as running:
         yield running

@@ -2,15 +2,19 @@
 
 from contextlib import asynccontextmanager
 
+import httpx
 from playwright.async_api import expect
 
 from app.main import create_app
 from app.settings import Settings
+from tests.conftest import GENERATE
 from tests.worker_servers import listening
 
 WITHIN_MS = 60_000
 expect.set_options(timeout=WITHIN_MS)
 DESK, PHONE = (1280, 900), (375, 800)
+MADE_UP = "Which country is Pirot in?"
+KNOWN = "What is the capital of France?"
 
 
 @asynccontextmanager
@@ -21,6 +25,15 @@ async def embedded_service():
         await app.state.service.supervisor.ready.wait()
         async with listening(app) as port:
             yield f"http://127.0.0.1:{port}"
+
+
+async def answered(url, prompt, **body):
+    """What the service says to the request that the page makes."""
+    body = {"prompt": prompt, "seed": 7, "target_error": 0.1} | body
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        response = await client.post(GENERATE, json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 class Visit:

@@ -10,6 +10,8 @@ DEPLOY = ROOT / ".deploy"
 CHART = ROOT / "helm/cocoa"
 EXAMPLES = sorted((ROOT / "helm/examples").glob("*.yaml"))
 HELMS = ("helm3", "helm4")
+VALUE_SETS = [None, *EXAMPLES]
+VLLM = {"vllm": {"enabled": True}, "generation": {"model": "Qwen/Qwen3-8B"}}
 
 
 def run(*command, **options):
@@ -89,3 +91,7 @@ def kinds(objects):
 def names(objects, kind):
     """The names of objects of a kind."""
     return {name for one, name in objects if one == kind}
+
+
+def set_id(values):
+    return "default" if values is None else values.stem

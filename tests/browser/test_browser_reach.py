@@ -1,0 +1,127 @@
+"""The page at `/` by keyboard, by screen reader, on narrow screens and in both colours."""
+
+import re
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import expect
+
+from tests.browser.pages import DESK, KNOWN, MADE_UP, PHONE, visiting
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_keyboard_alone_asks_reads_the_surprise_and_copies(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        press = visit.page.keyboard.press
+
+        async def tab_to(selector):
+            for _ in range(60):
+                await press("Tab")
+                if await visit(f"{selector}:focus").count():
+                    return
+            pytest.fail(f"Tab does not reach {selector}")
+
+        await press("Tab")
+        await expect(visit(".skip")).to_be_focused()
+        await tab_to("#prompt")
+        await visit.page.keyboard.type(MADE_UP)
+        await press("Control+Enter")
+        await visit.is_over()
+
+        await tab_to(".token")
+        told = await visit(".detail").inner_text()
+        assert re.search(r"surprise [\d.<]+ ?[\d.]* nats · the model gave it", told)
+        await press("ArrowRight")
+        assert await visit(".detail").inner_text() != told
+        await press("End")
+        await expect(visit(".detail")).to_contain_text("end of the answer")
+        await tab_to(".code summary")
+        await press("Enter")
+        await press("Tab")
+        await press("ArrowRight")
+        await expect(visit("[role=tab][aria-selected=true]")).to_have_text("Python")
+        await expect(visit(".code pre")).to_contain_text("import httpx")
+
+
+async def test_a_screen_reader_is_told_of_the_answer(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN, seed=7)
+        told = visit("[role=status]#live")
+        await expect(told).to_have_text("Answer, full: Paris. Confidence 97 %. May pass.")
+
+
+async def test_an_example_is_one_press_away(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit(".example").first.click()
+        await visit.is_over()
+        assert await visit("#prompt").input_value() == KNOWN
+        await expect(visit("article.run")).to_have_count(1)
+
+
+async def test_no_width_scrolls_sideways(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await scrolls_sideways_nowhere(visit)
+        await visit.ask(MADE_UP, "both", seed=7)
+        await visit.unfold()
+        await scrolls_sideways_nowhere(visit)
+        await visit.ask("")
+        await scrolls_sideways_nowhere(visit)
+
+
+async def scrolls_sideways_nowhere(visit):
+    for width in (320, 375, 768, 1024, 1440):
+        await visit.page.set_viewport_size({"width": width, "height": 800})
+        inside, outside = await visit.page.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert inside <= outside, width
+
+
+async def test_on_a_phone_the_answer_comes_into_view(browser, url):
+    async with visiting(browser, url, size=PHONE) as visit:
+        await visit.is_ready()
+        await visit.ask(MADE_UP, seed=7)
+        await expect(visit(".tokens")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+async def test_colours_follow_the_system_until_chosen_and_stay_chosen(browser, url, colours):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    other = {"light": "dark", "dark": "light"}[colours]
+    async with visiting(browser, url, colours=colours) as visit:
+        root = visit("html")
+        await expect(root).to_have_attribute("data-theme", colours)
+        before = await visit.page.evaluate(ground)
+        await visit.page.emulate_media(color_scheme=other)
+        await expect(root).to_have_attribute("data-theme", other)
+        await visit.page.emulate_media(color_scheme=colours)
+        await visit.page.click("#theme")
+        await expect(root).to_have_attribute("data-theme", other)
+        assert await visit.page.evaluate(ground) != before
+        await visit.page.reload()
+        await expect(root).to_have_attribute("data-theme", other)
+
+
+@pytest.mark.parametrize(("size", "colours"), [(DESK, "dark"), (PHONE, "light")])
+async def test_axe_finds_nothing(browser, url, size, colours):
+    async with visiting(browser, url, size=size, colours=colours) as visit:
+        await visit.is_ready()
+        await has_no_faults(visit)
+        await visit.ask(MADE_UP, "both", seed=7)
+        await visit.unfold()
+        await visit(".token").first.focus()
+        await has_no_faults(visit)
+        await visit.page.click("#theme")
+        await has_no_faults(visit)
+        await visit.ask("")
+        await has_no_faults(visit)
+
+
+async def has_no_faults(visit):
+    found = await Axe().run(visit.page)
+    assert found.violations_count == 0, found.generate_report()

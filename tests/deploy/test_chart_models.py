@@ -1,0 +1,73 @@
+"""Which models the chart serves, and where: read from what is rendered."""
+
+import json
+
+from tests.deploy.chart import (
+    ROOT,
+    VLLM,
+    container_of,
+    environment,
+    names,
+    pod_of,
+    render,
+)
+
+
+def test_an_external_server_takes_the_place_of_the_worker():
+    objects = render({"generation": {"url": "http://vllm:8000", "api": "openai", "model": "m"}})
+    assert "cocoa-generation" not in names(objects, "Deployment")
+    settings = environment(objects, "gateway")
+    assert settings["COCOA_GENERATION__URL"] == "http://vllm:8000"
+    assert settings["COCOA_GENERATION__API"] == "openai"
+    assert settings["COCOA_GENERATION__MODEL"] == "m"
+    # Which pair models serve depends on whose answers they compare.
+    assert environment(objects, "similarity")["COCOA_GENERATION__MODEL"] == "m"
+
+
+def test_own_vllm_serves_the_model_and_the_gateway_asks_it():
+    objects = render(ROOT / "helm/examples/own-vllm.yaml")
+    container = container_of(objects, "vllm")
+    assert container["command"] == ["vllm", "serve"]
+    assert container["args"][0] == "Qwen/Qwen3-8B"
+    assert "--generation-config=vllm" in container["args"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    mounts = {one["mountPath"] for one in container["volumeMounts"]}
+    assert mounts == {"/tmp", "/data", "/dev/shm"}
+    volumes = {one["name"]: one for one in pod_of(objects, "vllm")["volumes"]}
+    assert volumes["shm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "2Gi"}
+    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "cocoa-models"}
+    assert {"name": "HF_HOME", "value": "/data"} in container["env"]
+    assert container["envFrom"] == [{"secretRef": {"name": "cocoa-vllm"}}]
+    settings = environment(objects, "gateway")
+    assert settings["COCOA_GENERATION__URL"] == "http://cocoa-vllm:8000"
+    assert settings["COCOA_GENERATION__API"] == "openai"
+    assert ("Deployment", "cocoa-generation") not in objects
+
+
+def test_revision_and_number_format_of_own_vllm_are_its_arguments():
+    model = {"model": "m", "revision": "abc", "dtype": "float16"}
+    objects = render({"vllm": {"enabled": True}, "generation": model})
+    assert {"--revision=abc", "--dtype=float16"} <= set(container_of(objects, "vllm")["args"])
+    settings = environment(objects, "gateway")
+    assert settings["COCOA_GENERATION__MODEL"] == "m"
+    assert not {"COCOA_GENERATION__REVISION", "COCOA_GENERATION__DTYPE"} & settings.keys()
+
+
+def test_light_gives_the_plugin_its_probes():
+    objects = render(ROOT / "helm/examples/light.yaml")
+    container = container_of(objects, "vllm")
+    (option,) = [one for one in container["args"] if one.startswith("--additional-config=")]
+    told = json.loads(option.removeprefix("--additional-config="))
+    assert told == {"cocoa": {"probes": ["/probes/consistency", "/probes/semantic_entropy"]}}
+    assert "/probes" in {one["mountPath"] for one in container["volumeMounts"]}
+    assert environment(objects, "gateway")["COCOA_CALIBRATOR"] == "/calibrators/qwen3-8b.json"
+    assert "--additional-config" not in json.dumps(container_of(render(VLLM), "vllm"))
+
+
+def test_a_scorer_that_there_is_takes_the_place_of_the_similarity_worker():
+    objects = render(ROOT / "helm/examples/tei.yaml")
+    assert names(objects, "Deployment") == {"cocoa-gateway", "cocoa-redis"}
+    settings = environment(objects, "gateway")
+    assert settings["COCOA_SIMILARITY__API"] == "tei"
+    # The gateway has nothing that could load an NLI model.
+    assert settings["COCOA_NLI__MODEL"] == ""

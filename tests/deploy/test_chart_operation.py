@@ -1,0 +1,86 @@
+"""Scaling, monitoring and routes in the chart: read from what is rendered."""
+
+import json
+
+import yaml
+
+from tests.deploy.chart import (
+    ROOT,
+    VLLM,
+    container_of,
+    names,
+    refusal,
+    render,
+    run,
+)
+
+
+def test_operation_can_have_a_port_of_its_own():
+    objects = render({"opsPort": 9000, "monitoring": {"serviceMonitor": {"enabled": True}}})
+    container = container_of(objects, "gateway")
+    assert {"name": "ops", "containerPort": 9000} in container["ports"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == 9000
+    (endpoint,) = objects["ServiceMonitor", "cocoa-gateway"]["spec"]["endpoints"]
+    assert endpoint["targetPort"] == "ops"
+    (rule,) = objects["NetworkPolicy", "cocoa-gateway"]["spec"]["ingress"]
+    assert {one["port"] for one in rule["ports"]} == {"http", "ops"}
+
+
+def test_gateways_scale_on_requests_under_way_and_on_cpu():
+    objects = render({"gateway": {"autoscaling": {"enabled": True}}})
+    assert "replicas" not in objects["Deployment", "cocoa-gateway"]["spec"]
+    spec = objects["HorizontalPodAutoscaler", "cocoa-gateway"]["spec"]
+    requests, cpu = spec["metrics"]
+    assert requests["pods"]["metric"]["name"] == "cocoa_admitted_requests"
+    assert cpu["resource"]["name"] == "cpu"
+    alone = {"gateway": {"autoscaling": {"enabled": True, "admittedRequests": 0}}}
+    (only,) = render(alone)["HorizontalPodAutoscaler", "cocoa-gateway"]["spec"]["metrics"]
+    assert only["type"] == "Resource"
+
+
+def test_keda_scales_on_our_queue_or_on_that_of_vllm():
+    keda = {"enabled": True, "prometheusAddress": "http://prometheus:9090"}
+    own = render({"generationWorker": {"keda": keda}})
+    assert "replicas" not in own["Deployment", "cocoa-generation"]["spec"]
+    (trigger,) = own["ScaledObject", "cocoa-generation"]["spec"]["triggers"]
+    query = 'sum(cocoa_waiting_requests{job="cocoa-generation", namespace="cocoa"})'
+    assert trigger["metadata"]["query"] == query
+    vllm = render({**VLLM, "vllm": {"enabled": True, "keda": {**keda, "samples": 10}}})
+    (trigger,) = vllm["ScaledObject", "cocoa-vllm"]["spec"]["triggers"]
+    query = 'sum(vllm:num_requests_waiting{job="cocoa-vllm", namespace="cocoa"}) / 11'
+    assert trigger["metadata"]["query"] == query
+    assert "prometheusAddress" in refusal({"generationWorker": {"keda": {"enabled": True}}})
+
+
+def test_prometheus_is_told_of_every_process_under_the_job_that_the_alerts_ask_for():
+    on = {"enabled": True}
+    objects = render({"monitoring": {"serviceMonitor": on, "podMonitor": on}})
+    (endpoint,) = objects["ServiceMonitor", "cocoa-gateway"]["spec"]["endpoints"]
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "cocoa-serve"}]
+    assert names(objects, "PodMonitor") == {"cocoa-generation", "cocoa-similarity"}
+
+
+def test_the_alerts_are_those_that_promtool_tests():
+    rule = render({"monitoring": {"prometheusRule": {"enabled": True}}})
+    alerts = ROOT / "docker/observability/alerts.yml"
+    assert rule["PrometheusRule", "cocoa-alerts"]["spec"] == yaml.safe_load(alerts.read_text())
+    done = run("promtool", "test", "rules", "alerts_test.yml", cwd=alerts.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_dashboard_is_the_one_of_this_repository():
+    objects = render({"monitoring": {"dashboard": {"enabled": True}}})
+    found = objects["ConfigMap", "cocoa-dashboard"]
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    ours = (ROOT / "docker/observability/dashboard.json").read_text()
+    assert json.loads(found["data"]["cocoa-serve.json"]) == json.loads(ours)
+
+
+def test_routes_lead_to_the_gateway():
+    objects = render(ROOT / "helm/examples/everything.yaml")
+    (rule,) = objects["Ingress", "cocoa-all-gateway"]["spec"]["rules"]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    assert backend == {"name": "cocoa-all-gateway", "port": {"name": "http"}}
+    (rule,) = objects["HTTPRoute", "cocoa-all-gateway"]["spec"]["rules"]
+    assert rule["backendRefs"] == [{"name": "cocoa-all-gateway", "port": 8000}]
