@@ -1,6 +1,6 @@
 """What differences of PRR say about the paper's claims."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +52,9 @@ def verdict(interval: Interval) -> Verdict:
     """Whether "the difference is above zero" is supported, refuted or left open by its interval."""
     if interval.low > 0:
         return "supported"
-    return "refuted" if interval.high < 0 else "undecided"
+    if interval.high < 0:
+        return "refuted"
+    return "undecided"
 
 
 def claims(strategy: str, prrs: Table) -> list[Claim]:
@@ -93,12 +95,10 @@ def best_on_average(strategy: str, prrs: Table) -> list[Claim]:
     Both are chosen anew in each resample.
     """
     values = prrs.get(MEAN, {})
-    ours = [name for name in values if is_cocoa(name)]
-    others = [name for name in values if is_baseline(name)]
+    ours, others = list(filter(is_cocoa, values)), list(filter(is_baseline, values))
     if not ours or not others:
         return []
-    best_of_ours = _best(values[name] for name in ours)
-    interval = difference(best_of_ours, _best(values[name] for name in others))
+    interval = difference(_best(values, ours), _best(values, others))
     if interval is None:
         return []
     name, rival = _top(values, ours), _top(values, others)
@@ -110,8 +110,8 @@ def alternatives(strategy: str, prrs: Table) -> list[Claim]:
     found = []
     for column, values in prrs.items():
         for name in filter(is_cocoa, values):
-            for rival in (prefix + name for prefix in ALTERNATIVES):
-                if rival in values:
+            for prefix in ALTERNATIVES:
+                if (rival := prefix + name) in values:
                     found += _claim("above the alternative", strategy, column, name, rival, values)
     return found
 
@@ -165,9 +165,13 @@ def _above_all(strategy: str, column: str, name: str, values: ByEstimator) -> li
                 found[rival] = interval
     if not found:
         return []
-    verdicts = [verdict(interval) for interval in found.values()]
+    verdicts = list(map(verdict, found.values()))
     above, below = verdicts.count("supported"), verdicts.count("refuted")
-    overall: Verdict = "refuted" if below else "supported" if above == len(found) else "undecided"
+    overall: Verdict = "undecided"
+    if below:
+        overall = "refuted"
+    elif above == len(found):
+        overall = "supported"
     strongest = _top(values, list(found))
     claim = Claim(
         claim="above every baseline",
@@ -184,9 +188,10 @@ def _above_all(strategy: str, column: str, name: str, values: ByEstimator) -> li
     return [claim]
 
 
-def _best(methods: Iterable[Measured]) -> Measured:
-    listed = list(methods)
-    return Measured(max(m.value for m in listed), np.max([m.resampled for m in listed], axis=0))
+def _best(values: ByEstimator, names: Sequence[str]) -> Measured:
+    """The largest value of these methods, and the largest of each resample."""
+    resampled = [values[name].resampled for name in names]
+    return Measured(values[_top(values, names)].value, np.max(resampled, axis=0))
 
 
 def _top(values: ByEstimator, names: Sequence[str]) -> str:

@@ -40,7 +40,9 @@ class Column:
     @property
     def mean_quality(self) -> float | None:
         """Mean of the defined qualities, where there is one."""
-        return float(self.known_quality.mean()) if len(self.known_quality) else None
+        if not len(self.known_quality):
+            return None
+        return float(self.known_quality.mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,9 @@ def base_of(name: str) -> str | None:
     ('sp', None)
     """
     base = name.removesuffix("_light").rpartition("_")[2]
-    return base if "cocoa" in name and base in BASES else None
+    if "cocoa" in name and base in BASES:
+        return base
+    return None
 
 
 def is_cocoa(name: str) -> bool:
@@ -106,12 +110,14 @@ def why_left_out(column: Column) -> str | None:
     if np.isin(quality, (0.0, 1.0)).all():
         num_right = int(quality.sum())
         num_wrong = len(quality) - num_right
-        is_told = min(num_right, num_wrong) >= MIN_RIGHT_AND_WRONG
-        return None if is_told else f"{num_right} right, {num_wrong} wrong"
+        if min(num_right, num_wrong) >= MIN_RIGHT_AND_WRONG:
+            return None
+        return f"{num_right} right, {num_wrong} wrong"
     if prr(-quality, quality) is not None:
         return None
-    is_constant = np.ptp(quality) == 0
-    return f"quality {quality[0]:.3f} throughout" if is_constant else f"{len(quality)} prompts"
+    if np.ptp(quality) == 0:
+        return f"quality {quality[0]:.3f} throughout"
+    return f"{len(quality)} prompts"
 
 
 def undefined_resamples(column: Column, *, num_resamples: int = 1000, seed: int = 0) -> int:
@@ -136,13 +142,12 @@ def measure(
     for name, u in column.scores.items():
         if not np.isnan(u[kept]).all():
             scores[name] = np.where(np.isnan(u), np.inf, u)[kept]
-    values = {name: metric(u, quality) for name, u in scores.items()}
-    if next(iter(values.values()), None) is None:
+    if not scores or metric(-quality, quality) is None:
         return {}  # no estimator, or a quality on which the metric is undefined
     resampled = resample(metric, list(scores.values()), quality, num_resamples, seed)
     measured: dict[str, Measured] = {}
-    for (name, value), row in zip(values.items(), resampled, strict=True):
-        if value is not None:
+    for (name, u), row in zip(scores.items(), resampled, strict=True):
+        if (value := metric(u, quality)) is not None:
             measured[name] = Measured(value, row)
     return measured
 
@@ -173,7 +178,9 @@ def table(
         by_task[column.task] = values
         if values and column.task not in left_out and why_left_out(column) is None:
             averaged.append(values)
-    return by_task | {MEAN: _mean(averaged)} if len(averaged) > 1 else by_task
+    if len(averaged) > 1:
+        by_task[MEAN] = _mean(averaged)
+    return by_task
 
 
 def without(table: Table, tasks: Collection[str]) -> Table:
@@ -214,8 +221,8 @@ def _mean(by_task: Sequence[ByEstimator]) -> ByEstimator:
     """Means of the estimators that every task has."""
     means: dict[str, Measured] = {}
     for name in by_task[0]:
-        if all(name in values for values in by_task):
-            value = float(np.mean([values[name].value for values in by_task]))
-            resampled = np.mean([values[name].resampled for values in by_task], axis=0)
-            means[name] = Measured(value, resampled)
+        found = [values[name] for values in by_task if name in values]
+        if len(found) == len(by_task):
+            value = float(np.mean([one.value for one in found]))
+            means[name] = Measured(value, np.mean([one.resampled for one in found], axis=0))
     return means

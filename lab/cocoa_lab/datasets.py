@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,15 +48,20 @@ def drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example
 def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
     testbed, slash, task = name.partition("/")
     if testbed in TESTBEDS:
-        return _testbed(TESTBEDS[testbed], [task] if slash else TASKS)
+        tasks: tuple[str, ...] = TASKS
+        if slash:
+            tasks = (task,)
+        return _testbed(TESTBEDS[testbed], tasks)
     if name in NAMED:
         source = NAMED[name]
-        shots = _rows(name, source, source.shots, data_dir) if source.shots else []
+        shots: DatasetRows = []
+        if source.shots:
+            shots = _rows(name, source, source.shots, data_dir)
         return source.build(_rows(name, source, source.split, data_dir), shots)
     if name.endswith(".jsonl"):
         return read_jsonl(Path(name))
-    tasks = [f"{testbed}/{task}" for testbed in TESTBEDS for task in TASKS]
-    known = ", ".join([*TESTBEDS, *tasks, *NAMED])
+    with_task = map("/".join, product(TESTBEDS, TASKS))
+    known = ", ".join([*TESTBEDS, *with_task, *NAMED])
     raise ValueError(f"unknown dataset {name!r}: neither a .jsonl file nor one of {known}")
 
 
@@ -75,7 +81,9 @@ def _rows(name: str, source: Source, split: str, data_dir: Path | None) -> Datas
         rows = load_dataset(source.path, source.config, split=split, revision=source.revision)
         return rows
     path = _local_file(data_dir / name, split)
-    reader: Any = Dataset.from_parquet if path.suffix == ".parquet" else Dataset.from_json
+    reader: Any = Dataset.from_json
+    if path.suffix == ".parquet":
+        reader = Dataset.from_parquet
     with TemporaryDirectory() as cache_dir:
         rows = reader(str(path), cache_dir=cache_dir, keep_in_memory=True)
     return rows

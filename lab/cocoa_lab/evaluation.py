@@ -19,7 +19,7 @@ from cocoa_lab.loading import lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from cocoa_lab.run import Draw, Origin, Run, ScoredPrompt, Variant
+from cocoa_lab.run import Draw, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
@@ -117,8 +117,11 @@ async def _run(
     answered = [prompt for prompt in scored if prompt.answers]
     if not answered:
         raise InvalidRequest("no prompt has a generation")
-    errors = {prompt.recording.error for prompt in scored} - {None}
+    errors = {prompt.recording.error for prompt in scored}
     binary = {task for task, measure in spec.measure_by_task.items() if measure.is_binary}
+    speed = {}
+    if not recordings:
+        speed = _speed(len(examples), seconds)
     return Run(
         header=header,
         prompts=answered,
@@ -129,7 +132,7 @@ async def _run(
         binary_tasks=frozenset(binary),
         models=_models(plans, scorer.workers),
         origin=_origin(answered, scorer.workers),
-        speed={} if recordings else _speed(len(examples), seconds),
+        speed=speed,
     )
 
 
@@ -153,8 +156,10 @@ async def _score_all(
         scorer: generates and scores.
         on_scored: called after each example.
     """
-    new = [example.id for example in examples if example.id not in recordings]
-    positions = {example_id: position for position, example_id in enumerate(new)}
+    positions: dict[str, int] = {}
+    for example in examples:
+        if example.id not in recordings:
+            positions[example.id] = len(positions)
 
     async def one(example: Example) -> ScoredPrompt:
         ask = ask_of(example, header)
@@ -204,7 +209,7 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
 
 
 def _stored(path: Path) -> tuple[RecordingHeader, dict[str, Recording]]:
-    header, recordings = read(path) if path.exists() else (None, {})
+    header, recordings = read(path)
     if header is None:
         raise AnotherRun(f"{path} holds no generations to score")
     return header, recordings
@@ -223,32 +228,39 @@ def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recordi
 def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     """Similarity functions, and NLI where it is read, by role."""
     models = {}
-    for name in dict.fromkeys(plan.similarity for plan in plans):
-        models[f"similarity {name}"] = _model_name(workers.comparers[name].info)
+    for plan in plans:
+        models[f"similarity {plan.similarity}"] = _named(workers.comparers[plan.similarity].info)
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
-        models["NLI"] = _model_name(workers.nli.info)
+        models["NLI"] = _named(workers.nli.info)
     return models
 
 
 def _origin(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
     """What the scores of these prompts came from; the generator as it was recorded."""
-    generations = [one.recording.generation for one in prompts if one.recording.generation]
     reasons: list[str] = []
-    for generation in generations:
-        reasons += [one.finish_reason for one in (generation.answer, *generation.samples)]
-    stops = {tuple(prompt.example.stop) for prompt in prompts}
+    identity = ""
+    for prompt in prompts:
+        if (generation := prompt.recording.generation) is not None:
+            identity = identity or generation.identity
+            reasons += [one.finish_reason for one in (generation.answer, *generation.samples)]
+    stop: tuple[str, ...] | None = tuple(prompts[0].example.stop)
+    if any(tuple(prompt.example.stop) != stop for prompt in prompts):
+        stop = None
+    nli = None
+    if workers.nli is not None:
+        nli = workers.nli.info.identity
     return Origin(
-        generator=generations[0].identity,
+        generator=identity,
         comparers={name: one.info.identity for name, one in workers.comparers.items()},
-        nli=None if workers.nli is None else workers.nli.info.identity,
+        nli=nli,
         max_new_tokens=max(prompt.example.max_new_tokens for prompt in prompts),
         share_cut=reasons.count("length") / len(reasons),
-        stop=stops.pop() if len(stops) == 1 else None,
+        stop=stop,
     )
 
 
-def _model_name(info: ComparerInfo) -> str:
-    return f"{info.model_id} ({info.revision})" if info.revision else info.model_id
+def _named(info: ComparerInfo) -> str:
+    return with_revision(info.model_id, info.revision)
 
 
 def _speed(num_prompts: int, seconds: float) -> dict[str, float]:

@@ -89,21 +89,21 @@ def _example(line: str, labelled: bool, **defaults: str) -> Example:
             raise ValueError(f"field '{name}' is not a string")
     if not fields.get("prompt"):
         raise ValueError("field 'prompt' is missing or empty")
-    optional = {"context": fields["context"]} if "context" in fields else {}
     return Example(
         id=fields["id"],
         task=fields["task"],
         prompt=fields["prompt"],
         references=_references(fields, labelled),
         stop=_strings(fields, "stop"),
-        **optional,
+        context=fields.get("context"),
         **_numbers(fields),
     )
 
 
 def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:
-    first = [fields["reference"]] if "reference" in fields else []
-    references = distinct([*first, *_strings(fields, "references")])
+    references = distinct(_strings(fields, "references"))
+    if "reference" in fields:
+        references = distinct((fields["reference"], *references))
     if labelled and not references:
         raise ValueError("field 'reference' or 'references' is missing or empty")
     return references
@@ -117,11 +117,12 @@ def _strings(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {name: fields[name] for name in ("max_new_tokens", "fame") if name in fields}
-    for name, value in numbers.items():
-        kind = int if name == "max_new_tokens" else int | float
-        if isinstance(value, bool) or not isinstance(value, kind):
-            raise ValueError(f"field '{name}' is not a number")
+    numbers = {}
+    for name, kind in (("max_new_tokens", int), ("fame", int | float)):
+        if name in fields:
+            numbers[name] = value = fields[name]
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise ValueError(f"field '{name}' is not a number")
     if numbers.get("max_new_tokens", 1) < 1:
         raise ValueError("field 'max_new_tokens' is below 1")
     return numbers

@@ -46,7 +46,9 @@ async def judge(
             )
         return verdict(response.raise_for_status().json())
 
-    tasks = [asyncio.ensure_future(ask(o, e)) for o, e in zip(outputs, examples, strict=True)]
+    tasks = []
+    for output, example in zip(outputs, examples, strict=True):
+        tasks.append(asyncio.ensure_future(ask(output, example)))
     try:
         return np.array(await asyncio.gather(*tasks), dtype=np.float64)
     finally:
@@ -69,13 +71,15 @@ def measure(
         transport: in place of the network, for tests.
     """
     verdicts: dict[tuple[str, str], float] = {}
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    headers = {}
+    if api_key:
+        headers["Authorization"] = f"Bearer {api_key}"
 
     async def verdicts_of(answers: Sequence[tuple[str, Example]]) -> Array:
         async with httpx.AsyncClient(
             base_url=url, headers=headers, timeout=_TIMEOUT_S, transport=transport
         ) as client:
-            outputs, examples = [output for output, _ in answers], [e for _, e in answers]
+            outputs, examples = zip(*answers, strict=True)
             return await judge(client, model, outputs, examples)
 
     async def score(
@@ -133,7 +137,9 @@ def question(prompt: str) -> str:
     'Two and two?'
     """
     found = _LAST_QUESTION.findall(prompt)
-    return str(found[-1]).strip() if found else prompt
+    if not found:
+        return prompt
+    return str(found[-1]).strip()
 
 
 def verdict(reply: Any) -> float:
@@ -142,4 +148,4 @@ def verdict(reply: Any) -> float:
         text = reply["choices"][0]["message"]["content"].strip()
     except (AttributeError, IndexError, KeyError, TypeError):
         return float("nan")
-    return float(text) if text in ("0", "1") else float("nan")
+    return {"0": 0.0, "1": 1.0}.get(text, float("nan"))

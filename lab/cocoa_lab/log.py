@@ -57,7 +57,9 @@ class LineFile:
 
     def __init__(self, path: Path, num_bytes: int | None = None) -> None:
         self._file = path.open("ab")
-        self._file.truncate(end_of_last_line(path) if num_bytes is None else num_bytes)
+        if num_bytes is None:
+            num_bytes = end_of_last_line(path)
+        self._file.truncate(num_bytes)
 
     def append(self, value: Mapping[str, Any]) -> None:
         """Write one line and flush it."""

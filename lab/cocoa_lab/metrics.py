@@ -97,7 +97,7 @@ def auroc(uncertainty: ArrayLike, correct: ArrayLike) -> float | None:
     1.0
     """
     u, y, _ = drop_undefined(uncertainty, _binary(correct))
-    return _only(_auroc_rows(_ranks(u)[None], y[None])) if len(y) else None
+    return _only(_auroc_rows(_ranks(u)[None], y[None]))
 
 
 def reliability(
@@ -128,7 +128,9 @@ def ece(confidence: ArrayLike, correct: ArrayLike, num_bins: int = 10) -> float 
     The bins have equal mass.
     """
     confidences, shares, counts = reliability(confidence, correct, num_bins)
-    return float(np.abs(confidences - shares) @ counts / counts.sum()) if len(counts) else None
+    if not len(counts):
+        return None
+    return float(np.abs(confidences - shares) @ counts / counts.sum())
 
 
 def expected_ece(
@@ -211,7 +213,7 @@ def _metric_rows(metric: Metric, u: Array, quality: Array, rows: _Indices) -> Ar
     if (at_once := _ROW_METRICS.get(metric)) is not None:
         return at_once(_ranks(u)[rows], quality[rows])
     values = [metric(u[row], quality[row]) for row in rows]
-    return np.array([np.nan if value is None else value for value in values])
+    return np.array(values, dtype=np.float64)  # NaN for None
 
 
 def percentile_interval(value: float, resampled: Array) -> Interval | None:
@@ -294,4 +296,6 @@ def _ratio(numerator: Array, denominator: Array, is_defined: NDArray[np.bool_]) 
 
 
 def _only(values: Array) -> float | None:
-    return None if np.isnan(values[0]) else float(values[0])
+    if np.isnan(values[0]):
+        return None
+    return float(values[0])

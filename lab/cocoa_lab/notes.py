@@ -60,7 +60,8 @@ def _by_reason(reasons: Mapping[str, str]) -> str:
     strategies: dict[str, list[str]] = {}
     for strategy, why in reasons.items():
         strategies.setdefault(why, []).append(strategy)
-    return "; ".join(f"{why} ({', '.join(names)})" for why, names in strategies.items())
+    told = [f"{why} ({', '.join(names)})" for why, names in strategies.items()]
+    return "; ".join(told)
 
 
 def _undefined(rankings: Rankings, num_resamples: int) -> list[str]:

@@ -21,7 +21,7 @@ from cocoa_lab.plots import (
 from cocoa_lab.rankings import Rankings, rank
 from cocoa_lab.recommendation import recommend
 from cocoa_lab.report import Report
-from cocoa_lab.run import Run
+from cocoa_lab.run import Draw, Run
 from cocoa_lab.summary import only_compared, summarise
 
 # The methods of a figure, where the run has them.
@@ -30,13 +30,15 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def settings_of(dataset: str, seed: int, draws: Sequence[str] | None) -> dict[str, Any]:
+def settings_of(dataset: str, seed: int, draws: Sequence[Draw] | None) -> dict[str, Any]:
     """What a run has in common with those that may replace its results, and is known first.
 
-    draws: names of the draws of samples; None where they are not known yet.
+    draws: of samples; None where they are not known yet.
     """
     settings = {"command": "evaluate", "dataset": dataset, "seed": seed}
-    return settings if draws is None else settings | {"num_samples": ",".join(draws)}
+    if draws is not None:
+        settings["num_samples"] = ",".join(draw.name for draw in draws)
+    return settings
 
 
 def write(
@@ -73,7 +75,7 @@ def _plots(rankings: Rankings, out: Path) -> dict[str, str]:
         drawn = _strategy_plots(strategy, columns, column, table[column], folder)
         by_draw = {draw: one.get(column, {}) for draw, one in rankings.by_draw[strategy].items()}
         if len(by_draw) > 1 and all(by_draw.values()):
-            what = "mean over tasks" if column == MEAN else column
+            what = _in_words(column)
             figure = samples_figure(
                 by_draw, rankings.mean_samples[strategy], f"PRR, {what}, {strategy} answers"
             )
@@ -100,7 +102,7 @@ def _strategy_plots(
         measured: the values of that column.
         folder: of the figures.
     """
-    what = "mean over tasks" if shown == MEAN else shown
+    what = _in_words(shown)
     values = intervals(measured)
     columns = [column for column in every_column if len(column.known_quality)]
     plots: dict[str, str] = {}
@@ -110,14 +112,14 @@ def _strategy_plots(
         plots[caption] = save(figure, folder / f"prr-{strategy}")
     if not columns:
         return plots
-    names = [name for name in _CURVES if name in values] or list(values)[:6]
+    names = list(filter(values.__contains__, _CURVES)) or list(values)[:6]
     caption = (
         f"Rejection curves, {strategy} answers: the mean quality of what is kept while the "
         "least certain answers are rejected. Solid CoCoA, dashed its base in the same colour."
     )
     plots[caption] = save(rejection_figure(columns, names), folder / f"rejection-{strategy}")
-    binary = [c for c in columns if c.is_binary and _is_reliable(c)]
-    reliable = [name for name in _RELIABILITY if name in columns[0].scores]
+    binary = list(filter(_is_reliable, columns))
+    reliable = list(filter(columns[0].scores.__contains__, _RELIABILITY))
     if binary and reliable:
         caption = (
             f"Reliability, {strategy} answers. There is no confidence before a calibrator: "
@@ -128,22 +130,33 @@ def _strategy_plots(
     return plots
 
 
+def _in_words(column: str) -> str:
+    """Name of a column as captions have it."""
+    if column == MEAN:
+        return "mean over tasks"
+    return column
+
+
 def _is_reliable(column: Column) -> bool:
-    return len(column.known_quality) >= _MIN_RELIABILITY_PROMPTS
+    return column.is_binary and len(column.known_quality) >= _MIN_RELIABILITY_PROMPTS
 
 
 def _settings(run: Run) -> dict[str, Any]:
     header = run.header
-    draws = list(dict.fromkeys(variant.draw for variant in run.variants))
-    known_first = settings_of(header.dataset, header.seed, draws)
-    return known_first | {"model": header.model, "revision": header.revision}
+    draws = dict.fromkeys(variant.draw for variant in run.variants)
+    return settings_of(header.dataset, header.seed, list(map(Draw.named, draws))) | {
+        "model": header.model,
+        "revision": header.revision,
+    }
 
 
 def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
     recommended = recommend(rankings)
     metrics: dict[str, Any] = {}
     for metric, tables in rankings.tables.items():
-        metrics[metric] = {strategy: report.to_json(table) for strategy, table in tables.items()}
+        metrics[metric] = {}
+        for strategy, table in tables.items():
+            metrics[metric][strategy] = report.to_json(table)
     similarity: dict[str, Any] = {}
     for name, table in rankings.by_similarity.items():
         similarity[name] = report.to_json(only_compared(table))
@@ -159,13 +172,13 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "undefined_resamples": rankings.undefined_resamples,
         "similarity": similarity,
         "samples": _draws(rankings),
-        "claims": [asdict(claim) for claim in page.claims],
-        "sample_claims": [asdict(claim) for claim in page.sample_claims],
-        "rao_blackwell_claims": [asdict(claim) for claim in page.rao_blackwell_claims],
-        "similarity_claims": [asdict(claim) for claim in page.similarity_claims],
-        "alternative_claims": [asdict(claim) for claim in page.alternative_claims],
+        "claims": list(map(asdict, page.claims)),
+        "sample_claims": list(map(asdict, page.sample_claims)),
+        "rao_blackwell_claims": list(map(asdict, page.rao_blackwell_claims)),
+        "similarity_claims": list(map(asdict, page.similarity_claims)),
+        "alternative_claims": list(map(asdict, page.alternative_claims)),
         "notes": page.notes,
-        "recommendation": None if recommended is None else asdict(recommended),
+        "recommendation": recommended and asdict(recommended),
     }
 
 
@@ -197,9 +210,7 @@ def _score_lines(run: Run) -> Iterator[str]:
     for i, prompt in enumerate(run.prompts):
         for answer in prompt.answers:
             quality = float(run.qualities[answer.variant][i])
-            line = {
-                "task": prompt.example.task,
-                "quality": None if np.isnan(quality) else quality,
-                **asdict(answer),
-            }
+            line = {"task": prompt.example.task, "quality": quality, **asdict(answer)}
+            if np.isnan(quality):
+                line["quality"] = None
             yield json.dumps(line, ensure_ascii=False) + "\n"

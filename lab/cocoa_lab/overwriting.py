@@ -26,8 +26,7 @@ def check_replaceable(out: Path, settings: Mapping[str, Any], num_prompts: int) 
         found = json.loads((out / RESULTS).read_bytes())
     except (FileNotFoundError, ValueError):
         return
-    theirs = found.get("settings") if isinstance(found, dict) else None
-    if not isinstance(theirs, dict):
+    if not isinstance(found, dict) or not isinstance(theirs := found.get("settings"), dict):
         raise AnotherRun(f"{out / RESULTS} is none of this command's; --force overwrites it")
     for name, value in settings.items():
         if theirs.get(name) != value:

@@ -4,6 +4,7 @@ No pyplot: a figure belongs to whoever made it.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +72,16 @@ def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 0.24 * len(names) + 1.1), layout="constrained")
         axes = figure.subplots()
-        for y, name in enumerate(names):
-            interval, colour = row[name], INK if is_cocoa(name) else MUTED
-            axes.plot(
-                [interval.low, interval.high],
-                [y, y],
-                color=colour,
-                linewidth=2.2 if is_cocoa(name) else 1.2,
-            )
-            axes.plot(
-                [interval.value], [y], "o", color=colour, markersize=6 if is_cocoa(name) else 4
-            )
         axes.set_yticks(range(len(names)), names)
-        for tick, name in zip(axes.get_yticklabels(), names, strict=True):
-            tick.set_fontweight("bold" if is_cocoa(name) else "normal")
-            tick.set_color(INK if is_cocoa(name) else MUTED)
+        for y, (name, tick) in enumerate(zip(names, axes.get_yticklabels(), strict=True)):
+            colour, weight, width, size = MUTED, "normal", 1.2, 4
+            if is_cocoa(name):
+                colour, weight, width, size = INK, "bold", 2.2, 6
+            interval = row[name]
+            axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=width)
+            axes.plot([interval.value], [y], "o", color=colour, markersize=size)
+            tick.set_fontweight(weight)
+            tick.set_color(colour)
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         axes.set_ylim(-0.7, len(names) - 0.3)
@@ -102,28 +98,29 @@ def samples_figure(
     by_draw: name of the draw, a number where it is fixed, to what its estimators are worth; those
         of `_BY_SAMPLES` that every draw has are shown, or else the first few.
     """
-    fixed = sorted((draw for draw in by_draw if draw.isdecimal()), key=int)
-    waves = [draw for draw in by_draw if not draw.isdecimal()]
-    found = {draw: intervals(values) for draw, values in by_draw.items()}
-    common = [name for name in next(iter(found.values())) if _in_all(name, found)]
-    names = [name for name in _BY_SAMPLES if name in common] or common[: len(_OTHERS)]
+    fixed = sorted(filter(str.isdecimal, by_draw), key=int)
+    waves = list(filterfalse(str.isdecimal, by_draw))
+    found = dict(zip(by_draw, map(intervals, by_draw.values()), strict=True))
+    common = list(next(iter(found.values())))
+    for values in found.values():
+        common = list(filter(values.__contains__, common))
+    names = list(filter(common.__contains__, _BY_SAMPLES)) or common[: len(_OTHERS)]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.2), layout="constrained")
         axes = figure.subplots()
         for shift, name in enumerate(names):
             # A little beside each other, so that intervals do not cover each other.
             offset = 0.12 * (shift - (len(names) - 1) / 2)
-            values = {draw: found[draw][name] for draw in found}
             colour = _BY_SAMPLES.get(name, _OTHERS[shift % len(_OTHERS)])
             xs = [mean_samples[draw] + offset for draw in fixed]
-            ys = [values[draw].value for draw in fixed]
+            ys = [found[draw][name].value for draw in fixed]
             axes.plot(xs, ys, "o-", color=colour, markersize=4, label=name)
             for draw in (*fixed, *waves):
-                x, one = mean_samples[draw] + offset, values[draw]
+                x, one = mean_samples[draw] + offset, found[draw][name]
                 axes.plot([x, x], [one.low, one.high], color=colour, alpha=0.35, linewidth=1.2)
             for draw in waves:
                 x = mean_samples[draw] + offset
-                axes.plot([x], [values[draw].value], "*", color=colour, markersize=11)
+                axes.plot([x], [found[draw][name].value], "*", color=colour, markersize=11)
         axes.set_xticks([mean_samples[draw] for draw in fixed])
         axes.set_xlabel("samples a prompt, on average (star: in waves until enough is found)")
         axes.set_ylabel("PRR")
@@ -195,10 +192,6 @@ def save(figure: Figure, stem: Path) -> str:
     return text[text.index("<svg") :]
 
 
-def _in_all(name: str, found: Mapping[str, Mapping[str, Interval]]) -> bool:
-    return all(name in values for values in found.values())
-
-
 def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
     kept = ~np.isnan(column.quality)
     quality = column.quality[kept]
@@ -208,9 +201,12 @@ def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
             continue
         u = column.scores[name][kept]
         colour = _COLOURS.get(base_of(name) or name) or next(others)
-        line = "-" if is_cocoa(name) else "--"
-        _curve(axes, np.where(np.isnan(u), np.inf, u), quality, name, color=colour, linestyle=line)
-    _curve(axes, -quality, quality, "oracle", color=INK, linestyle=":")
+        u = np.where(np.isnan(u), np.inf, u)
+        if is_cocoa(name):
+            _curve(axes, u, quality, name, color=colour, linestyle="-", linewidth=2.0)
+        else:
+            _curve(axes, u, quality, name, color=colour, linestyle="--", linewidth=1.3)
+    _curve(axes, -quality, quality, "oracle", color=INK, linestyle=":", linewidth=1.3)
     axes.axhline(float(quality.mean()), color=FAINT, linewidth=1.2, label="random")
     axes.set_xlim(0, _MAX_REJECTION)
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
@@ -220,20 +216,10 @@ def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
     axes.set_xlabel("least certain answers rejected")
 
 
-def _curve(
-    axes: Axes, uncertainty: Array, quality: Array, label: str, *, color: str, linestyle: str
-) -> None:
+def _curve(axes: Axes, uncertainty: Array, quality: Array, label: str, **style: Any) -> None:
     rejected, means = rejection_curve(uncertainty, quality, min(200, len(quality)))
     shown = rejected <= _MAX_REJECTION
-    width = 2.0 if linestyle == "-" else 1.3
-    axes.plot(
-        rejected[shown],
-        means[shown],
-        label=label,
-        color=color,
-        linestyle=linestyle,
-        linewidth=width,
-    )
+    axes.plot(rejected[shown], means[shown], label=label, **style)
 
 
 def _reliability_panel(axes: Axes, uncertainty: Array, correct: Array, seed: int) -> None:

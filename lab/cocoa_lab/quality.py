@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.util import find_spec
+from itertools import compress, repeat
 from typing import Any
 
 import numpy as np
@@ -77,16 +78,18 @@ async def score_by_task(
     """Quality (n,) of n answers, each by the measure of its task; NaN where its task has none."""
     values = np.full(len(outputs), np.nan)
     for task, measure in measures.items():
-        rows = [i for i, example in enumerate(examples) if example.task == task]
-        task_outputs, task_examples = [outputs[i] for i in rows], [examples[i] for i in rows]
-        values[rows] = await measure.score(task_outputs, task_examples, support)
+        own = np.array([example.task == task for example in examples])
+        own_outputs, own_examples = list(compress(outputs, own)), list(compress(examples, own))
+        values[own] = await measure.score(own_outputs, own_examples, support)
     return values
 
 
 def quality_names(examples: Iterable[Example], name: str | None) -> dict[str, str]:
     """Name of the measure of each task: the given one, or the task's own."""
-    tasks = dict.fromkeys(example.task for example in examples)
-    return {task: name or default_quality(task) for task in tasks}
+    names: dict[str, str] = {}
+    for example in examples:
+        names[example.task] = name or default_quality(example.task)
+    return names
 
 
 def default_quality(task: str) -> str:
@@ -95,13 +98,15 @@ def default_quality(task: str) -> str:
     It is `exact_match` for the testbed and for files of one's own.
     """
     if task.startswith("wmt"):
-        return "comet" if find_spec("comet") else "chrf"
+        if find_spec("comet"):
+            return "comet"
+        return "chrf"
     return _DEFAULTS.get(task, "exact_match")
 
 
 def exact_match(output: str, example: Example) -> float:
     """1 where the stripped output equals one of the stripped references."""
-    return float(output.strip() in {reference.strip() for reference in example.references})
+    return float(output.strip() in map(str.strip, example.references))
 
 
 def accuracy(output: str, example: Example) -> float:
@@ -154,7 +159,11 @@ async def align_context(
 ) -> Array:
     """Support of the output by the example's own context, such as an article; NaN without one."""
     assert support is not None  # noqa: S101, `Measure.score` checks it
-    contexts = [() if e.context is None else (e.context,) for e in examples]
+    contexts: list[tuple[str, ...]] = []
+    for example in examples:
+        contexts.append(())
+        if example.context is not None:
+            contexts[-1] = (example.context,)
     return await _best_support(outputs, contexts, support)
 
 
@@ -177,7 +186,9 @@ async def comet(outputs: Sequence[str], examples: Sequence[Example], _: Support 
         for reference in example.references:
             rows.append(row)
             triples.append({"src": example.context, "mt": output, "ref": reference})
-    scores = await asyncio.to_thread(_comet_scores, package, triples) if triples else []
+    scores: Sequence[float] = []
+    if triples:
+        scores = await asyncio.to_thread(_comet_scores, package, triples)
     return _best(rows, scores, len(outputs))
 
 
@@ -193,8 +204,9 @@ def choice(text: str) -> str | None:
     >>> choice(" (B) because"), choice("Because")
     ('B', None)
     """
-    found = _LETTER.match(text)
-    return found[1] if found else None
+    if (found := _LETTER.match(text)) is None:
+        return None
+    return found[1]
 
 
 def final_number(text: str) -> Decimal | None:
@@ -227,11 +239,12 @@ async def _best_support(
     pairs: list[Pair] = []
     for row, (output, given) in enumerate(zip(outputs, contexts, strict=True)):
         rows += [row] * len(given)
-        pairs += [(context.strip(), output.strip()) for context in given]
-    without_empty = [pair for pair in pairs if all(pair)]
-    supports = iter(await support(without_empty) if without_empty else [])
+        pairs += zip(map(str.strip, given), repeat(output.strip()))
+    supports: dict[Pair, float] = {}
+    if without_empty := list(filter(all, pairs)):
+        supports.update(zip(without_empty, await support(without_empty), strict=True))
     # As everywhere: two empty texts are equal, an empty one and another have nothing in common.
-    values = [next(supports) if all(pair) else float(pair[0] == pair[1]) for pair in pairs]
+    values = [supports.get(pair, float(pair[0] == pair[1])) for pair in pairs]
     return _best(rows, values, len(outputs))
 
 

@@ -45,7 +45,8 @@ def rank(run: Run, num_resamples: int) -> Rankings:
     """Metrics with intervals, resampled with the run's seed."""
     every = _columns(run)
     first = run.variants[0]
-    strategies = list(dict.fromkeys(variant.strategy for variant in every))
+    # Each once, in the order in which they were asked.
+    strategies, similarities, draws = map(dict.fromkeys, zip(*every, strict=True))
     columns: dict[str, list[Column]] = {}
     for strategy in strategies:
         columns[strategy] = every[first._replace(strategy=strategy)]
@@ -58,7 +59,7 @@ def rank(run: Run, num_resamples: int) -> Rankings:
         )
 
     tables: dict[str, dict[str, Table]] = {}
-    for metric, function in comparison.metrics_of(columns[strategies[0]]).items():
+    for metric, function in comparison.metrics_of(every[first]).items():
         tables[metric] = {}
         for strategy in strategies:
             tables[metric][strategy] = comparison.table(
@@ -69,13 +70,13 @@ def rank(run: Run, num_resamples: int) -> Rankings:
                 seed=seed,
             )
     by_similarity: dict[str, Table] = {}
-    for name in dict.fromkeys(variant.similarity for variant in every):
+    for name in similarities:
         by_similarity[name] = prrs(first._replace(similarity=name))
     by_draw: dict[str, dict[str, Table]] = {}
     mean_samples: dict[str, dict[str, float]] = {}
     for strategy in strategies:
         by_draw[strategy], mean_samples[strategy] = {}, {}
-        for draw in dict.fromkeys(variant.draw for variant in every):
+        for draw in draws:
             variant = first._replace(strategy=strategy, draw=draw)
             by_draw[strategy][draw] = prrs(variant)
             mean_samples[strategy][draw] = _mean_samples(run, variant)
@@ -135,4 +136,4 @@ def _mean_samples(run: Run, variant: Variant) -> float:
 def _scores(run: Run, rows: Sequence[int], plan: int, estimator: str) -> Array:
     """Uncertainties (n,), NaN where the estimator has no value."""
     scores = [run.prompts[i].answers[plan].scores[estimator] for i in rows]
-    return np.array([np.nan if score is None else score for score in scores])
+    return np.array(scores, dtype=np.float64)

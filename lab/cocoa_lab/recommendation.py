@@ -79,12 +79,15 @@ def halves(columns: Sequence[Column], estimator: str) -> Halves | None:
 
     None where a task's quality is not right or wrong, and where one uncertainty is all there is.
     """
-    if not all(column.is_binary for column in columns):
-        return None
-    quality = np.concatenate([column.known_quality for column in columns])
-    every = [column.scores[estimator][~np.isnan(column.quality)] for column in columns]
-    u = np.concatenate(every)
-    u = np.where(np.isnan(u), np.inf, u)
+    qualities, scores = [], []
+    for column in columns:
+        if not column.is_binary:
+            return None
+        qualities.append(column.quality)
+        scores.append(column.scores[estimator])
+    quality, u = np.concatenate(qualities), np.concatenate(scores)
+    known = ~np.isnan(quality)
+    quality, u = quality[known], np.where(np.isnan(u), np.inf, u)[known]
     values, counts = np.unique(u, return_counts=True)
     if len(values) < 2:
         return None
@@ -104,7 +107,9 @@ def sentence(recommended: Recommendation | None) -> str:
     if recommended is None:
         return "No estimator is recommended, since no task ranks anything: see the notes."
     interval = recommended.prr
-    where = "by the mean over tasks" if recommended.column == MEAN else f"on {recommended.column}"
+    where = f"on {recommended.column}"
+    if recommended.column == MEAN:
+        where = "by the mean over tasks"
     text = (
         f"Use {recommended.estimator}: it ranks {recommended.strategy} answers best {where}, PRR "
         f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]."
@@ -115,8 +120,9 @@ def sentence(recommended: Recommendation | None) -> str:
         text += f" Estimators that cannot be told apart from it: {recommended.num_equals}."
     if (split := recommended.halves) is None:
         return text
-    share = f"{100 * split.share_surest:.0f} %"
-    surest, others = ("half", "other half") if share == "50 %" else (share, "others")
+    surest, others = f"{100 * split.share_surest:.0f} %", "others"
+    if surest == "50 %":
+        surest, others = "half", "other half"
     return (
         f"{text} Above {split.threshold:.4g} it is unsure: of the {surest} that it is surest "
         f"of, {100 * split.right_surest:.0f} % are right, of the {others} "

@@ -71,7 +71,7 @@ class RecordingLog:
     """
 
     def __init__(self, path: Path, header: RecordingHeader) -> None:
-        found, self.recordings = read(path) if path.exists() else (None, {})
+        found, self.recordings = read(path)
         self.header = found or header
         # A run that does not ask about its answers may go on with a file in which that was asked.
         asks_p_true = header.asks_p_true or self.header.asks_p_true
@@ -97,11 +97,13 @@ class RecordingLog:
 def read(path: Path) -> tuple[RecordingHeader | None, dict[str, Recording]]:
     """Header and recordings by id, without a half-written last line.
 
-    There is no header where not even that line was complete.
+    There is no header where there is no file, or not even that line was complete.
 
     Raises:
         AnotherRun: the file is none of this kind.
     """
+    if not path.exists():
+        return None, {}
     lines = map(orjson.loads, complete_lines(path))
     first = next(lines, None)
     if first is None:

@@ -28,7 +28,7 @@ def markdown(report: Report) -> str:
         "in brackets the 95 % interval of "
         "the percentile bootstrap over prompts."
     )
-    parts += [_markdown_grid(one) for one in report.grids]
+    parts += map(_markdown_grid, report.grids)
     if report.similarity_grids:
         parts += ["## Similarity functions", *map(_markdown_grid, report.similarity_grids)]
         parts += _markdown_claims(report.similarity_claims)
@@ -71,8 +71,7 @@ def _markdown_facts(facts: Mapping[str, str]) -> str:
 
 
 def _markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
-    head = list(rows[0])
-    return markdown_table(head, [[row[name] for name in head] for row in rows])
+    return markdown_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def _markdown_grid(one: Grid) -> str:
@@ -84,24 +83,28 @@ def _markdown_cell(cell: Cell | None) -> str:
     if cell is None:
         return "-"
     text = number(cell.value.value)
-    text = f"**{text}**" if cell.is_best else f"<u>{text}</u>" if cell.is_second else text
-    arrow = " ↑" if cell.beats_base else ""
+    if cell.is_best:
+        text = f"**{text}**"
+    elif cell.is_second:
+        text = f"<u>{text}</u>"
+    arrow = " ↑" * cell.beats_base
     return f"{text}{arrow} [{number(cell.value.low)}, {number(cell.value.high)}]"
 
 
 def _markdown_claims(claims: Sequence[Claim]) -> list[str]:
-    return [_markdown_contest(one) for one in contests(claims)]
+    return list(map(_markdown_contest, contests(claims)))
 
 
 def _markdown_contest(one: Contest) -> str:
     has_rival = any(line.rival for line in one.lines)
-    head = ["answers", "method", *(["against"] if has_rival else []), *one.columns]
-    rows = []
+    rows = [["answers", "method", "against", *one.columns]]
     for line in one.lines:
-        rival = [f"`{line.rival}`"] if has_rival else []
         cells = map(_markdown_claim, line.cells)
-        rows.append([line.strategy, f"`{line.method}`", *rival, *cells])
-    return f"### {one.title}\n\n" + markdown_table(head, rows)
+        rows.append([line.strategy, f"`{line.method}`", f"`{line.rival}`", *cells])
+    if not has_rival:
+        for row in rows:
+            del row[2]
+    return f"### {one.title}\n\n" + markdown_table(rows[0], rows[1:])
 
 
 def _markdown_claim(claim: Claim | None) -> str:

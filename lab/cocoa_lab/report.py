@@ -1,8 +1,8 @@
 """What a report shows: tables with their marks, claims, answers. Pure."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import starmap
 from typing import Any
 
 from cocoa_lab.claims import ALTERNATIVES, Claim
@@ -129,19 +129,21 @@ def grid(title: str, table: Table, left_out: Collection[str] = ()) -> Grid:
     left_out: columns that rank nothing; their head says so, and no cell of theirs is marked.
     """
     cells: dict[str, Mapping[str, Cell]] = {}
+    heads: list[str] = []
+    methods: dict[str, None] = {}
     for column, values in table.items():
         found = intervals(values)
-        cells[column] = marked(found)
-        if column in left_out:
-            cells[column] = {name: Cell(interval) for name, interval in found.items()}
-    methods: dict[str, None] = {}
-    for values in table.values():
         methods |= dict.fromkeys(values)
+        if column in left_out:
+            heads.append(f"{column} (left out)")
+            cells[column] = {name: Cell(interval) for name, interval in found.items()}
+        else:
+            heads.append(column)
+            cells[column] = marked(found)
     lines = []
     for name in sorted(methods, key=lambda name: _GROUPS.index(group_of(name))):
         line = Line(name, group_of(name), tuple(cells[column].get(name) for column in table))
         lines.append(line)
-    heads = [f"{column} (left out)" if column in left_out else column for column in table]
     return Grid(title, tuple(heads), tuple(lines))
 
 
@@ -162,8 +164,10 @@ def marked(values: Mapping[str, Interval]) -> dict[str, Cell]:
 
 def contests(claims: Sequence[Claim]) -> list[Contest]:
     """One table a claim: a line for each strategy, method and rival, a column for each task."""
-    names = dict.fromkeys(claim.claim for claim in claims)
-    return [_contest(name, [claim for claim in claims if claim.claim == name]) for name in names]
+    by_name: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_name.setdefault(claim.claim, []).append(claim)
+    return list(starmap(_contest, by_name.items()))
 
 
 def group_of(name: str) -> str:
@@ -172,12 +176,9 @@ def group_of(name: str) -> str:
         return "CoCoA"
     if is_rao_blackwell(name):
         return "Rao-Blackwellised"
-    return "alternative formulations" if name.startswith(ALTERNATIVES) else "baselines"
-
-
-def shown_samples(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Distinct texts with their counts, the most frequent first."""
-    return tuple(Counter(texts).most_common())
+    if name.startswith(ALTERNATIVES):
+        return "alternative formulations"
+    return "baselines"
 
 
 def to_json(table: Table) -> dict[str, Any]:
@@ -188,12 +189,14 @@ def to_json(table: Table) -> dict[str, Any]:
     return columns
 
 
-def number(value: float) -> str:
-    """Three digits, without the zero before the point.
+def number(value: float | None) -> str:
+    """Three digits, without the zero before the point; "-" where there is no value.
 
     >>> number(0.5), number(-0.25), number(1.0)
     ('.500', '-.250', '1.000')
     """
+    if value is None:
+        return "-"
     text = f"{value:.{_DIGITS}f}"
     if abs(value) < 1 and text.lstrip("-").startswith("0."):
         return text.replace("0.", ".", 1)
@@ -202,20 +205,21 @@ def number(value: float) -> str:
 
 def signed(value: float) -> str:
     """`number` with its sign."""
-    return number(value) if value < 0 else f"+{number(value)}"
+    sign = "+" * (value >= 0)
+    return sign + number(value)
 
 
 def _contest(name: str, claims: Sequence[Claim]) -> Contest:
     columns = tuple(dict.fromkeys(claim.column for claim in claims))
     cells: dict[tuple[str, str, str], dict[str, Claim]] = {}
     for claim in claims:
-        # Against many, the strongest differs by task and stands in the cell.
-        has_one = claim.num_rivals == 1 and claim.rival != claim.method
-        key = claim.strategy, claim.method, claim.rival if has_one else ""
-        cells.setdefault(key, {})[claim.column] = claim
+        rival = ""  # against many, the strongest differs by task and stands in the cell
+        if claim.num_rivals == 1 and claim.rival != claim.method:
+            rival = claim.rival
+        cells.setdefault((claim.strategy, claim.method, rival), {})[claim.column] = claim
     lines = []
     for key, by_column in cells.items():
-        lines.append(ContestLine(*key, tuple(by_column.get(column) for column in columns)))
+        lines.append(ContestLine(*key, tuple(map(by_column.get, columns))))
     return Contest(f"{name[0].upper()}{name[1:]}", columns, tuple(lines))
 
 

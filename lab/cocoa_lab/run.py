@@ -29,7 +29,9 @@ class Draw:
     @property
     def name(self) -> str:
         """As a user names it."""
-        return str(self.num_samples) if self.stop_mass is None else AUTO
+        if self.stop_mass is not None:
+            return AUTO
+        return str(self.num_samples)
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -43,6 +45,13 @@ class Draw:
         if not name.isdecimal() or not 1 <= int(name) <= _MAX_SAMPLES:
             raise ValueError(f"{name!r} is no number from 1 to {_MAX_SAMPLES}, and not {AUTO!r}")
         return cls(int(name))
+
+
+def with_revision(model: str, revision: str | None) -> str:
+    """A model as reports name it."""
+    if not revision:
+        return model
+    return f"{model} ({revision})"
 
 
 class Variant(NamedTuple):
@@ -159,4 +168,8 @@ class Run:
 
     def rows_of(self, task: str) -> list[int]:
         """Indices of the task's prompts."""
-        return [i for i, prompt in enumerate(self.prompts) if prompt.example.task == task]
+        rows = []
+        for i, prompt in enumerate(self.prompts):
+            if prompt.example.task == task:
+                rows.append(i)
+        return rows

@@ -1,5 +1,6 @@
 """Pure: from a run and its rankings to what the report shows."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from cocoa_lab.notes import notes
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.recommendation import recommend, sentence
 from cocoa_lab.report import Gallery, Grid, Report, Shown
-from cocoa_lab.run import Run, Variant
+from cocoa_lab.run import Run, Variant, with_revision
 from models.records import Array
 
 _NUM_SHOWN = 5
@@ -32,7 +33,9 @@ def summarise(
     plots: caption to SVG.
     """
     scores = run.prompts[0].answers[0].scores
-    estimator = "cocoa_sp" if "cocoa_sp" in scores else next(iter(scores))
+    estimator = next(iter(scores))
+    if "cocoa_sp" in scores:
+        estimator = "cocoa_sp"
     all_claims: list[Claim] = []
     alternatives: list[Claim] = []
     for strategy in rankings.strategies:
@@ -64,8 +67,7 @@ def only_compared(table: Table) -> Table:
     """CoCoA and consistency, as such and Rao-Blackwellised: what similarity functions change."""
     compared = {}
     for column, values in table.items():
-        names = [name for name in values if is_compared(name)]
-        compared[column] = {name: values[name] for name in names}
+        compared[column] = {name: values[name] for name in filter(is_compared, values)}
     return compared
 
 
@@ -73,7 +75,7 @@ def _facts(run: Run, num_resamples: int) -> dict[str, str]:
     header = run.header
     sampling = ", ".join(f"{name} {value}" for name, value in header.sampling.items())
     facts = {
-        "model": f"{header.model} ({header.revision})" if header.revision else header.model,
+        "model": with_revision(header.model, header.revision),
         "sampling": f"{sampling}, seed {header.seed}",
         **run.models,
         "intervals": f"95 %, percentile bootstrap over prompts, {num_resamples} resamples",
@@ -89,8 +91,7 @@ def _tasks(run: Run, rankings: Rankings) -> list[dict[str, str]]:
     for i, (task, measure) in enumerate(run.measure_names.items()):
         facts = {"task": task, "prompts": str(len(run.rows_of(task))), "quality": measure}
         for strategy, columns in rankings.columns.items():
-            mean = columns[i].mean_quality
-            facts[f"mean, {strategy}"] = "-" if mean is None else report.number(mean)
+            facts[f"mean, {strategy}"] = report.number(columns[i].mean_quality)
         for strategy, undefined in rankings.undefined_resamples.items():
             facts[f"undefined resamples, {strategy}"] = str(undefined[task])
         tasks.append(facts)
@@ -136,8 +137,10 @@ def _sample_grids(rankings: Rankings) -> list[Grid]:
         table: dict[str, ByEstimator] = {}
         for draw, one in by_draw.items():
             mean = rankings.mean_samples[strategy][draw]
-            head = f"M = {draw}" if draw.isdecimal() else f"{draw}, {mean:.1f} on average"
-            table[head] = one.get(column, {}) if column is not None else {}
+            head = f"{draw}, {mean:.1f} on average"
+            if draw.isdecimal():
+                head = f"M = {draw}"
+            table[head] = one.get(column or "", {})
         grids.append(report.grid(f"PRR by samples, {strategy} answers", table))
     return grids
 
@@ -158,7 +161,10 @@ def _rao_blackwell_claims(rankings: Rankings, first: Variant) -> list[Claim]:
     tables: dict[str, Table] = {}
     for strategy, by_draw in rankings.by_draw.items():
         for draw, table in by_draw.items():
-            tables[strategy if draw == first.draw else f"{strategy}, samples {draw}"] = table
+            answers = strategy
+            if draw != first.draw:
+                answers = f"{strategy}, samples {draw}"
+            tables[answers] = table
     for similarity, table in rankings.by_similarity.items():
         if similarity != first.similarity:
             tables[f"{first.strategy}, {similarity}"] = table
@@ -178,8 +184,8 @@ def _galleries(run: Run, estimator: str) -> list[Gallery]:
             uncertainty[i] = score
     galleries = []
     for task in run.measure_names:
-        rows = [i for i in run.rows_of(task) if i in uncertainty]
-        ordered = sorted(rows, key=lambda i: uncertainty[i])
+        rows = filter(uncertainty.__contains__, run.rows_of(task))
+        ordered = sorted(rows, key=uncertainty.__getitem__)
         mistakes = [i for i in ordered if quality[i] < 0.5]
         gallery = Gallery(
             task=task,
@@ -199,13 +205,14 @@ def _answers(
 
 def _shown(run: Run, row: int, uncertainty: float, quality: float) -> Shown:
     prompt = run.prompts[row]
-    generation = prompt.recording.generation
-    samples = () if generation is None else generation.samples
+    samples: list[str] = []
+    if (generation := prompt.recording.generation) is not None:
+        samples = [sample.compared_text for sample in generation.samples]
     return Shown(
         prompt=prompt.example.prompt,
         answer=prompt.answers[0].text,
         uncertainty=uncertainty,
         quality=quality,
         references=tuple(prompt.example.references),
-        samples=report.shown_samples([sample.compared_text for sample in samples]),
+        samples=tuple(Counter(samples).most_common()),
     )

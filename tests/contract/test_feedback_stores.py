@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from app.feedback.collecting import make_feedback
 from app.feedback.protocol import FeedbackConfig
-from cocoa_lab.calibration.stored import stored_labels
+from cocoa_lab.calibration.feedback import stored_labels
 from tests.chaos.redis_server import running_redis
 from tests.made_labels import a_binding, a_label, an_answer
 

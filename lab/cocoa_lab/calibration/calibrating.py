@@ -33,9 +33,10 @@ def calibrate(labels: Labels, binding: Binding, source: str, *, by_task: bool = 
         CannotCalibrate: no estimator can be calibrated.
     """
     parts = {ALL: labels}
-    for task in dict.fromkeys(labels.tasks) if by_task else ():
-        if task and task not in parts:  # one that is called as the group of all is no group
-            parts[task] = labels.of_task(task)
+    if by_task:
+        for task in dict.fromkeys(labels.tasks):
+            if task and task != ALL:  # a task that is called as the group of all is no group
+                parts[task] = labels.of_task(task)
     groups: dict[str, dict[str, Calibration]] = {}
     left_out: dict[tuple[str, str], str] = {}
     for group, part in parts.items():
@@ -57,7 +58,9 @@ def to_json(calibrator: Calibrator) -> str:
     """The content of a calibrator's file, all but its id."""
     groups: dict[str, Any] = {}
     for group, by_estimator in calibrator.groups.items():
-        groups[group] = {name: _calibration_to_json(one) for name, one in by_estimator.items()}
+        groups[group] = {}
+        for name, one in by_estimator.items():
+            groups[group][name] = _calibration_to_json(one)
     value = {
         "format": FORMAT,
         "source": calibrator.source,

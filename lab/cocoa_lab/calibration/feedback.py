@@ -1,17 +1,80 @@
 """Labels that applications sent: those of the deployment that most of them are of, as arrays."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
+from redis import Redis
+from redis.exceptions import RedisError
 
-from app.feedback.protocol import FeedbackConfig, Label
+from app.cache.connection import kind_of_fault, tls_options
+from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, from_json
+from app.feedback.redis import labels_key
+from app.lines import complete_lines
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.labels import Labels, correct_of
-from cocoa_lab.calibration.stored import stored_labels
 from models.calibration import Binding
 from models.records import Array
+
+_READ_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLabels:
+    """What a store holds.
+
+    Attributes:
+        labels: one an answer, in the order of the answers' first labels; of Redis in any.
+        num_unread: lines or values that are no labels.
+    """
+
+    labels: list[Label]
+    num_unread: int
+
+
+def stored_labels(source: str, config: FeedbackConfig) -> StoredLabels:
+    """The labels in a file or a Redis; a service may go on writing to it.
+
+    Args:
+        source: path, or URL of a Redis.
+        config: namespace and authority of a Redis.
+
+    Raises:
+        OSError: there is no such file.
+        StoreFailed: Redis does not give them.
+    """
+    contents: Iterable[bytes]
+    if source.startswith(("redis://", "rediss://")):
+        contents = _in_redis(source, config)
+    else:
+        contents = complete_lines(Path(source))
+    by_answer: dict[str, Label] = {}
+    num_unread = 0
+    for content in contents:
+        try:
+            label = from_json(Label, content)
+        except ValueError:
+            num_unread += 1
+        else:
+            by_answer[label.answer.name] = label
+    return StoredLabels(list(by_answer.values()), num_unread)
+
+
+def _in_redis(url: str, config: FeedbackConfig) -> Iterator[bytes]:
+    """The labels in a Redis, in any order; one that is replaced meanwhile may come twice.
+
+    Raises:
+        StoreFailed: it does not give them.
+    """
+    tls = tls_options(url, config.ca_file)
+    try:
+        with Redis.from_url(url, socket_timeout=_READ_TIMEOUT_S, **tls) as client:
+            for _, value in client.hscan_iter(labels_key(config.namespace), count=1000):
+                yield value
+    except (RedisError, OSError, ValueError) as error:  # of the URL
+        raise StoreFailed(f"Redis: {kind_of_fault(error)}") from None
 
 
 def read_feedback(
@@ -48,36 +111,37 @@ def read_feedback(
     if not groups:
         raise CannotCalibrate("; ".join(["no labels", *notes]))
     most = max(groups.values(), key=len)
+    labels, bindings = zip(*most, strict=True)
     others = [group[0][1] for group in groups.values() if group is not most]
     if others:
         num_others = sum(map(len, groups.values())) - len(most)
-        differing = ", ".join(_differing(most[0][1], others))
+        differing = ", ".join(_differing(bindings[0], others))
         notes.append(f"{num_others} labels of other scores are left out, by {differing}")
-    labels = [label for label, _ in most]
     quality = np.array([label.quality for label in labels])
     kept = Labels(
         [label.task or "" for label in labels], correct_of(quality, correct_at), _scores(labels)
     )
-    share_cut = float(np.mean([binding.share_cut for _, binding in most]))
-    binding = replace(most[0][1], share_cut=share_cut)
+    share_cut = float(np.mean([binding.share_cut for binding in bindings]))
+    binding = replace(bindings[0], share_cut=share_cut)
     return kept, binding, f"feedback, {len(labels)} labels", notes
 
 
 def _scores(labels: Sequence[Label]) -> Mapping[str, Array]:
     """Estimator to its uncertainties (n,), NaN where an answer has none."""
-    names = dict.fromkeys(name for label in labels for name in label.answer.scores)
     scores: dict[str, Array] = {}
-    for name in names:
-        values = [label.answer.scores.get(name) for label in labels]
-        scores[name] = np.array(values, dtype=np.float64)
+    for row, label in enumerate(labels):
+        for name, value in label.answer.scores.items():
+            values = scores.setdefault(name, np.full(len(labels), np.nan))
+            if value is not None:
+                values[row] = value
     return scores
 
 
 def _differing(kept: Binding, others: Sequence[Binding]) -> list[str]:
     """Names of what tells the others from what is kept."""
-    ours = asdict(kept)
-    names = []
-    for name in ours:
-        if name != "share_cut" and any(asdict(other)[name] != ours[name] for other in others):
-            names.append(name)
-    return names
+    found: dict[str, None] = {}
+    for other in others:
+        for name, value in asdict(other).items():
+            if name != "share_cut" and value != getattr(kept, name):
+                found[name] = None
+    return list(found)

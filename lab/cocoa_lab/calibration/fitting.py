@@ -41,14 +41,15 @@ def fit(uncertainty: Array, correct: Array, *, delta: float = DELTA) -> Calibrat
             wrong answers, or a score that ranks the wrong way round.
     """
     _check(uncertainty, correct)
-    method = "platt" if len(correct) <= _MAX_PLATT_LABELS else "isotonic"
-    curve = _platt if method == "platt" else _isotonic
-    knots, confidences = curve(uncertainty, correct)
+    if len(correct) <= _MAX_PLATT_LABELS:
+        method, (knots, confidences) = "platt", _platt(uncertainty, correct)
+    else:
+        method, (knots, confidences) = "isotonic", _isotonic(uncertainty, correct)
     if confidences[0] <= confidences[-1]:
         raise CannotCalibrate("surer answers are not more often right")
-    thresholds = [
-        controlled_threshold(uncertainty, correct, target, delta=delta) for target in TARGET_ERRORS
-    ]
+    thresholds = []
+    for target in TARGET_ERRORS:
+        thresholds.append(controlled_threshold(uncertainty, correct, target, delta=delta))
     return Calibration(
         method=method,
         knots=knots,
@@ -96,12 +97,12 @@ def _first_count(num_labels: int, target_error: float, delta: float) -> int:
     least = math.ceil(math.log(delta) / math.log(1 - target_error))
     counts = np.arange(least, num_labels // 3 + 1)
     enough = binom.cdf(np.ceil(counts * target_error / 2), counts, target_error) <= delta
-    return int(counts[enough][0]) if enough.any() else least
+    return int(min(counts[enough], default=least))
 
 
 def _shortened(values: Array) -> Array:
     """Seven significant digits, as many as a percentile can tell: the file stays small."""
-    return np.array([float(f"{value:.7g}") for value in values])
+    return np.array(list(map("{:.7g}".format, values)), dtype=np.float64)
 
 
 def _check(uncertainty: Array, correct: Array) -> None:

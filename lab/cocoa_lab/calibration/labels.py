@@ -36,9 +36,9 @@ class Labels:
 
     def of_task(self, task: str) -> "Labels":
         """Those of one task."""
-        rows = [i for i, name in enumerate(self.tasks) if name == task]
+        rows = np.array(self.tasks) == task
         scores = {name: u[rows] for name, u in self.scores.items()}
-        return Labels([task] * len(rows), self.correct[rows], scores)
+        return Labels([task] * int(rows.sum()), self.correct[rows], scores)
 
 
 def read_labels(
@@ -73,8 +73,8 @@ def read_labels(
         if found == variant and line["quality"] is not None:
             rows.append(line)
     if variant is None or not rows:
-        wanted = "" if variant is None else f" of {', '.join(variant)}"
-        raise CannotCalibrate(f"{folder} holds no labelled answers{wanted}")
+        wanted = ", ".join(variant or ("any variant",))
+        raise CannotCalibrate(f"{folder} holds no labelled answers of {wanted}")
     quality = np.array([row["quality"] for row in rows], dtype=np.float64)
     scores: dict[str, Array] = {}
     for name in rows[0]["scores"]:

@@ -37,9 +37,10 @@ def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) 
     title = "Share of answers that may be accepted, with at most so many wrong"
     shown = Table(*columns, box=None, pad_edge=False, title=title, title_justify="left")
     for name, one in by_estimator.items():
-        check = checks.get(name)
-        error = "-" if check is None else f"{check.ece:.3f} ({check.expected:.3f})"
-        shown.add_row(name, error, *(_share(threshold) for threshold in one.thresholds))
+        error = "-"
+        if name in checks:
+            error = f"{checks[name].ece:.3f} ({checks[name].expected:.3f})"
+        shown.add_row(name, error, *map(_share, one.thresholds))
     shown.caption = f"{first.num_labels} labels; in brackets the ECE of exact confidences"
     return shown
 
@@ -74,11 +75,11 @@ def write_plots(
 ) -> None:
     """Reliability diagrams and risk-coverage curves of these estimators."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = [name for name in names if name in checks]
-    if known:
-        save(reliability_figure({name: checks[name] for name in known}), folder / "reliability")
+    checked = {name: checks[name] for name in names if name in checks}
+    if checked:
+        save(reliability_figure(checked), folder / "reliability")
     by_estimator = calibrator.groups[ALL]
-    drawn = [name for name in names if name in by_estimator]
+    drawn = list(filter(by_estimator.__contains__, names))
     save(_risk_figure(by_estimator, labels, drawn), folder / "risk-coverage")
 
 

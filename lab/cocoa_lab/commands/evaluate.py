@@ -105,7 +105,9 @@ def evaluate(
     from models.records import SamplingParams
 
     settings = settings_or_exit()
-    measure = _known(quality, _MEASURES, "--quality")[0] if quality is not None else None
+    measure = None
+    if quality is not None:
+        measure = _known(quality, _MEASURES, "--quality")[0]
     measures = dict(QUALITY)
     if measure == "judge":
         if judge_url is None or judge_model is None:
@@ -115,10 +117,13 @@ def evaluate(
         measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
     if num_samples is None and not rescore:
         num_samples = str(SamplingParams().num_samples)
-    draws = None if num_samples is None else _draws(num_samples)
+    draws = chosen = similarities = None
+    if num_samples is not None:
+        draws = _draws(num_samples)
+    if similarity is not None:
+        similarities = list(dict.fromkeys(similarity.split(",")))
     try:
         examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
-        chosen = None
         if estimators is not None:
             chosen = _known(estimators, list(ESTIMATORS), "--estimators")
         spec = EvaluationSpec(
@@ -129,15 +134,13 @@ def evaluate(
             seed=seed,
             estimators=chosen,
             strategies=_known(answers, _strategies(), "--answers"),
-            similarities=None if similarity is None else list(dict.fromkeys(similarity.split(","))),
+            similarities=similarities,
             measure_names=quality_names(examples, measure),
             measures=measures,
             rescore=rescore,
         )
         if not force:
-            names = None if draws is None else [draw.name for draw in draws]
-            settings_known = outputs.settings_of(dataset, seed, names)
-            check_replaceable(out, settings_known, len(examples))
+            check_replaceable(out, outputs.settings_of(dataset, seed, draws), len(examples))
         out.mkdir(parents=True, exist_ok=True)
         run = _with_progress(spec, settings)
         page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
@@ -160,7 +163,9 @@ def _strategies() -> "list[Strategy]":
     """Those by which an answer may be chosen here."""
     from models.selection import Strategy
 
-    return [name for name in get_args(Strategy) if name != "given"]
+    known = list(get_args(Strategy))
+    known.remove("given")
+    return known
 
 
 def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
@@ -168,9 +173,10 @@ def _with_progress(spec: "EvaluationSpec", settings: "Settings") -> "Run":
     from cocoa_lab.evaluation import evaluate as run_evaluation
 
     with progress_of("prompts") as progress:
-        task = progress.add_task(
-            "scoring" if spec.rescore else "evaluating", total=len(spec.examples)
-        )
+        what = "evaluating"
+        if spec.rescore:
+            what = "scoring"
+        task = progress.add_task(what, total=len(spec.examples))
         run = asyncio.run(run_evaluation(spec, settings, lambda: progress.advance(task)))
         progress.update(task, total=len(run.prompts) + run.num_failed)
         return run
@@ -191,10 +197,9 @@ def _known(names: str, known: Sequence[Name], option: str) -> list[Name]:
     Raises:
         BadParameter: one that is not known.
     """
-    by_name = {str(name): name for name in known}
-    wanted = list(dict.fromkeys(name.strip() for name in names.split(",")))
-    if unknown := [name for name in wanted if name not in by_name]:
-        raise typer.BadParameter(
-            f"{unknown[0]!r} is none of {', '.join(by_name)}", param_hint=option
-        )
-    return [by_name[name] for name in wanted]
+    found: dict[Name, None] = {}
+    for name in map(str.strip, names.split(",")):
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}", param_hint=option)
+        found[known[known.index(name)]] = None
+    return list(found)

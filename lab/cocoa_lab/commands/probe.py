@@ -102,7 +102,9 @@ def train(
 
         out.mkdir(parents=True, exist_ok=True)
         collected = read(collection)
-        layers = None if layer == "auto" else _layers(layer)
+        layers = None
+        if layer != "auto":
+            layers = _layers(layer)
         spec = TrainingSpec(target, architecture, layers, seed)
         own = claim(out, collected, spec, force=force)
         with _epochs_shown(f"training on {collection}") as on_epoch:
@@ -160,13 +162,15 @@ def evaluate(
         from models.probes.probe import TrainedProbe
 
         trained = TrainedProbe.open(folder)
-        training = None if collected is None else read(collected)
-        if training is not None:
+        training = None
+        layers: tuple[int, ...] = (trained.layer,)
+        if collected is not None:
+            training = read(collected)
+            layers = training.header.layers
             check_model(trained.card, training.header.model, training.header.revision)
         examples = load(dataset, limit=limit, seed=seed)
         if not force:
             check_replaceable(out, settings_of(trained.card, dataset, seed), len(examples))
-        layers = (trained.layer,) if training is None else training.header.layers
         num_samples = trained.card.sampling["num_samples"]
         spec = CollectionSpec(dataset, examples, out / "collection", num_samples, seed, layers)
         names = quality_names(examples, quality)
@@ -238,13 +242,15 @@ def _prompts(name: str, limit: int | None, seed: int) -> "list[Example]":
 
 def _name_of(prompts: str) -> str:
     """Without folders, which are nobody else's business."""
-    return Path(prompts).name if prompts.endswith(".jsonl") else prompts
+    if prompts.endswith(".jsonl"):
+        return Path(prompts).name
+    return prompts
 
 
 def _layers(names: str | None) -> tuple[int, ...] | None:
     if names is None:
         return None
     try:
-        return tuple(sorted({int(name) for name in names.split(",")}))
+        return tuple(sorted(set(map(int, names.split(",")))))
     except ValueError:
         raise typer.BadParameter(f"{names!r} is no list of layers, such as 2,3,4") from None

@@ -181,15 +181,15 @@ def probes(out: Out, seed: Seed = 0) -> None:
     """Samples answers to prompts kept for probes and trains both; ten minutes on two cores."""
     prompts, collection = out / "embedded_probe_prompts.jsonl", out / "probe_collection"
     write_probe_prompts(prompts, seed=seed)
-    # `cocoa probe` computes the features exactly as the service does. It runs as a program because
-    # this package may not import the service.
+    # `cocoa probe` computes the features exactly as the service does, in a process whose
+    # environment names the new models.
     program = Path(sysconfig.get_path("scripts")) / "cocoa"
     models = {
-        "COCOA_GENERATION__MODEL": out / FIRST_RECIPE.folder,
-        "COCOA_SIMILARITY__MODEL": out / CROSS_ENCODER_DIR.name,
-        "COCOA_NLI__MODEL": out / NLI_DIR.name,
+        "COCOA_GENERATION__MODEL": str(out / FIRST_RECIPE.folder),
+        "COCOA_SIMILARITY__MODEL": str(out / CROSS_ENCODER_DIR.name),
+        "COCOA_NLI__MODEL": str(out / NLI_DIR.name),
     }
-    environment = os.environ | {name: str(path) for name, path in models.items()}
+    environment = os.environ | models
 
     def cocoa_probe(*arguments: object) -> None:
         command = [str(program), "probe", *map(str, arguments)]

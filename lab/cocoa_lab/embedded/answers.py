@@ -34,7 +34,8 @@ def _groups(lengths: Sequence[int], max_rows: int) -> list[list[int]]:
         by_length[length].append(i)
     groups: list[list[int]] = []
     for indices in by_length.values():
-        groups += [indices[start : start + max_rows] for start in range(0, len(indices), max_rows)]
+        for start in range(0, len(indices), max_rows):
+            groups.append(indices[start : start + max_rows])
     return groups
 
 
@@ -53,10 +54,10 @@ def answer_prompts(
     """
     torch.manual_seed(seed)
     llama: Any = model  # transformers' annotations of `generate` do not pass mypy
-    encoded = [tokenizer(prompt)["input_ids"] for prompt in prompts]
+    encoded = tokenizer(list(prompts))["input_ids"]
     max_rows = max(1, BATCH_ROWS // max(1, num_samples))
     answered: dict[int, Answered] = {}
-    for group in _groups([len(ids) for ids in encoded], max_rows):
+    for group in _groups(list(map(len, encoded)), max_rows):
         ids = torch.tensor([encoded[i] for i in group])  # (B, T)
         greedy, logprobs = _greedy(llama, tokenizer, ids)
         samples = _sampled(llama, tokenizer, ids, num_samples)
@@ -88,7 +89,7 @@ def _sampled(
 ) -> list[list[str]]:
     """`num_samples` sampled answers to each of the prompts (B, T) of one length."""
     if num_samples == 0:
-        return [[] for _ in ids]
+        return [[]] * len(ids)
     sequences = llama.generate(
         input_ids=ids,
         attention_mask=torch.ones_like(ids),

@@ -58,5 +58,6 @@ def arithmetic_topics() -> list[Topic]:
     """Every pair of operands of every kind, each kind weighted to its share of the task."""
     topics: list[Topic] = []
     for kind in SHARES:
-        topics += [_topic(kind, a, b, _frequency(a, b)) for a, b in _operands(kind)]
+        for a, b in _operands(kind):
+            topics.append(_topic(kind, a, b, _frequency(a, b)))
     return weighted_to(topics, SHARES)

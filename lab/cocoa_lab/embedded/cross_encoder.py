@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -28,6 +28,7 @@ class _TwoTexts(Protocol):
     def second(self) -> str: ...
 
 
+Texts = tuple[str, str]
 TwoTexts = TypeVar("TwoTexts", bound=_TwoTexts)
 
 # Weight of (s(a, b) - s(b, a))² beside the cross-entropy.
@@ -86,12 +87,19 @@ def _compare_contents(model: BertForSequenceClassification) -> None:
             attention.key.weight[rows] = projection
 
 
-def _logits(
+def both_orders(pairs: Sequence[_TwoTexts]) -> tuple[list[Texts], list[Texts]]:
+    """The texts of pairs as they stand, and swapped."""
+    in_order = [(pair.first, pair.second) for pair in pairs]
+    return in_order, [(second, first) for first, second in in_order]
+
+
+def pair_logits(
     model: BertForSequenceClassification,
     tokenizer: PreTrainedTokenizerFast,
-    texts: Sequence[tuple[str, str]],
+    texts: Sequence[Texts],
 ) -> Tensor:
-    firsts, seconds = [a for a, _ in texts], [b for _, b in texts]
+    """Logits (B, K) of pairs of texts."""
+    firsts, seconds = map(list, zip(*texts, strict=True))
     encoded = tokenizer(
         firsts,
         seconds,
@@ -100,17 +108,33 @@ def _logits(
         max_length=CONTEXT_TOKENS,
         return_tensors="pt",
     )
-    logits: Tensor = model(**encoded).logits[:, 0]  # (B,)
+    logits: Tensor = model(**encoded).logits
     return logits
+
+
+@torch.inference_mode()
+def in_batches(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[Texts],
+    activation: Callable[[Tensor], Tensor],
+) -> NDArray[np.float32]:
+    """Activations (N, K) of the logits of pairs; those of like length share a batch."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
+    rows = np.zeros((len(texts), model.classifier.out_features), dtype=np.float32)
+    for start in range(0, len(order), 64):
+        batch = order[start : start + 64]
+        logits = pair_logits(model, tokenizer, [texts[i] for i in batch])
+        rows[batch] = activation(logits).numpy()
+    return rows
 
 
 def pair_loss(
     model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]
 ) -> Tensor:
     """Summed binary cross-entropy of both orders, plus the penalty for scoring them differently."""
-    in_order = [(pair.first, pair.second) for pair in pairs]
-    swapped = [(pair.second, pair.first) for pair in pairs]
-    logits = _logits(model, tokenizer, in_order + swapped)  # (2B,)
+    in_order, swapped = both_orders(pairs)
+    logits = pair_logits(model, tokenizer, in_order + swapped)[:, 0]  # (2B,)
     labels = torch.tensor([float(pair.same) for pair in pairs]).repeat(2)
     cross_entropy = binary_cross_entropy_with_logits(logits, labels, reduction="sum") / 2
     there, back = logits.sigmoid().chunk(2)
@@ -156,20 +180,13 @@ def train_cross_encoder(
     return model, losses, time.monotonic() - started
 
 
-@torch.inference_mode()
 def scores(
     model: BertForSequenceClassification,
     tokenizer: PreTrainedTokenizerFast,
-    texts: Sequence[tuple[str, str]],
+    texts: Sequence[Texts],
 ) -> NDArray[np.float32]:
     """Probability that each pair means the same, (N,) in [0, 1]."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
-    probabilities = np.zeros(len(texts), dtype=np.float32)
-    for start in range(0, len(order), 64):
-        batch = order[start : start + 64]
-        logits = _logits(model, tokenizer, [texts[i] for i in batch])
-        probabilities[batch] = logits.sigmoid().numpy()
-    return probabilities
+    return in_batches(model, tokenizer, texts, torch.sigmoid)[:, 0]
 
 
 def auc_by_family(pairs: Sequence[Pair], scores: NDArray[np.float32]) -> dict[str, float]:
@@ -177,7 +194,7 @@ def auc_by_family(pairs: Sequence[Pair], scores: NDArray[np.float32]) -> dict[st
     same = np.array([pair.same for pair in pairs])
     families = np.array([pair.family for pair in pairs])
     aucs: dict[str, float] = {}
-    for family in sorted({pair.family for pair in pairs}):
+    for family in np.unique(families).tolist():
         members = families == family
         if 0 < same[members].sum() < members.sum():
             aucs[family] = round(float(roc_auc_score(same[members], scores[members])), 4)
@@ -188,8 +205,8 @@ def pair_quality(
     model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]
 ) -> dict[str, Any]:
     """ROC-AUC over all pairs and by family, and how much the two orders of a pair differ."""
-    there = scores(model, tokenizer, [(pair.first, pair.second) for pair in pairs])
-    back = scores(model, tokenizer, [(pair.second, pair.first) for pair in pairs])
+    in_order, swapped = both_orders(pairs)
+    there, back = scores(model, tokenizer, in_order), scores(model, tokenizer, swapped)
     same = np.array([pair.same for pair in pairs])
     gap = np.abs(there - back)
     return {

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,14 @@ def _by_decile(fame: NDArray[np.float64], correct: Correct) -> list[dict[str, fl
 
 def _by_kind(lines: Sequence[HeldOut], correct: Correct) -> dict[str, float]:
     kinds = np.array([line.kind for line in lines])
-    return {kind: _mean(correct[kinds == kind]) for kind in sorted(set(kinds.tolist()))}
+    return {kind: _mean(correct[kinds == kind]) for kind in np.unique(kinds).tolist()}
 
 
 def _mean(values: NDArray[Any]) -> float:
     """Rounded mean, 0 where there are no values."""
-    return round(float(values.mean()), 3) if len(values) else 0.0
+    if not len(values):
+        return 0.0
+    return round(float(values.mean()), 3)
 
 
 def task_quality(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> dict[str, Any]:
@@ -58,8 +61,7 @@ def task_quality(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> dict[
         "accuracy_by_decile_of_fame": _by_decile(fame, correct),
     }
     if 0 < correct.sum() < len(correct):
-        nll = [-answer.logprob for answer in answers]
-        quality["auroc_errors"] = round(float(roc_auc_score(~correct, nll)), 4)
+        quality["auroc_errors"] = round(float(roc_auc_score(~correct, _nll(answers))), 4)
     if answers and answers[0].samples:
         quality |= _sample_quality(lines, answers, correct)
     return quality
@@ -71,7 +73,7 @@ def _sample_quality(
     num_distinct: list[int] = []
     shares_right: list[float] = []
     for line, answer in zip(lines, answers, strict=True):
-        num_distinct.append(len({sample.strip() for sample in answer.samples}))
+        num_distinct.append(len(set(map(str.strip, answer.samples))))
         right = [is_correct(sample, line.references) for sample in answer.samples]
         shares_right.append(float(np.mean(right)))
     return {
@@ -86,13 +88,17 @@ def held_out_pairs(count: int = NUM_HELD_OUT_PAIRS, seed: int = 0) -> list[Pair]
     return make_pairs(sources("test"), count, random.Random(f"test:{seed}"))  # noqa: S311, a corpus is no secret
 
 
+def _nll(answers: Sequence[Answered]) -> NDArray[np.float64]:
+    """Negative log-likelihoods (N,) of greedy answers, nats."""
+    return -np.array([answer.logprob for answer in answers])
+
+
 def answered_pairs(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> list[Pair]:
     """Each greedy answer with each of its different samples, labelled by what they mean."""
     pairs: list[Pair] = []
     for line, answer in zip(lines, answers, strict=True):
         greedy = answer.greedy.strip()
-        others = {sample.strip() for sample in answer.samples} - {greedy}
-        for sample in sorted(others):
+        for sample in sorted(set(map(str.strip, answer.samples)) - {greedy}):
             same = meaning(greedy, line) == meaning(sample, line)
             pairs.append(Pair(greedy, sample, same, line.task))
     return pairs
@@ -111,9 +117,9 @@ def uncertainty_quality(
     wrong = ~correctness(lines, answers)
     texts: list[tuple[str, str]] = []
     for answer in answers:
-        texts += [(answer.greedy.strip(), sample.strip()) for sample in answer.samples]
+        texts += zip(repeat(answer.greedy.strip()), map(str.strip, answer.samples))
     similarity = scores(model, tokenizer, texts).reshape(len(answers), -1)  # (N, M)
-    u = np.array([-answer.logprob for answer in answers])
+    u = _nll(answers)
     c = 1.0 - similarity.mean(1)
     estimates = {"nll": u, "inconsistency": c, "cocoa": u * c}
     return {name: round(float(roc_auc_score(wrong, e)), 4) for name, e in estimates.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.corpus import (
@@ -96,18 +97,18 @@ def encode(
     """Token ids of prompts with answers, encoded apart as at inference; a space separates them."""
     eos = tokenizer.eos_token_id
     prompt_ids = tokenizer(list(prompts))["input_ids"]
-    continuations = [f" {answer}" for answer in answers]
+    continuations = list(map(" ".__add__, answers))
     answer_ids = tokenizer(continuations, add_special_tokens=False)["input_ids"]
     return [Encoded([*p, *a, eos], len(p)) for p, a in zip(prompt_ids, answer_ids, strict=True)]
 
 
 def answer_loss(model: LlamaForCausalLM, batch: Sequence[Encoded], pad_id: int) -> Tensor:
     """Summed negative log-likelihood of the answers' tokens and EOS, in nats."""
-    longest = max(len(example.ids) for example in batch)
-    padded = [example.ids + [pad_id] * (longest - len(example.ids)) for example in batch]
-    ids = torch.tensor(padded)  # (B, T)
+    each = [torch.tensor(example.ids) for example in batch]
+    ids = pad_sequence(each, batch_first=True, padding_value=pad_id)  # (B, T)
+    longest = ids.shape[1]
     starts = torch.tensor([example.answer_start for example in batch])[:, None]
-    ends = torch.tensor([len(example.ids) for example in batch])[:, None]
+    ends = torch.tensor(list(map(len, each)))[:, None]
     targets = torch.arange(1, longest)[None]  # (1, T - 1)
     counted = (targets >= starts) & (targets < ends)  # (B, T - 1)
     # Padding is on the right and attention is causal, so no mask is needed. Logits are computed

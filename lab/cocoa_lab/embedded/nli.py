@@ -4,6 +4,7 @@ import copy
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
-from cocoa_lab.embedded.cross_encoder import of_like_length
+from cocoa_lab.embedded.cross_encoder import (
+    both_orders,
+    in_batches,
+    of_like_length,
+    pair_logits,
+)
 from cocoa_lab.embedded.nli_pairs import LABELS, NliPair, make_nli_pairs, nli_sources
-from cocoa_lab.embedded.tokenizer import CONTEXT_TOKENS
 from cocoa_lab.embedded.training import Schedule, train
 
 # Weight of the squared distance between the probabilities of the two orders, beside the
@@ -36,33 +41,14 @@ def new_nli(judge: BertForSequenceClassification, seed: int) -> BertForSequenceC
     return model
 
 
-def _logits(
-    model: BertForSequenceClassification,
-    tokenizer: PreTrainedTokenizerFast,
-    texts: Sequence[tuple[str, str]],
-) -> Tensor:
-    firsts, seconds = [a for a, _ in texts], [b for _, b in texts]
-    encoded = tokenizer(
-        firsts,
-        seconds,
-        padding=True,
-        truncation=True,
-        max_length=CONTEXT_TOKENS,
-        return_tensors="pt",
-    )
-    logits: Tensor = model(**encoded).logits  # (B, 3)
-    return logits
-
-
 def nli_loss(
     model: BertForSequenceClassification,
     tokenizer: PreTrainedTokenizerFast,
     pairs: Sequence[NliPair],
 ) -> Tensor:
     """Summed cross-entropy of both orders, plus the penalty for judging them differently."""
-    in_order = [(pair.first, pair.second) for pair in pairs]
-    swapped = [(pair.second, pair.first) for pair in pairs]
-    logits = _logits(model, tokenizer, in_order + swapped)  # (2B, 3)
+    in_order, swapped = both_orders(pairs)
+    logits = pair_logits(model, tokenizer, in_order + swapped)  # (2B, 3)
     labels = torch.tensor([LABELS.index(pair.label) for pair in pairs]).repeat(2)
     there, back = logits.softmax(-1).chunk(2)
     loss = cross_entropy(logits, labels, reduction="sum") / 2
@@ -94,17 +80,10 @@ def train_nli(
     return model, losses, time.monotonic() - started
 
 
-@torch.inference_mode()
 def probabilities(
     model: BertForSequenceClassification,
     tokenizer: PreTrainedTokenizerFast,
     texts: Sequence[tuple[str, str]],
 ) -> NDArray[np.float32]:
     """Probabilities of `LABELS` for (premise, hypothesis), (N, 3); rows sum to 1."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
-    rows: NDArray[np.float32] = np.zeros((len(texts), len(LABELS)), dtype=np.float32)
-    for start in range(0, len(order), 64):
-        batch = order[start : start + 64]
-        logits = _logits(model, tokenizer, [texts[i] for i in batch])
-        rows[batch] = logits.softmax(-1).numpy()
-    return rows
+    return in_batches(model, tokenizer, texts, partial(torch.softmax, dim=-1))

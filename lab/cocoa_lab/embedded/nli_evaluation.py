@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
 from cocoa_lab.embedded.answers import Answered, meaning
-from cocoa_lab.embedded.cross_encoder import auc_by_family
+from cocoa_lab.embedded.cross_encoder import auc_by_family, both_orders
 from cocoa_lab.embedded.nli import probabilities
 from cocoa_lab.embedded.nli_pairs import (
     LABELS,
@@ -46,7 +46,7 @@ def sampled_pairs(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> list
     """Every two different texts among the samples of a prompt, labelled by what they mean."""
     pairs: list[Pair] = []
     for line, answer in zip(lines, answers, strict=True):
-        texts = sorted({sample.strip() for sample in answer.samples})
+        texts = sorted(set(map(str.strip, answer.samples)))
         for first, second in combinations(texts, 2):
             same = meaning(first, line) == meaning(second, line)
             pairs.append(Pair(first, second, same, line.task))
@@ -59,8 +59,7 @@ def _both_orders(
     pairs: Sequence[Pair | NliPair],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Probabilities (N, 3) of the labels for (first, second) and for (second, first)."""
-    in_order = [(pair.first, pair.second) for pair in pairs]
-    swapped = [(pair.second, pair.first) for pair in pairs]
+    in_order, swapped = both_orders(pairs)
     return probabilities(model, tokenizer, in_order), probabilities(model, tokenizer, swapped)
 
 
@@ -72,7 +71,7 @@ def _entailment_gap(there: NDArray[np.float32], back: NDArray[np.float32]) -> fl
 def _accuracy_by_family(pairs: Sequence[NliPair], right: NDArray[np.bool_]) -> dict[str, float]:
     families = np.array([pair.family for pair in pairs])
     accuracies: dict[str, float] = {}
-    for family in sorted({pair.family for pair in pairs}):
+    for family in np.unique(families).tolist():
         accuracies[family] = round(float(right[families == family].mean()), 4)
     return accuracies
 

@@ -139,18 +139,20 @@ def write_probe_prompts(file: Path, count: int = NUM_PROBE_PROMPTS, seed: int = 
 def write_testbed(directory: Path, count: int = NUM_PROMPTS, seed: int = 0) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for task, lines in held_out("testbed", count, seed).items():
-        _write_jsonl(directory / held_out_path(task).name, [asdict(line) for line in lines])
+        _write_jsonl(directory / held_out_path(task).name, map(asdict, lines))
 
 
-def _write_jsonl(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
-    file.write_text("".join(lines), encoding="utf-8")
+def _write_jsonl(file: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    with file.open("w", encoding="utf-8") as out:
+        for record in records:
+            out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def read_testbed(directory: Path) -> dict[str, list[HeldOut]]:
     """The shipped lines of every task, in the order of the files."""
-    return {task: _read(directory / held_out_path(task).name) for task in TASKS}
-
-
-def _read(file: Path) -> list[HeldOut]:
-    return [HeldOut(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+    testbed: dict[str, list[HeldOut]] = {}
+    for task in TASKS:
+        testbed[task] = []
+        for line in (directory / held_out_path(task).name).read_text("utf-8").splitlines():
+            testbed[task].append(HeldOut(**json.loads(line)))
+    return testbed

@@ -50,9 +50,12 @@ def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimi
     After 250 steps of 96 examples the language model stood at 1.69 nats a token with Muon, at 1.95
     with AdamW alone.
     """
-    matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and ".layer" in name]
-    matrix_ids = {id(p) for p in matrices}
-    others = [p for p in model.parameters() if id(p) not in matrix_ids]
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2 and ".layer" in name:
+            matrices.append(parameter)
+        else:
+            others.append(parameter)
     muon = Muon(matrices, lr=schedule.muon_lr, weight_decay=schedule.weight_decay)
     adam = torch.optim.AdamW(
         others, lr=schedule.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True

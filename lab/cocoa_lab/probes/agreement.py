@@ -1,20 +1,28 @@
 """How well predictions agree with what samples showed."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from cocoa_lab.metrics import auroc
+from models.probes.card import Target
 from models.records import Array
+
+
+def as_targets(values: Array, split: float | None) -> Array:
+    """What a probe is to predict: the values themselves, or 1 above the split and 0 below."""
+    if split is None:
+        return values
+    return (values > split).astype(np.float64)
 
 
 def regression_metrics(predicted: Array, true: Array) -> dict[str, float | None]:
     """Mean squared error, R² and Spearman's rank correlation of predictions (N,)."""
     error = float(((predicted - true) ** 2).mean())
-    variance = float(true.var())
-    return {
-        "mse": error,
-        "r2": 1 - error / variance if variance else None,
-        "spearman": spearman(predicted, true),
-    }
+    r2 = None
+    if variance := float(true.var()):
+        r2 = 1 - error / variance
+    return {"mse": error, "r2": r2, "spearman": spearman(predicted, true)}
 
 
 def classification_metrics(predicted: Array, true: Array) -> dict[str, float | None]:
@@ -29,6 +37,13 @@ def classification_metrics(predicted: Array, true: Array) -> dict[str, float | N
         "accuracy": float(((predicted > 0.5) == (true > 0)).mean()),
         "positive_share": float(true.mean()),
     }
+
+
+# By what a probe predicts.
+AGREEMENT: Mapping[Target, Callable[[Array, Array], dict[str, float | None]]] = {
+    "consistency": regression_metrics,
+    "semantic_entropy": classification_metrics,
+}
 
 
 def spearman(a: Array, b: Array) -> float | None:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import astuple, dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def save_checkpoint(path: Path | None, fingerprint: str, progress: TrainingProgr
         return
     partial = path.with_suffix(".partial")
     state = {name: getattr(progress, name) for name in TrainingProgress.__slots__}
-    state["epochs"] = [astuple(epoch) for epoch in progress.epochs]
+    state["epochs"] = list(map(astuple, progress.epochs))
     torch.save({"fingerprint": fingerprint, **state}, partial)
     os.replace(partial, path)
 
@@ -66,5 +67,5 @@ def restore_checkpoint(path: Path | None, fingerprint: str) -> TrainingProgress:
         raise ValueError(
             f"{path.name} is the checkpoint of other data or settings: delete it to start anew"
         )
-    epochs = [Epoch(*values) for values in state.pop("epochs")]
+    epochs = list(starmap(Epoch, state.pop("epochs")))
     return TrainingProgress(epochs=epochs, **state)

@@ -123,12 +123,13 @@ async def collect_and_measure(
             measure.check(support)
         await _collect(spec, scorer, on_done)
         by_id = {example.id: example for example in spec.examples}
-        answers = only(read(spec.folder), by_id).answers
-        examples = [by_id[answer.id] for answer in answers]
-        texts = [answer.text for answer in answers]
+        texts, examples, is_binary = [], [], True
+        for answer in only(read(spec.folder), by_id).answers:
+            texts.append(answer.text)
+            examples.append(by_id[answer.id])
+            is_binary = is_binary and measures[answer.task].is_binary
         values = await score_by_task(texts, examples, measures, support)
-    tasks = {answer.task for answer in answers}
-    return AnswerQuality(values, all(measures[task].is_binary for task in tasks))
+    return AnswerQuality(values, is_binary)
 
 
 async def _collect(spec: CollectionSpec, scorer: Scorer, on_done: Callable[[], None]) -> None:
@@ -164,7 +165,9 @@ async def _answer(
         scores=result.scores,
         prompt_digest=digest_of(example.prompt),
     )
-    return collected, None if result.generation is None else result.generation.answer_hidden_mean
+    if result.generation is None:
+        return collected, None
+    return collected, result.generation.answer_hidden_mean
 
 
 def _estimators(scorer: Scorer) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ killed leaves at most an incomplete last answer, which the next run drops.
 import hashlib
 import json
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 
@@ -109,8 +110,9 @@ class CollectionLog:
 
         features: (layers, d); None of a prompt without an answer.
         """
-        stored = np.zeros(self._shape) if features is None else features
-        self._ordered.put(position, (answer, stored))
+        if features is None:
+            features = np.zeros(self._shape)
+        self._ordered.put(position, (answer, features))
 
     def __enter__(self) -> Self:
         return self
@@ -147,11 +149,9 @@ def read(folder: Path) -> Collection:
         AnotherRun: there is no collection of this format.
     """
     header = _read_header(folder)
-    answers = [_answer(line) for line in _whole_lines(folder, header)]
+    answers = list(map(_answer, _whole_lines(folder, header)))
     features = _read_features(folder, header, len(answers))
-    answered = [i for i, answer in enumerate(answers) if answer.error is None]
-    kept = features if len(answered) == len(answers) else features[answered]
-    return Collection(header, tuple(answers[i] for i in answered), kept)
+    return _kept(Collection(header, tuple(answers), features), lambda answer: answer.error is None)
 
 
 def features_of(
@@ -171,23 +171,32 @@ def features_of(
     means = np.asarray(collection.features[list(rows), layer])
     if not token_features:
         return means
-    joined_rows: list[Array] = []
-    for mean, row in zip(means, rows, strict=True):
+    features = np.empty((len(rows), means.shape[1] + len(token_features)), np.float32)
+    for i, row in enumerate(rows):
         answer = collection.answers[row]
         sp, mte = answer.scores.get("sp"), answer.scores.get("mte")
         if sp is None or mte is None:
             raise ValueError(f"answer {answer.id} has no sp or no mte, which the probe reads")
         num_tokens = answer.num_tokens
-        joined_rows.append(joined(mean, token_features, sp=sp, mte=mte, num_tokens=num_tokens))
-    return np.stack(joined_rows) if joined_rows else np.empty((0, means.shape[1]), np.float32)
+        features[i] = joined(means[i], token_features, sp=sp, mte=mte, num_tokens=num_tokens)
+    return features
 
 
 def only(collection: Collection, ids: Container[str]) -> Collection:
     """The answers with these ids."""
-    kept = [i for i, answer in enumerate(collection.answers) if answer.id in ids]
-    if len(kept) == len(collection.answers):
-        return collection
-    answers = tuple(collection.answers[i] for i in kept)
+    return _kept(collection, lambda answer: answer.id in ids)
+
+
+def without_task(collection: Collection, task: str) -> Collection:
+    """The answers of all other tasks."""
+    return _kept(collection, lambda answer: answer.task != task)
+
+
+def _kept(collection: Collection, is_kept: Callable[[CollectedAnswer], bool]) -> Collection:
+    kept = np.array(list(map(is_kept, collection.answers)), dtype=bool)
+    if kept.all():
+        return collection  # its features stay on disk
+    answers = tuple(compress(collection.answers, kept))
     return Collection(collection.header, answers, collection.features[kept])
 
 

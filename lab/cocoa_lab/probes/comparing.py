@@ -8,7 +8,7 @@ import numpy as np
 
 from cocoa_lab.comparison import MEAN, Column, Table, difference, table, why_left_out
 from cocoa_lab.metrics import Interval, prr
-from cocoa_lab.probes.agreement import classification_metrics, regression_metrics
+from cocoa_lab.probes.agreement import AGREEMENT, as_targets
 from cocoa_lab.probes.collection import Collection
 from cocoa_lab.probes.predicting import Predicted
 from cocoa_lab.probes.splits import Indices
@@ -57,14 +57,14 @@ def agreement(
     everything = np.flatnonzero(predicted.is_made)
     scores = _stored(collection, np.arange(len(collection.answers)), card.target)
     known = ~np.isnan(scores)
-    true = scores if card.split is None else (scores > card.split).astype(np.float64)
-    measure = regression_metrics if card.target == "consistency" else classification_metrics
+    true = as_targets(scores, card.split)
     groups = {task: _rows_of(collection, task) for task in _tasks(collection, predicted)}
     agreements: dict[str, dict[str, float | None]] = {}
     for name, rows in (groups | {"all": everything}).items():
         kept = rows[known[rows]]
         outside = float(predicted.out_of_domain[rows].mean())
-        agreements[name] = measure(predicted.values[kept], true[kept]) | {"out_of_domain": outside}
+        agreements[name] = AGREEMENT[card.target](predicted.values[kept], true[kept])
+        agreements[name]["out_of_domain"] = outside
     return agreements
 
 
@@ -91,8 +91,10 @@ def contrasts(
             scores = _scores(collection, target, rows, predicted)
             columns.append(Column(task, quality[rows], is_binary, scores))
         prrs = table(prr, columns, num_resamples=num_resamples, seed=seed)
-        reasons = {column.task: why_left_out(column) for column in columns}
-        left_out = {task: why for task, why in reasons.items() if why is not None}
+        left_out = {}
+        for column in columns:
+            if (why := why_left_out(column)) is not None:
+                left_out[column.task] = why
         for name in COUNTERPARTS[target]:
             contrast = Contrast(
                 probe=probe,
@@ -119,17 +121,23 @@ def within_bounds(contrast: Contrast) -> Kept:
         return "no"
     are_kept = all(interval.low >= -max_loss(column) for column, interval in judged.items())
     is_whole = bool(judged) and judged.keys() == set(contrast.columns)
-    return "yes" if are_kept and is_whole else "cannot be judged"
+    if are_kept and is_whole:
+        return "yes"
+    return "cannot be judged"
 
 
 def max_loss(column: str) -> float:
     """Of full mode's PRR, how much light mode may lose."""
-    return MAX_LOSS_ON_AVERAGE if column == MEAN else MAX_LOSS_PER_TASK
+    if column == MEAN:
+        return MAX_LOSS_ON_AVERAGE
+    return MAX_LOSS_PER_TASK
 
 
 def light_name(name: str) -> str:
     """The light estimator beside a full one."""
-    return f"high_{name}_light" if name == "semantic_entropy" else f"{name}_light"
+    if name == "semantic_entropy":
+        return "high_semantic_entropy_light"
+    return f"{name}_light"
 
 
 def _scores(
@@ -141,13 +149,15 @@ def _scores(
     scores = {name: _stored(collection, rows, name) for name in names}
     values = predicted.values[rows]
     for name, base in counterparts.items():
-        scores[light_name(name)] = values if base is None else scores[base] * values
+        scores[light_name(name)] = values
+        if base is not None:
+            scores[light_name(name)] = scores[base] * values
     return scores
 
 
 def _stored(collection: Collection, rows: Indices, name: str) -> Array:
     values = [collection.answers[i].scores.get(name) for i in rows]
-    return np.array([np.nan if value is None else value for value in values])
+    return np.array(values, dtype=np.float64)
 
 
 def _intervals(prrs: Table, name: str) -> dict[str, Interval]:

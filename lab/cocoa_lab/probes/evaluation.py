@@ -87,7 +87,9 @@ def evaluate_probe(
         num_resamples=spec.num_resamples,
         seed=spec.seed,
     )
-    num_own = None if spec.training is None else num_own_prompts(measured, spec.training)
+    num_own = None
+    if spec.training is not None:
+        num_own = num_own_prompts(measured, spec.training)
     return ProbeEvaluation(
         card=card,
         num_answers=len(measured.answers),

@@ -136,7 +136,12 @@ def training_data(
     header, answers = collection.header, collection.answers
     if missing := set(layers or ()) - set(header.layers):
         raise ValueError(f"the collection holds layers {list(header.layers)}, not {min(missing)}")
-    kept = [i for i, answer in enumerate(answers) if answer.scores.get(target) is not None]
+    ids, targets, kept = [], [], []
+    for i, answer in enumerate(answers):
+        if (value := answer.scores.get(target)) is not None:
+            ids.append(answer.id)
+            targets.append(value)
+            kept.append(i)
     if not kept:
         raise ValueError(f"no answer of the collection has a {target}")
     names = READ_BESIDE[architecture]
@@ -145,9 +150,9 @@ def training_data(
         if layers is None or layer in layers:
             features[layer] = features_of(collection, kept, i, names)
     return TrainingData(
-        ids=[answers[i].id for i in kept],
+        ids=ids,
         features=features,
-        targets=np.array([answers[i].scores[target] for i in kept], dtype=np.float64),
+        targets=np.array(targets, dtype=np.float64),
     )
 
 

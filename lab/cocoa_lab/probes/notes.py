@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import filterfalse, starmap
 from pathlib import PurePath
 
 from cocoa_lab.notes import few_prompts, ranks_nothing
-from cocoa_lab.probes.collection import CollectedAnswer, Collection
+from cocoa_lab.probes.collection import Collection
 from models.probes.card import Card
 
 
@@ -21,8 +22,8 @@ def notes(
         left_out: tasks that rank nothing, with the reasons.
     """
     num_prompts = Counter(answer.task for answer in measured.answers)
-    found = [ranks_nothing(task, why) for task, why in left_out.items()]
-    if new := [task for task in num_prompts if task not in card.tasks]:
+    found = list(starmap(ranks_nothing, left_out.items()))
+    if new := list(filterfalse(card.tasks.__contains__, num_prompts)):
         found.append(
             f"The probe was trained on no prompt of {', '.join(new)}: its figures there are those "
             "of a task that it never saw, and stand once."
@@ -42,16 +43,12 @@ def num_own_prompts(measured: Collection, training: Collection) -> int:
 
     Prompts are compared by their text where both collections tell it, and else by id.
     """
-    by_id = {answer.id: answer for answer in training.answers}
-    digests = {answer.prompt_digest for answer in training.answers} - {None}
-    return sum(_is_own(answer, by_id.get(answer.id), digests) for answer in measured.answers)
-
-
-def _is_own(
-    answer: CollectedAnswer, namesake: CollectedAnswer | None, digests: set[str | None]
-) -> bool:
-    if answer.prompt_digest in digests:
-        return True
-    if namesake is None:
-        return False
-    return answer.prompt_digest is None or namesake.prompt_digest is None
+    digest_of_id = {answer.id: answer.prompt_digest for answer in training.answers}
+    digests = set(digest_of_id.values()) - {None}
+    num_own = 0
+    for answer in measured.answers:
+        if answer.prompt_digest in digests:
+            num_own += 1
+        elif answer.id in digest_of_id:  # by id where either collection tells no text
+            num_own += None in (answer.prompt_digest, digest_of_id[answer.id])
+    return num_own

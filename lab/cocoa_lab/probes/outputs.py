@@ -12,6 +12,7 @@ from rich.table import Table
 from cocoa_lab.metrics import Interval
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.plots import save
+from cocoa_lab.probes.agreement import as_targets
 from cocoa_lab.probes.comparing import (
     MAX_LOSS_ON_AVERAGE,
     MAX_LOSS_PER_TASK,
@@ -33,16 +34,20 @@ def show_training(card: Card, trained: Trained) -> None:
     """Print the best validation loss of every layer, and the figures of the chosen one."""
     title = f"{card.target}, {card.architecture}"
     table = Table("layer", "epochs", "best validation loss", title=title)
-    for layer in dict.fromkeys(epoch.layer for epoch in trained.epochs):
-        losses = [epoch.validation_loss for epoch in trained.epochs if epoch.layer == layer]
-        mark = " (chosen)" if layer == trained.layer else ""
+    by_layer: dict[int, list[float]] = {}
+    for epoch in trained.epochs:
+        by_layer.setdefault(epoch.layer, []).append(epoch.validation_loss)
+    for layer, losses in by_layer.items():
+        mark = " (chosen)" * (layer == trained.layer)
         table.add_row(f"{layer}{mark}", str(len(losses)), f"{min(losses):.5f}")
     console = Console()
     console.print(table)
     for split, metrics in trained.metrics.items():
-        known = {name: value for name, value in metrics.items() if value is not None}
-        figures = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
-        console.print(f"{split} ({trained.sizes[split]} answers): {figures}")
+        figures = []
+        for name, value in metrics.items():
+            if value is not None:
+                figures.append(f"{name} {value:.4f}")
+        console.print(f"{split} ({trained.sizes[split]} answers): {', '.join(figures)}")
 
 
 def write_training_plots(trained: Trained, target: Target, out: Path) -> None:
@@ -77,7 +82,7 @@ def write_evaluation(
         "num_answers": evaluation.num_answers,
         "num_own_prompts": evaluation.num_own,
         "agreement": evaluation.agreements,
-        "contrasts": [_contrast_json(one) for one in evaluation.contrasts],
+        "contrasts": list(map(_contrast_json, evaluation.contrasts)),
         "notes": list(evaluation.notes),
     }
     (out / RESULTS).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -92,9 +97,8 @@ def _write_evaluation_plots(evaluation: ProbeEvaluation, out: Path) -> None:
     # The probe as it is has all columns, one that never saw a task perhaps fewer.
     bounds = {column: max_loss(column) for column in evaluation.contrasts[0].columns}
     save(difference_figure(by_name, bounds), folder / "light-full")
-    card, true = evaluation.card, evaluation.true
-    if card.split is not None:
-        true = (true > card.split).astype(float)
+    card = evaluation.card
+    true = as_targets(evaluation.true, card.split)
     title = f"{card.target}, {evaluation.num_answers} answers"
     figure = prediction_figure(evaluation.by_probe[SEEN].values, true, title)
     save(figure, folder / "predictions")
@@ -142,7 +146,7 @@ def _agreement_table(by_task: Mapping[str, Mapping[str, float | None]]) -> str:
     names = list(next(iter(by_task.values())))
     lines = []
     for task, values in by_task.items():
-        lines.append([task, *(_shown(values[name]) for name in names)])
+        lines.append([task, *map(number, values.values())])
     return markdown_table(["task", *names], lines)
 
 
@@ -150,7 +154,7 @@ def _contrast_table(contrasts: Sequence[Contrast]) -> str:
     columns, left_out = contrasts[0].columns, contrasts[0].left_out
     figures = []
     for column in columns:
-        mark = " (left out)" if column in left_out else ""
+        mark = " (left out)" * (column in left_out)
         figures.append(f"{column}{mark}: full, light, difference")
     lines = []
     for one in contrasts:
@@ -165,7 +169,3 @@ def _contrast_cell(one: Contrast, column: str) -> str:
     full, light, lost = one.full[column], one.light[column], one.differences[column]
     interval = f"[{signed(lost.low)}, {signed(lost.high)}]"
     return f"{number(full.value)}, {number(light.value)}, **{signed(lost.value)}** {interval}"
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else number(value)

@@ -1,6 +1,7 @@
 """Figures of probes: losses by epoch, predictions against samples, light against full."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 import matplotlib as mpl
 import numpy as np
@@ -20,9 +21,10 @@ def loss_figure(epochs: Sequence[Epoch], chosen_layer: int) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.subplots()
-        layers = dict.fromkeys(epoch.layer for epoch in epochs)
-        for colour, layer in zip(_COLOURS, layers, strict=False):
-            own = [epoch for epoch in epochs if epoch.layer == layer]
+        by_layer: dict[int, list[Epoch]] = {}
+        for epoch in epochs:
+            by_layer.setdefault(epoch.layer, []).append(epoch)
+        for colour, (layer, own) in zip(_COLOURS, by_layer.items(), strict=False):
             _loss_curves(axes, own, colour, is_chosen=layer == chosen_layer)
         axes.set(
             xlabel="epoch",
@@ -81,10 +83,8 @@ def difference_figure(
 
 def _loss_curves(axes: Axes, epochs: Sequence[Epoch], colour: str, *, is_chosen: bool) -> None:
     """Both losses of one layer."""
-    numbers = [epoch.number for epoch in epochs]
-    training = [epoch.training_loss for epoch in epochs]
-    validation = [epoch.validation_loss for epoch in epochs]
-    width = 2.2 if is_chosen else 1.1
+    _, numbers, training, validation = zip(*map(astuple, epochs), strict=True)
+    width = 1.1 + 1.1 * is_chosen
     axes.plot(numbers, training, color=colour, linestyle="--", linewidth=width * 0.6)
     label = f"layer {epochs[0].layer}"
     axes.plot(numbers, validation, color=colour, linewidth=width, label=label)

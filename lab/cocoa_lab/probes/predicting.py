@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cocoa_lab.probes.checkpoint import Epoch
-from cocoa_lab.probes.collection import Collection, features_of
+from cocoa_lab.probes.collection import Collection, features_of, without_task
 from cocoa_lab.probes.from_collection import TrainingSpec, save, train_probe
 from models.probes.probe import CARD, TrainedProbe
 from models.records import Array
@@ -63,7 +63,7 @@ def leave_one_out(
     for task in dict.fromkeys(tasks.tolist()):
         if task not in trained_on:
             continue
-        probe = _kept_probe(_without(training, task), spec, folder, on_epoch)
+        probe = _kept_probe(without_task(training, task), spec, folder, on_epoch)
         predicted = predictions(probe, measured)
         rows = np.flatnonzero(tasks == task)
         values[rows], outside[rows] = predicted.values[rows], predicted.out_of_domain[rows]
@@ -81,9 +81,3 @@ def _kept_probe(
         probe, _ = train_probe(training, spec, own / "training.checkpoint.pt", on_epoch)
         save(probe, own)
     return TrainedProbe.open(own)
-
-
-def _without(collection: Collection, task: str) -> Collection:
-    kept = [i for i, answer in enumerate(collection.answers) if answer.task != task]
-    answers = tuple(collection.answers[i] for i in kept)
-    return Collection(collection.header, answers, collection.features[kept])

@@ -32,14 +32,15 @@ def rows_by_split(ids: Sequence[str]) -> dict[Split, Indices]:
     """
     if len(ids) < MIN_ROWS:
         raise ValueError(f"{len(ids)} answers are too few to train on, {MIN_ROWS} are the least")
-    splits = np.array([split_of(row_id) for row_id in ids])
+    splits = np.array(list(map(split_of, ids)))
     rows: dict[Split, Indices] = {
         "training": np.flatnonzero(splits == "training"),
         "validation": np.flatnonzero(splits == "validation"),
         "test": np.flatnonzero(splits == "test"),
     }
-    if empty := [name for name, index in rows.items() if len(index) < 2]:
-        raise ValueError(f"too few answers: the {empty[0]} split has fewer than 2")
+    for name, index in rows.items():
+        if len(index) < 2:
+            raise ValueError(f"too few answers: the {name} split has fewer than 2")
     return rows
 
 

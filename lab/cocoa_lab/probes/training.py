@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cocoa_lab.probes.agreement import classification_metrics, regression_metrics
+from cocoa_lab.probes.agreement import AGREEMENT, as_targets
 from cocoa_lab.probes.checkpoint import (
     Epoch,
     TrainingProgress,
@@ -100,8 +100,10 @@ def train(
     """
     chosen = hyperparameters or HYPERPARAMETERS[architecture]
     rows = rows_by_split(data.ids)
-    split = best_split(data.targets[rows["training"]]) if target == "semantic_entropy" else None
-    targets = data.targets if split is None else (data.targets > split).astype(np.float64)
+    split = None
+    if target == "semantic_entropy":
+        split = best_split(data.targets[rows["training"]])
+    targets = as_targets(data.targets, split)
     if np.ptp(targets[rows["training"]]) == 0 or np.ptp(targets[rows["validation"]]) == 0:
         raise ValueError("the targets do not vary: there is nothing to learn")
     own = fingerprint(data, target, architecture, seed, chosen)
@@ -135,20 +137,21 @@ def _finished(
     # Measured as it is stored.
     network.load_state_dict({name: tensor.half().float() for name, tensor in progress.best.items()})
     network.eval()
-    measure = regression_metrics if target == "consistency" else classification_metrics
     measured: tuple[Split, ...] = ("validation", "test")
-    predicted = {}
+    predicted: dict[Split, Array] = {}
+    metrics: dict[str, dict[str, float | None]] = {}
     with torch.inference_mode():
         for name in measured:
             predicted[name] = network.values(tensor_of(features[rows[name]])).double().numpy()
+            metrics[name] = AGREEMENT[target](predicted[name], targets[rows[name]])
     return Trained(
         network=network,
         distance=fit_distance(features[rows["training"]], features[rows["validation"]]),
         layer=progress.best_layer,
         split=split,
         epochs=progress.epochs,
-        sizes={name: len(index) for name, index in rows.items()},
-        metrics={name: measure(values, targets[rows[name]]) for name, values in predicted.items()},
+        sizes=dict(zip(rows, map(len, rows.values()), strict=True)),
+        metrics=metrics,
         predictions=(predicted["test"], targets[rows["test"]]),
     )
 

@@ -110,7 +110,3 @@ def test_a_column_that_ranks_nothing_says_so_and_carries_no_marks():
 )
 def test_numbers_have_three_digits_and_no_zero_before_the_point(value, text):
     assert report.number(value) == text
-
-
-def test_samples_are_counted_the_most_frequent_first():
-    assert report.shown_samples(["a", "b", "b", ""]) == (("b", 2), ("a", 1), ("", 1))

@@ -9,7 +9,7 @@ import pytest
 
 from app.feedback.file import FileStore
 from app.feedback.protocol import FeedbackConfig, StoreFailed
-from cocoa_lab.calibration.stored import stored_labels
+from cocoa_lab.calibration.feedback import stored_labels
 from tests.made_labels import a_label, an_answer
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from app.feedback.protocol import FeedbackConfig, StoreFailed
 from app.feedback.redis import RedisStore, why_not_durable
-from cocoa_lab.calibration.stored import stored_labels
+from cocoa_lab.calibration.feedback import stored_labels
 from tests.chaos.redis_server import running_redis
 from tests.made_labels import a_label, an_answer
 
