@@ -24,12 +24,15 @@ from workers.protocol import Comparer, Generator, Workers
 from workers.server import Served
 
 
-async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Workers:
+async def build_workers(
+    config: WorkerConfig, hooks: Hooks | None = None, generator: Generator | None = None
+) -> Workers:
     """All workers of a deployment; waits for as long as no server answers at a url.
 
     Args:
         config: which models, and where they are.
         hooks: what the workers are tied to.
+        generator: in place of the one that the configuration names.
 
     Raises:
         ModelNotLoaded: settings that exclude each other, or a model that cannot be loaded; names
@@ -38,14 +41,15 @@ async def build_workers(config: WorkerConfig, hooks: Hooks | None = None) -> Wor
     hooks = hooks or Hooks()
     generation, similarity = config.generation.place(), config.similarity.place()
     here: set[Role] = set()
-    if isinstance(generation, EngineConfig):
+    if generator is None and isinstance(generation, EngineConfig):
         here.add("generation")
     if not isinstance(similarity, OurComparers):  # ours hold all that there is
         here.add("similarity")
-    generator = await _connect_generator(generation, config, hooks)
     language_model = LanguageModel.of(config.generation)
-    if generator is not None:
-        language_model = LanguageModel.of_id(generator.info.model_id)
+    if generator is None:
+        generator = await _connect_generator(generation, config, hooks)
+        if generator is not None:
+            language_model = LanguageModel.of_id(generator.info.model_id)
     comparers, nli = await _connect_comparers(similarity, config, hooks, language_model)
     await asyncio.to_thread(check_settings, config, language_model, here)
     threads = max(1, _num_cores() // max(1, len(here)))  # two full pools slow each other

@@ -15,7 +15,7 @@ from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
 from cocoa_lab.examples import Example
-from cocoa_lab.loading import lab_scorer, support_of
+from cocoa_lab.loading import RecordedGenerator, lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
@@ -27,7 +27,7 @@ from models.estimators import ESTIMATORS, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
 from models.statistics import supplied_by
-from workers.protocol import ComparerInfo, Workers
+from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 _DEFAULT_DRAW = Draw(SamplingParams().num_samples)
 
@@ -79,17 +79,36 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
         ValueError: a quality measure needs an NLI model and none is loaded.
         CocoaError: a model failed; what was generated before is in the file.
     """
-    header, recordings = _stored(spec.generations) if spec.rescore else (None, {})
-    async with lab_scorer(settings, generates=not spec.rescore) as scorer:
-        for measure in spec.measure_by_task.values():
-            measure.check(support_of(scorer.workers))
-        if header is not None:
-            examples = [example for example in spec.examples if example.id in recordings]
+    if spec.rescore:
+        header, recordings = _stored(spec.generations)
+        examples = [example for example in spec.examples if example.id in recordings]
+        async with lab_scorer(settings, _generator_of(header)) as scorer:
+            _check_measures(spec, scorer)
             return await _run(spec, examples, recordings, _never, header, scorer, on_scored)
+    async with lab_scorer(settings) as scorer:
+        _check_measures(spec, scorer)
         with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
             return await _run(
                 spec, spec.examples, log.recordings, log.put, log.header, scorer, on_scored
             )
+
+
+def _check_measures(spec: EvaluationSpec, scorer: Scorer) -> None:
+    for measure in spec.measure_by_task.values():
+        measure.check(support_of(scorer.workers))
+
+
+def _generator_of(header: RecordingHeader) -> RecordedGenerator:
+    """The model that recorded, without the model."""
+    info = GeneratorInfo(
+        identity="",
+        model_id=header.model,
+        revision=header.revision or "",
+        dtype="",
+        statistics=recorded_statistics(header),
+        max_context_tokens=0,
+    )
+    return RecordedGenerator(info)
 
 
 async def _run(

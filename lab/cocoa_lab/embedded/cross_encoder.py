@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -155,6 +156,28 @@ def of_like_length(pairs: Sequence[TwoTexts]) -> Iterator[Sequence[TwoTexts]]:
             start = end
 
 
+def train_on_pairs(
+    model: BertForSequenceClassification,
+    pairs_of: Callable[[int], list[TwoTexts]],
+    loss_of: Callable[[Sequence[TwoTexts]], Tensor],
+    schedule: Schedule,
+    checkpoint: Path | None,
+) -> tuple[list[float], float]:
+    """The loss of every step (nats per pair), and the seconds that they took.
+
+    pairs_of: the pairs of a step. loss_of: summed loss of some of them.
+    """
+
+    def losses_of(step: int) -> Iterator[Tensor]:
+        pairs = sorted(pairs_of(step), key=lambda pair: len(pair.first) + len(pair.second))
+        for part in of_like_length(pairs):
+            yield loss_of(part) / len(pairs)
+
+    started = time.monotonic()
+    losses = train(model, losses_of, schedule, checkpoint)
+    return losses, time.monotonic() - started
+
+
 def train_cross_encoder(
     tokenizer: PreTrainedTokenizerFast,
     schedule: Schedule,
@@ -168,16 +191,12 @@ def train_cross_encoder(
     model = new_cross_encoder(tokenizer, shape or CrossEncoderShape(), seed)
     source = sources("train")
 
-    def losses_of(step: int) -> Iterator[Tensor]:
+    def pairs_of(step: int) -> list[Pair]:
         # Seeded by the step, so that a resumed training sees the pairs of an uninterrupted one.
-        pairs = make_pairs(source, batch_size, random.Random(f"{seed}:{step}"))  # noqa: S311, a corpus is no secret
-        pairs.sort(key=lambda pair: len(pair.first) + len(pair.second))
-        for part in of_like_length(pairs):
-            yield pair_loss(model, tokenizer, part) / batch_size
+        return make_pairs(source, batch_size, random.Random(f"{seed}:{step}"))  # noqa: S311, a corpus is no secret
 
-    started = time.monotonic()
-    losses = train(model, losses_of, schedule, checkpoint)
-    return model, losses, time.monotonic() - started
+    loss_of = partial(pair_loss, model, tokenizer)
+    return model, *train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
 
 
 def scores(

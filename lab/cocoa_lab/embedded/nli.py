@@ -2,8 +2,7 @@
 
 import copy
 import random
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 from cocoa_lab.embedded.cross_encoder import (
     both_orders,
     in_batches,
-    of_like_length,
     pair_logits,
+    train_on_pairs,
 )
 from cocoa_lab.embedded.nli_pairs import LABELS, NliPair, make_nli_pairs, nli_sources
-from cocoa_lab.embedded.training import Schedule, train
+from cocoa_lab.embedded.training import Schedule
 
 # Weight of the squared distance between the probabilities of the two orders, beside the
 # cross-entropy.
@@ -68,16 +67,12 @@ def train_nli(
     model = new_nli(judge, seed)
     source = nli_sources("train")
 
-    def losses_of(step: int) -> Iterator[Tensor]:
+    def pairs_of(step: int) -> list[NliPair]:
         # Seeded by the step, so that a resumed training sees the pairs of an uninterrupted one.
-        pairs = make_nli_pairs(source, batch_size, random.Random(f"nli:{seed}:{step}"))  # noqa: S311, a corpus is no secret
-        pairs.sort(key=lambda pair: len(pair.first) + len(pair.second))
-        for part in of_like_length(pairs):
-            yield nli_loss(model, tokenizer, part) / batch_size
+        return make_nli_pairs(source, batch_size, random.Random(f"nli:{seed}:{step}"))  # noqa: S311, a corpus is no secret
 
-    started = time.monotonic()
-    losses = train(model, losses_of, schedule, checkpoint)
-    return model, losses, time.monotonic() - started
+    loss_of = partial(nli_loss, model, tokenizer)
+    return model, *train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
 
 
 def probabilities(

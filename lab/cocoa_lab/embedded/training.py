@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from torch import Tensor, nn
 
+from cocoa_lab.commands.progress import progress_of
 from cocoa_lab.embedded.muon import Muon
 
 # From a step to losses that add up to that step's; each is back-propagated before the next one is
@@ -91,8 +84,7 @@ def train(
             optimizer.load_state_dict(optimizer_state)
         losses = state["losses"]
     model.train()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as progress:
+    with progress_of("steps") as progress:
         bar = progress.add_task("training", total=schedule.steps, completed=len(losses))
         for step in range(len(losses), schedule.steps):
             for optimizer, peak in zip(optimizers, peaks, strict=True):

@@ -175,7 +175,7 @@ def test_results_of_another_model_are_kept_and_the_generations_too(tmp_path, coc
 def test_a_file_without_examples_is_refused_before_any_model_is_loaded(
     tmp_path, cocoa, monkeypatch
 ):
-    monkeypatch.setattr("cocoa_lab.loading.build_workers", lambda config: pytest.fail("loaded"))
+    monkeypatch.setattr("cocoa_lab.loading.build_workers", lambda *_, **__: pytest.fail("loaded"))
     empty = dataset_of(tmp_path / "empty.jsonl")
     for command in (["evaluate", empty], ["probe", "collect", "--prompts", empty]):
         result = cocoa(*command, "--out", tmp_path / "out")
