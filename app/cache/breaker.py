@@ -4,12 +4,12 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
-from app.cache.connection import kind_of_fault
-from app.cache.lane import Dropped
+from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
+from app.cache.lane import Dropped, Lane
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,9 @@ class Breaker:
             probe at once; "open" is known to be a fault, logged, and probed every second.
 
     Args:
-        probe: raises while Redis is not well; what it finds under way it has to end.
+        probe: an exchange within so many seconds; raises while Redis is not well.
+        parts: lanes and connections, which are closed before a probe and at the end.
+        timeout_s: what an exchange may take.
         on_state: told of each change.
         lost: what it means that it opens, for the log.
         found: what it means that it closes again.
@@ -38,7 +40,9 @@ class Breaker:
 
     def __init__(
         self,
-        probe: Callable[[], Awaitable[None]],
+        probe: Callable[[float], Awaitable[None]],
+        parts: Sequence[Lane[Any, Any] | Connection],
+        timeout_s: float,
         on_state: Callable[[State], None],
         *,
         lost: str,
@@ -47,6 +51,9 @@ class Breaker:
     ) -> None:
         self.state: State = "suspect"
         self._probe = probe
+        self._parts = parts
+        # The first exchange connects, which includes TLS and the password.
+        self._limits_s = (PATIENCE_S, timeout_s)
         self._on_state = on_state
         self._lost, self._found = lost, found
         self._clock = clock
@@ -72,7 +79,7 @@ class Breaker:
             raise Dropped(f"Redis: {kind_of_fault(error)}") from None
 
     async def run(self) -> None:
-        """Probe whenever Redis is not asked, until cancelled; from then on it is not."""
+        """Probe whenever Redis is not asked, until cancelled; then disconnect, and ask nothing."""
         try:
             while True:
                 await self._has_failed.wait()
@@ -80,13 +87,20 @@ class Breaker:
         finally:
             self.state = "suspect"
             self._has_failed.set()
+            await self._close()
+
+    async def _close(self) -> None:
+        for part in self._parts:
+            await part.close()
 
     async def _heal(self) -> None:
         while self.state != "closed":
             if self.state == "open":
                 await asyncio.sleep(_PROBE_EVERY_S)
             try:
-                await self._probe()
+                await self._close()
+                for limit_s in self._limits_s:
+                    await self._probe(limit_s)
             except Exception as error:
                 self._fail(error)
             else:

@@ -35,12 +35,6 @@ class RedisCache:
 
     def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config
-        self._breaker = Breaker(
-            self._probe,
-            on_state,
-            lost="the cache is off until Redis recovers",
-            found="the cache is on again",
-        )
         # A connection each, so that no lookup waits for large values to be stored.
         self._reader, self._writer = (
             Connection(url, config.ca_file),
@@ -49,6 +43,14 @@ class RedisCache:
         # A list of names is looked up, a single name is claimed.
         self._reads: Lane[list[str] | str, Any] = Lane(self._read, _MAX_KEYS, _MAX_WAITING_KEYS)
         self._writes: Lane[Command, Any] = Lane(self._write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
+        self._breaker = Breaker(
+            self._probe,
+            (self._reads, self._writes, self._reader, self._writer),
+            config.timeout_s,
+            on_state,
+            lost="the cache is off until Redis recovers",
+            found="the cache is on again",
+        )
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The entries in the order of the keys, None for a miss; after `timeout_s` all are."""
@@ -83,10 +85,7 @@ class RedisCache:
 
     async def run(self) -> None:
         """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
-        try:
-            await self._breaker.run()
-        finally:
-            await self._disconnect()
+        await self._breaker.run()
 
     def _tell(self, verb: str, key: str, *arguments: bytes | str | int, size: int = 64) -> None:
         if self._breaker.state == "closed":
@@ -127,19 +126,12 @@ class RedisCache:
                     raise InvalidResponse("a value was not stored, without a reason")
             return replies
 
-    async def _probe(self) -> None:
-        """Connect anew, then write and read in time."""
-        await self._disconnect()
+    async def _probe(self, limit_s: float) -> None:
+        """Write, then read."""
         name = self._name("probe")
-        # The first round connects, which includes TLS and the password.
-        for limit_s in (PATIENCE_S, self._config.timeout_s):
-            await self._writer.execute([("SET", name, b"", "EX", self._config.ttl_s)], limit_s)
-            [values] = await self._reader.execute([("MGET", name)], limit_s)
-            _values_in(values, 1)
-
-    async def _disconnect(self) -> None:
-        for part in (self._reads, self._writes, self._reader, self._writer):
-            await part.close()
+        await self._writer.execute([("SET", name, b"", "EX", self._config.ttl_s)], limit_s)
+        [values] = await self._reader.execute([("MGET", name)], limit_s)
+        _values_in(values, 1)
 
     def _name(self, key: str) -> str:
         return f"{self._config.namespace}:{key}"

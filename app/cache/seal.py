@@ -11,7 +11,9 @@ _DIGEST_BYTES = 16
 
 def seal(name: str, payload: bytes) -> bytes:
     """The payload behind a digest of name and payload."""
-    return _digest(name, payload) + payload
+    # Names hold no NUL, so that none can end in the middle of a payload.
+    named = b"%b\0%b" % (name.encode(), payload)
+    return hashlib.blake2b(named, digest_size=_DIGEST_BYTES).digest() + payload
 
 
 def unseal(name: str, entry: bytes) -> bytes:
@@ -23,12 +25,7 @@ def unseal(name: str, entry: bytes) -> bytes:
     >>> unseal("a", seal("a", b"1"))
     b'1'
     """
-    digest, payload = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
-    if digest != _digest(name, payload):
+    payload = entry[_DIGEST_BYTES:]
+    if entry != seal(name, payload):
         raise ValueError("not what was stored under this name")
     return payload
-
-
-def _digest(name: str, payload: bytes) -> bytes:
-    # Names hold no NUL, so that none can end in the middle of a payload.
-    return hashlib.blake2b(b"%b\0%b" % (name.encode(), payload), digest_size=_DIGEST_BYTES).digest()

@@ -19,13 +19,15 @@ from typing import Any
 from redis.exceptions import InvalidResponse
 
 from app.cache.breaker import Breaker, State
-from app.cache.connection import PATIENCE_S, Command, Connection
+from app.cache.connection import Command, Connection
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig
 from app.keys.buckets import LIMITS, Refusal
 from app.keys.records import Key
 
-_MAX_TOLD = 256  # keys of one round trip
+# Scripts of one round trip, which has the time of one lookup: of keys that are told, of requests.
+_MAX_TOLD = 64
+_MAX_ENTERING = 64
 _LEASE_S = 6.0
 _RENEW_S = 2.0
 
@@ -146,15 +148,17 @@ class SharedLimits:
     def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config
         self._on_state = on_state
+        self._redis = Connection(url, config.ca_file)
+        # None wants nothing but that what is untold is told.
+        self._lane: Lane[Place | None, Refusal | None] = Lane(self._exchange, _MAX_ENTERING)
         self._breaker = Breaker(
             self._probe,
+            (self._lane, self._redis),
+            config.timeout_s,
             self._changed,
             lost="limits of keys are those of each process until Redis recovers",
             found="limits of keys are shared again",
         )
-        self._redis = Connection(url, config.ca_file)
-        # None has only told what is to be told.
-        self._lane: Lane[Place | None, Refusal | None] = Lane(self._exchange)
         self._usages: dict[str, _Usage] = {}
         self._untold: dict[str, None] = {}
         self._gateway = uuid.uuid4().hex
@@ -195,12 +199,9 @@ class SharedLimits:
 
     async def run(self) -> None:
         """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._breaker.run())
-                tasks.create_task(self._renew())
-        finally:
-            await self._disconnect()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._breaker.run())
+            tasks.create_task(self._renew())
 
     async def _renew(self) -> None:
         while True:
@@ -279,18 +280,10 @@ class SharedLimits:
         keys = (f"{prefix}:levels", f"{prefix}:running")
         return ("EVAL", script, 2, *keys, *per_minute, self._gateway, _LEASE_S, *arguments)
 
-    async def _probe(self) -> None:
-        """Connect anew, then write in time."""
-        await self._disconnect()
+    async def _probe(self, limit_s: float) -> None:
         command = self._command(_TELL, ":probe", (1, 1), 0, 0, 0)
-        # The first round connects, which includes TLS and the password.
-        for limit_s in (PATIENCE_S, self._config.timeout_s):
-            [reply] = await self._redis.execute([command], limit_s)
-            _refusal_of(reply)
-
-    async def _disconnect(self) -> None:
-        await self._lane.close()
-        await self._redis.close()
+        [reply] = await self._redis.execute([command], limit_s)
+        _refusal_of(reply)
 
 
 def _per_minute(key: Key) -> tuple[int, int]:

@@ -13,12 +13,14 @@ class Proxy:
         delay_s: what each piece of a reply waits before it is passed on.
         mute: whether replies are lost, while connections stay and new ones are accepted.
         instead: command of Redis to what its replies are replaced by.
+        num_asked: pieces that were asked so far.
     """
 
     def __init__(self, target_port):
         self.delay_s = 0.0
         self.mute = False
         self.instead = {}
+        self.num_asked = 0
         self._target_port = target_port
         self._writers = set()
         self._server = None
@@ -36,6 +38,14 @@ class Proxy:
         for writer in self._writers:
             writer.transport.abort()
 
+    async def asked(self, work):
+        """A task of this work, once it has asked."""
+        before = self.num_asked
+        task = asyncio.create_task(work)
+        while self.num_asked == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        return task
+
     async def start(self):
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
 
@@ -52,6 +62,7 @@ class Proxy:
         async def heard(piece):
             nonlocal asked
             asked = piece
+            self.num_asked += 1
             return piece
 
         async def answer(piece):

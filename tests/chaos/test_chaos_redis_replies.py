@@ -101,10 +101,7 @@ async def test_the_reply_to_a_lookup_that_was_cancelled_never_becomes_the_answer
         await connection.execute([("SET", *entry) for entry in entries.items()], WITHIN_S)
         for key, value in entries.items():
             proxy.delay_s = 0.2
-            leaving = asyncio.create_task(
-                connection.execute([("MGET", "key 0", "key 1")], WITHIN_S)
-            )
-            await asyncio.sleep(0.01)
+            leaving = await proxy.asked(connection.execute([("MGET", "key 0", "key 1")], WITHIN_S))
             leaving.cancel()
             await asyncio.gather(leaving, return_exceptions=True)
             proxy.delay_s = 0.0
@@ -117,8 +114,9 @@ async def test_lookups_that_are_cancelled_leave_no_connection_behind(server):
         await running.store(ENTRY)
         proxy.delay_s = 0.05
         for _ in range(20):
-            tasks = [asyncio.create_task(running.get("a")) for _ in range(20)]
-            await asyncio.sleep(0.01)
+            tasks = [await proxy.asked(running.get("a"))]
+            tasks += [asyncio.create_task(running.get("a")) for _ in range(20)]
+            await asyncio.sleep(0)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -134,8 +132,7 @@ async def test_when_it_ends_it_leaves_no_connection_and_no_lookup_behind(server)
         async with running_cache(proxy.url) as running:
             await running.store(ENTRY)
             proxy.mute = True
-            lookup = asyncio.create_task(running.get("a"))
-            await asyncio.sleep(0.01)
+            lookup = await proxy.asked(running.get("a"))
         assert await lookup is None
         with server.client() as client:
             await until(lambda: len(client.client_list()) == 1)

@@ -27,10 +27,16 @@ class Redis:
         self.is_probed = asyncio.Event()
         self.is_probed.set()
         self.breaker = Breaker(
-            self._probe, self.told.append, lost="lost", found="found", clock=lambda: self.now
+            self._probe,
+            (),
+            0.1,
+            self.told.append,
+            lost="lost",
+            found="found",
+            clock=lambda: self.now,
         )
 
-    async def _probe(self):
+    async def _probe(self, limit_s):
         self.num_probes += 1
         await self.is_probed.wait()
         if self.fault:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 
 import pytest
 
@@ -91,6 +92,27 @@ async def test_too_much_that_waits_is_refused_while_a_call_hangs_and_not_afterwa
     handler.gate.set()
     await asyncio.gather(*hanging)
     assert await lane.send(1, size=10) == 2
+
+
+async def test_who_has_waited_for_too_long_is_told_and_in_no_later_call():
+    handler = Handler()
+    lane = Lane(handler)
+    first = lane.send(0)
+    await handler.called()
+    with pytest.raises(TimeoutError):
+        await lane.send(1, limit_s=0.01)
+    handler.gate.set()
+    assert await asyncio.gather(first, lane.send(2)) == [0, 4]
+    assert handler.seen == [[0], [2]]
+
+
+async def test_a_reply_that_came_while_the_event_loop_was_busy_is_not_late():
+    lane = Lane(Handler(is_open=True))
+    reply = lane.send(1, limit_s=0.01)
+    for _ in range(2):
+        time.sleep(0.05)  # noqa: ASYNC251
+        await asyncio.sleep(0)
+    assert await reply == 2
 
 
 async def test_at_the_end_all_who_wait_are_told_and_what_comes_later_begins_anew():
