@@ -87,8 +87,10 @@ class GenerationRequest:
 
         With `stop_mass` the most that are drawn.
         """
-        wanted = any(name.startswith("sample_") for name in self.statistics)
-        return self.sampling.num_samples if wanted else 0
+        for name in self.statistics:
+            if name.startswith("sample_"):
+                return self.sampling.num_samples
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

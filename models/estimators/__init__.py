@@ -148,13 +148,15 @@ def _parameters(name: str) -> frozenset[str]:
 
 
 def _evaluate(name: str, statistics: Mapping[str, Any], absent: Mapping[str, str]) -> float:
-    wanted = _parameters(name)
-    missing = [
-        absent.get(one, f"{one} is not available") for one in sorted(wanted - statistics.keys())
-    ]
+    given, missing = {}, []
+    for statistic in sorted(_parameters(name)):
+        if statistic in statistics:
+            given[statistic] = statistics[statistic]
+        else:
+            missing.append(absent.get(statistic, f"{statistic} is not available"))
     if missing:
         raise Undefined("; ".join(missing))
-    value = ESTIMATORS[name](**{one: statistics[one] for one in wanted})
+    value = ESTIMATORS[name](**given)
     if not math.isfinite(value):
         raise Undefined("not a finite number")
     return value

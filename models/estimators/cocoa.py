@@ -260,10 +260,13 @@ def found_mass(
 
 def first_occurrences(sample_texts: Sequence[str], exact_match: Array) -> list[int]:
     """Index of the first sample of each distinct text that is not the answer's."""
-    first: dict[str, int] = {}
+    texts: set[str] = set()
+    found = []
     for i, text in enumerate(sample_texts):
-        first.setdefault(text, i)
-    return [i for i in first.values() if not exact_match[i]]
+        if text not in texts and not exact_match[i]:
+            found.append(i)
+        texts.add(text)
+    return found
 
 
 def _probabilities(
