@@ -4,8 +4,8 @@ import asyncio
 import math
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from models.errors import Overloaded
 from workers.turns import Turns
@@ -48,7 +48,9 @@ class Admission:
     @property
     def num_waiting(self) -> int:
         """Requests that hold a place and wait for their turn."""
-        return 0 if self._turns is None else self._turns.num_waiting
+        if self._turns is None:
+            return 0
+        return self._turns.num_waiting
 
     @asynccontextmanager
     async def admit(self, caller: str = "", rows: int = 1) -> AsyncIterator[float]:
@@ -62,37 +64,32 @@ class Admission:
             Overloaded: all are taken, or as many as one caller may hold; `retry_after_s` is the
                 queue over the recent rate, which counts no time without a request.
         """
-        with self._place(caller):
+        self._count_time()
+        self._refuse_if_full(caller)
+        self.num_admitted += 1
+        self._held[caller] += 1
+        try:
             if self._turns is None:
                 yield 0.0
                 return
             came_at = time.monotonic()
             async with self._turns.turn(caller, rows):
                 yield time.monotonic() - came_at
-
-    @contextmanager
-    def _place(self, caller: str) -> Iterator[None]:
-        self._count_time()
-        if (taken := self._taken(caller)) is not None:
-            raise Overloaded(taken, retry_after_s=self._retry_after_s())
-        self.num_admitted += 1
-        self._held[caller] += 1
-        try:
-            yield
         finally:
             self._count_time()
             self.num_admitted -= 1
             self._held[caller] -= 1
             self._ended_at_s.append(self._busy_s)
 
-    def _taken(self, caller: str) -> str | None:
-        """Why there is no place for a caller, if so."""
-        if self.num_admitted >= self.limit:
-            return f"{self.num_admitted} requests are under way, the admission limit"
+    def _refuse_if_full(self, caller: str) -> None:
         num_free, num_held = self.limit - self.num_admitted, self._held[caller]
-        if self._turns is not None and num_held >= _HELD_PER_FREE * num_free:
-            return f"{num_held} requests of this key are under way; {num_free} places are others'"
-        return None
+        if num_free <= 0:
+            reason = f"{self.num_admitted} requests are under way, the admission limit"
+        elif self._turns is not None and num_held >= _HELD_PER_FREE * num_free:
+            reason = f"{num_held} requests of this key are under way; {num_free} places are others'"
+        else:
+            return
+        raise Overloaded(reason, retry_after_s=self._retry_after_s())
 
     def _count_time(self) -> None:
         now = time.monotonic()

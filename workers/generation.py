@@ -26,10 +26,9 @@ from models.records import (
     Token,
 )
 from models.threads import ModelThread
+from workers.calling import Listener, in_time
 from workers.probe_reading import read, with_inputs_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.streaming import Listener
-from workers.waiting import in_time
 
 Result = TypeVar("Result")
 
@@ -100,12 +99,12 @@ class GenerationWorker:
 
     @property
     def num_waiting(self) -> int:
-        return sum(job.started_at is None for job in self._waiters)
+        return [job.started_at for job in self._waiters].count(None)
 
     @property
     def busy_since(self) -> float | None:
         began = (self._model_thread.busy_since, self._text_thread.busy_since)
-        return min((since for since in began if since is not None), default=None)
+        return min(filter(None, began), default=None)
 
     async def run(self) -> None:
         """An exception of the engine fails the running requests only."""
@@ -175,10 +174,14 @@ class GenerationWorker:
 
     async def _generate(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         called_at = time.monotonic()
-        probes = {n: probe for n, probe in self._probes.items() if n in request.statistics}
-        asked = with_inputs_of(probes, request)
+        asked, probes = request, dict[str, Probe]()
+        for name, probe in self._probes.items():
+            if name in request.statistics:
+                probes[name] = probe
+        if probes:
+            asked = with_inputs_of(probes, request)
         listener, streams = Listener(on_token), on_token is not None
-        job = await self._beside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
+        job = await self._aside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
         await self._finished(job, listener)
 
         def read_job() -> Generation:
@@ -186,17 +189,20 @@ class GenerationWorker:
             if not probes:
                 return generation
             layers = asked.hidden_layers
-            readings = _typed("reading a probe", lambda: read(probes, layers, generation))
+            readings = _or_engine_error("reading a probe", lambda: read(probes, layers, generation))
             return with_readings(generation, readings, request)
 
-        generation = await self._beside("detokenising", read_job)
+        generation = await self._aside("detokenising", read_job)
         listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
-        if _was_clamped(asked, job.request):
-            warnings = (*generation.warnings, "max_new_tokens_clamped")
-            generation = replace(generation, warnings=warnings)
+        warnings, sampling = generation.warnings, asked.sampling
+        generates = asked.answer is None or asked.num_samples > 0
+        is_clamped = job.request.sampling.max_new_tokens != DEFAULT_NEW_TOKENS
+        if generates and sampling.max_new_tokens is None and is_clamped:
+            warnings = (*warnings, "max_new_tokens_clamped")
         started_at = job.started_at or called_at
         return replace(
             generation,
+            warnings=warnings,
             identity=self._info.identity,
             queue_s=started_at - called_at,
             generate_s=time.monotonic() - started_at,
@@ -206,25 +212,28 @@ class GenerationWorker:
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
         engine = self._engine
-        job = await self._beside("tokenising", lambda: engine.prepare_first_token(request, groups))
+        job = await self._aside("tokenising", lambda: engine.prepare_first_token(request, groups))
         await self._finished(job, Listener(None))
-        logprobs = await self._beside("reading", lambda: engine.first_token_logprobs(job))
+        logprobs = await self._aside("reading", lambda: engine.first_token_logprobs(job))
         return FirstTokenReply(tuple(logprobs), self._info.identity)
 
-    async def _beside(self, what: str, work: Callable[[], Result]) -> Result:
-        """What `work` returns on the thread beside the model's.
+    async def _aside(self, what: str, work: Callable[[], Result]) -> Result:
+        """What `work` returns on the thread aside the model's.
 
         Raises:
             CocoaError: what it raises itself; anything else becomes an `EngineError`.
             NotReady: the worker ended meanwhile.
         """
-        self._check_open()
-        call = asyncio.get_running_loop().run_in_executor(self._text_thread, _typed, what, work)
+        if self._closed:
+            raise NotReady(_STOPPED)
+        loop = asyncio.get_running_loop()
+        call = loop.run_in_executor(self._text_thread, _or_engine_error, what, work)
         self._calls.add(call)
         try:
             return await call
         except asyncio.CancelledError:
-            if _is_being_cancelled():
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 raise
             raise NotReady(_STOPPED) from None  # `run` has ended, and the call with it
         finally:
@@ -232,7 +241,8 @@ class GenerationWorker:
 
     async def _finished(self, job: Job, listener: Listener) -> None:
         """Wait until a job is finished; leaving early, for whatever reason, frees its rows."""
-        self._check_open()
+        if self._closed:
+            raise NotReady(_STOPPED)
         waiter = _Waiter(asyncio.get_running_loop().create_future(), listener)
         self._waiters[job] = waiter
         self._incoming.append(job)
@@ -242,10 +252,6 @@ class GenerationWorker:
         finally:
             job.cancelled = True
             self._waiters.pop(job, None)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise NotReady(_STOPPED)
 
     def _deliver(self, stretch: _Stretch) -> None:
         report = stretch.report
@@ -284,7 +290,7 @@ class GenerationWorker:
             waiter.future.set_exception(error)
 
 
-def _typed(what: str, work: Callable[[], Result]) -> Result:
+def _or_engine_error(what: str, work: Callable[[], Result]) -> Result:
     """What `work` returns.
 
     Raises:
@@ -296,18 +302,6 @@ def _typed(what: str, work: Callable[[], Result]) -> Result:
         raise
     except Exception as error:
         raise EngineError(f"{what} failed: {type(error).__name__}") from error
-
-
-def _was_clamped(asked: GenerationRequest, prepared: GenerationRequest) -> bool:
-    """Whether what is generated may be shorter than the default that was asked for."""
-    generates = asked.answer is None or asked.num_samples > 0
-    is_default = asked.sampling.max_new_tokens is None
-    return generates and is_default and prepared.sampling.max_new_tokens != DEFAULT_NEW_TOKENS
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:

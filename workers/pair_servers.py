@@ -14,6 +14,7 @@ from models.records import Pair
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
+from workers.calling import together
 from workers.calls import Calls, Failed, Rejected
 from workers.client import Unreachable
 from workers.config import LanguageModel, TeiServers, VllmScoreServers
@@ -22,7 +23,6 @@ from workers.pair_apis import PairApi, PairServer, TeiApi, VllmApi
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 from workers.standing import Standing, TriedWorker
 from workers.upstream import Server
-from workers.waiting import together
 
 _NAME = "cross_encoder"
 _FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))

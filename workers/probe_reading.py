@@ -13,15 +13,12 @@ from models.statistics import PROBE_STATISTICS
 
 def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
     """What the engine is asked for: in place of the probes' statistics what they read."""
-    if not probes:
-        return request
-    read_too = STATISTICS_READ if any(p.token_features for p in probes.values()) else frozenset()
-    layers = sorted({probe.layer for probe in probes.values()} - set(request.hidden_layers))
-    return replace(
-        request,
-        statistics=(request.statistics - PROBE_STATISTICS) | read_too,
-        hidden_layers=(*request.hidden_layers, *layers),
-    )
+    layers = {probe.layer for probe in probes.values()} - set(request.hidden_layers)
+    statistics = request.statistics - PROBE_STATISTICS
+    if any(probe.token_features for probe in probes.values()):
+        statistics |= STATISTICS_READ
+    hidden_layers = (*request.hidden_layers, *sorted(layers))
+    return replace(request, statistics=statistics, hidden_layers=hidden_layers)
 
 
 def read(
@@ -46,7 +43,7 @@ def read(
     for name, probe in probes.items():
         features = _features(means[layers.index(probe.layer)], probe, generation.answer)
         reading = probe.read(features[None])[0]
-        if _is_sound(reading):
+        if is_sound(reading.value, reading.distance_percentile):
             readings[name] = reading
     return readings
 
@@ -77,25 +74,24 @@ def with_readings(
         warnings.append("one_token_answer")
     if any(reading.out_of_domain for reading in readings.values()):
         warnings.append("out_of_domain")
-    layers, means = request.hidden_layers, generation.answer_hidden_mean
+    means, num_layers = generation.answer_hidden_mean, len(request.hidden_layers)
+    if means is not None:
+        means = means[:num_layers] if num_layers else None
+    answer = generation.answer
+    if "answer_token_logprobs" not in request.statistics:
+        answer = replace(answer, token_logprobs=None)
+    if "answer_token_entropies" not in request.statistics:
+        answer = replace(answer, token_entropies=None)
     return replace(
         generation,
-        answer=_asked_of(generation.answer, request.statistics),
-        answer_hidden_mean=means[: len(layers)] if layers and means is not None else None,
+        answer=answer,
+        answer_hidden_mean=means,
         probe_readings=readings,
         warnings=tuple(warnings),
     )
 
 
-def _is_sound(reading: ProbeReading) -> bool:
-    numbers = ((reading.value, PROBABILITIES), (reading.distance_percentile, PERCENTILES))
-    return all(low <= number <= high for number, (low, high) in numbers)  # NaN is in no range
-
-
-def _asked_of(answer: Sequence, statistics: frozenset[str]) -> Sequence:
-    """The answer without the arrays that only probes read."""
-    return replace(
-        answer,
-        token_logprobs=answer.token_logprobs if "answer_token_logprobs" in statistics else None,
-        token_entropies=answer.token_entropies if "answer_token_entropies" in statistics else None,
-    )
+def is_sound(value: float, distance_percentile: float) -> bool:
+    """Whether both numbers of a reading lie in their ranges, which NaN does not."""
+    (low, high), (least, most) = PROBABILITIES, PERCENTILES
+    return low <= value <= high and least <= distance_percentile <= most

@@ -25,6 +25,7 @@ from models.errors import (
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.protocol import ContextAndText
 from workers import wire
+from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Refused, Unreachable, lines, reason_of
 from workers.config import LanguageModel, OurComparers, OurGenerators, Role, Servers
 from workers.hooks import Hooks
@@ -38,9 +39,7 @@ from workers.protocol import (
     PairScore,
 )
 from workers.remote_worker import Known, RemoteWorker, prompt_key
-from workers.streaming import Listener
 from workers.upstream import Server, Upstream, session_of
-from workers.waiting import deadline_of, in_time
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
+from typing import TypeVar
 
 from models.records import FinishReason, SamplingParams, Sequence, Token
+
+TokenName = TypeVar("TokenName", int, str)
 
 _REASONING = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 _REASONING_OPENED = re.compile(r".*?</think>\s*", re.DOTALL)
@@ -104,13 +107,13 @@ def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> 
     return tokens
 
 
-def unshared(groups: SequenceOf[Iterable[int]]) -> list[tuple[int, ...]]:
+def unshared(groups: SequenceOf[Iterable[TokenName]]) -> list[tuple[TokenName, ...]]:
     """Ids of each group that no other group has.
 
     >>> unshared([[5, 5, 6], [6, 7]])
     [(5,), (7,)]
     """
-    counts: Counter[int] = Counter()
+    counts: Counter[TokenName] = Counter()
     for group in groups:
         counts.update(set(group))
     return [tuple(sorted(token for token in set(one) if counts[token] == 1)) for one in groups]

@@ -19,6 +19,7 @@ from models.records import (
 )
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, Source
 from models.waves import num_further
+from workers.calling import Listener, together
 from workers.calls import Calls
 from workers.openai.capabilities import OpenAIServer
 from workers.openai.columns import check_entropies, mark_of, mode_of, readings_of
@@ -36,8 +37,6 @@ from workers.openai.replies import (
 from workers.openai.requests import Prompt, completion, drawn, first_seed, within_budget
 from workers.openai.telling import Teller
 from workers.standing import ChangedModel
-from workers.streaming import Listener
-from workers.waiting import together
 
 # Why a sequence lacks what was wanted of it, by its field.
 _MISSING = {

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from models.digests import digest_of
 from models.locations import public_name
-from models.statistics import PROBE_STATISTICS
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
 from workers.protocol import GeneratorInfo, ProbeInfo
 
 # Whether a sample's log-probs are those of the untouched distribution: always, only where the
@@ -123,17 +123,15 @@ class Fingerprint:
 
     def common(self, other: "Fingerprint") -> "Fingerprint":
         """What holds both times."""
-        texts: list[str | None] = []
-        for text, another, mean, other_mean in zip(
-            self.texts, other.texts, self.means, other.means, strict=True
-        ):
-            near = (mean is None) == (other_mean is None)
+        texts, means = list(self.texts), list(self.means)
+        for i, (mean, other_mean) in enumerate(zip(self.means, other.means, strict=True)):
+            near = mean == other_mean
             if mean is not None and other_mean is not None:
                 near = abs(mean - other_mean) <= _MEANS_APART
-            texts.append(text if text == another and near else None)
-        means = [
-            None if text is None else mean for text, mean in zip(texts, self.means, strict=True)
-        ]
+            if texts[i] != other.texts[i] or not near:
+                texts[i] = None
+            if texts[i] is None:
+                means[i] = None
         return Fingerprint(tuple(texts), tuple(means))
 
     @property
@@ -169,15 +167,17 @@ class OpenAIServer:
 
     @property
     def info(self) -> GeneratorInfo:
-        can, columns = self.capabilities, self.capabilities.columns
-        absent = absent_statistics(can, self.probes)
-        revision = columns.revision if columns is not None else ""
+        """What the service is told of it."""
+        can, absent = self.capabilities, absent_statistics(self.capabilities, self.probes)
+        revision = self.identity[:12]
+        if can.columns is not None:
+            revision = can.columns.revision or revision
         return GeneratorInfo(
             identity=self.identity,
             model_id=public_name(can.model_id),
-            revision=revision or self.identity[:12],
+            revision=revision,
             dtype="",
-            statistics=supplied_statistics(can, self.probes),
+            statistics=(_STATISTICS | self.probes.keys()) - absent.keys(),
             max_context_tokens=can.max_context_tokens,
             probes=self.probes,
             absent=MappingProxyType(absent),
@@ -185,6 +185,7 @@ class OpenAIServer:
         )
 
 
+_STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob"}
 _LOGPROBS = ("answer_token_logprobs", "answer_token_texts", "sample_token_logprobs")
 _NO_LOGPROBS = "the server of the model tells no log-probs"
 _SCALED = "the server's log-probs are those after temperature or truncation"
@@ -197,39 +198,32 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
     absent: dict[str, str] = {}
     if can.logprobs is None:
         absent |= dict.fromkeys((*_LOGPROBS, "sample_token_texts", "p_true_logprob"), _NO_LOGPROBS)
-    if can.logprobs is not None and not can.raw_greedy:
+    elif not can.raw_greedy:
         absent |= dict.fromkeys(("answer_token_logprobs", "p_true_logprob"), _SCALED)
+    elif not can.tells_chosen_ids and can.logprobs < LEAST_FIRST_TOKENS:
+        absent["p_true_logprob"] = "the server tells too few likeliest tokens"
     if can.logprobs is not None and can.raw_samples == "never":
         absent["sample_token_logprobs"] = _SCALED
-    asks_first = can.tells_chosen_ids or (can.logprobs or 0) >= LEAST_FIRST_TOKENS
-    if "p_true_logprob" not in absent and not asks_first:
-        absent["p_true_logprob"] = "the server tells too few likeliest tokens"
     if can.columns is None:
-        names = ("answer_token_entropies", "sample_token_entropies")
-        absent |= dict.fromkeys(names, _NO_ENTROPIES if can.tells_logprobs else _NO_LOGPROBS)
-    unread = PROBE_STATISTICS - probes.keys()
-    columns = can.columns
-    if columns is None:
-        why = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm"
-    elif columns.no_light:
-        why = f"{_NO_HIDDEN_STATES}: {columns.no_light}"
-    elif probes or not columns.probes:
-        why = ""  # it could, and has no such probe
-    else:
-        why = "the server's probes are not those that this deployment knows"
-    return absent | (dict.fromkeys(unread, why) if why else {})
-
-
-def supplied_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> frozenset[str]:
-    """Names of `models.statistics` that the server supplies."""
-    known = {*_LOGPROBS, "sample_texts", "sample_token_texts", "p_true_logprob"}
-    known |= {"answer_token_entropies", "sample_token_entropies", *probes}
-    return frozenset(known - absent_statistics(can, probes).keys())
+        reason = _NO_ENTROPIES if can.tells_logprobs else _NO_LOGPROBS
+        absent |= dict.fromkeys(("answer_token_entropies", "sample_token_entropies"), reason)
+    reason = ""
+    if can.columns is None:
+        reason = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm"
+    elif can.columns.no_light:
+        reason = f"{_NO_HIDDEN_STATES}: {can.columns.no_light}"
+    elif can.columns.probes and not probes:
+        reason = "the server's probes are not those that this deployment knows"
+    if reason:  # else it could, and may have no such probe
+        absent |= dict.fromkeys(PROBE_STATISTICS - probes.keys(), reason)
+    return absent
 
 
 def told(can: Capabilities) -> dict[str, str | int | bool | None]:
     """What `GET /version` says of the server."""
-    columns = can.columns
+    method, num_probes = "topk_bounds" if can.bounds_top else None, 0
+    if can.columns is not None:
+        method, num_probes = "exact", len(can.columns.probes)
     return {
         "server": can.version or None,
         "endpoint": "completions" if can.completes else "chat completions",
@@ -242,13 +236,6 @@ def told(can: Capabilities) -> dict[str, str | int | bool | None]:
         "seed": can.heeds_seed,
         "end_of_answer_token": can.eos_id,
         "scoring_of_given_answers": can.scoring,
-        "entropy_method": entropy_method(can),
-        "plugin_probes": 0 if columns is None else len(columns.probes),
+        "entropy_method": method,
+        "plugin_probes": num_probes,
     }
-
-
-def entropy_method(can: Capabilities) -> str | None:
-    """How entropies are known: exactly, by bounds, or not at all."""
-    if can.columns is not None:
-        return "exact"
-    return "topk_bounds" if can.bounds_top else None

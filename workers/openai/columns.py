@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from models.errors import InvalidLogits
 from models.probes.distance import DOMAIN_PERCENTILE
-from models.ranges import PERCENTILES, PROBABILITIES
 from models.records import ProbeReading
 from workers.calls import Calls
 from workers.openai.capabilities import Capabilities, Columns
@@ -17,6 +16,7 @@ from workers.openai.replies import (
     sentinel,
 )
 from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
 
 FORMAT = 1
@@ -39,14 +39,13 @@ _NO_LIGHT = {
 
 async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    least = _PROBES
-    if prompt.ids is None or not can.tells_logprobs or (can.logprobs or 0) < least:
+    most = can.logprobs or 0
+    if prompt.ids is None or not can.tells_logprobs or most < _PROBES:
         return None
-    top = min(can.logprobs or 0, least + _PROBE_SIZE * _MOST_PROBES)
+    top = min(most, _PROBES + _PROBE_SIZE * _MOST_PROBES)
     body = completion(can, prompt, max_tokens=1, top=top, mode="identity")
     reply = await calls.try_post(COMPLETIONS, body)
-    tops = None if reply is None else read_choices(reply, 1)[0].tops
-    if not tops:
+    if reply is None or not (tops := read_choices(reply, 1)[0].tops):
         return None
     told = tops[0]
     if round(told.get(sentinel(_FORMAT), 0.0)) != FORMAT:
@@ -55,12 +54,12 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
     light = round(told.get(sentinel(_LIGHT), 0.0))
     probes = []
     for i in range(num_probes):
-        probes.append(_digits(told, _PROBES + _PROBE_SIZE * i, _PROBE_SIZE))
-    revision = _digits(told, _REVISION, _REVISION_SIZE)
+        if probe := _digits(told, _PROBES + _PROBE_SIZE * i, _PROBE_SIZE):
+            probes.append(probe)
     return Columns(
         mark=round(told.get(sentinel(MARK_COLUMN), 0.0)),
-        revision=revision if revision.strip("0") else "",
-        probes=tuple(probe for probe in probes if probe.strip("0")),
+        revision=_digits(told, _REVISION, _REVISION_SIZE),
+        probes=tuple(probes),
         no_light=_NO_LIGHT.get(light, "for a reason that its plugin does not tell"),
     )
 
@@ -97,7 +96,9 @@ def mode_of(
 def mark_of(choice: Choice) -> int | None:
     """What the last token says of the weights; None where it says nothing."""
     column = choice.column(MARK_COLUMN)
-    return None if column is None or not len(column) else round(float(column[-1]))
+    if column is None or not len(column):
+        return None
+    return round(float(column[-1]))
 
 
 def check_entropies(choice: Choice) -> None:
@@ -130,17 +131,15 @@ def readings_of(
         value, percentile = choice.column(first), choice.column(first + 1)
         if value is None or percentile is None or not len(value):
             continue
-        numbers = float(value[-1]), float(percentile[-1])
-        if all(
-            low <= number <= high
-            for number, (low, high) in zip(numbers, (PROBABILITIES, PERCENTILES), strict=True)
-        ):
-            far = numbers[1] > DOMAIN_PERCENTILE
-            readings[statistic] = ProbeReading(*numbers, out_of_domain=far)
+        reading, far = float(value[-1]), float(percentile[-1])
+        if is_sound(reading, far):
+            readings[statistic] = ProbeReading(reading, far, out_of_domain=far > DOMAIN_PERCENTILE)
     return readings
 
 
 def _digits(told: Mapping[str, float], first: int, num: int) -> str:
-    """Hexadecimal digits, four a column."""
-    values = [round(told.get(sentinel(first + i), 0.0)) for i in range(num)]
-    return "".join(f"{value & 0xFFFF:04x}" for value in values)
+    """Hexadecimal digits, four a column; "" where all of them are 0."""
+    digits = ""
+    for column in range(first, first + num):
+        digits += f"{round(told.get(sentinel(column), 0.0)) & 0xFFFF:04x}"
+    return digits if digits.strip("0") else ""

@@ -1,7 +1,7 @@
 """How likely each of a few spellings is as a prompt's next token."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from models.engines.protocol import fitted
 from models.engines.texts import unshared
@@ -20,7 +20,7 @@ async def first_tokens(
     request: GenerationRequest,
     groups: Sequence[Sequence[str]],
 ) -> list[float | None]:
-    """Log of each group of spellings' summed probability; see `Generator.first_token_logprobs`.
+    """Log of each group of spellings' summed probability as the next token.
 
     Where only the likeliest tokens are known, those beyond them count nothing; a group that has
     none among them is None.
@@ -30,43 +30,35 @@ async def first_tokens(
     """
     prompt = await render(calls, can, request)
     fitted(prompt.num_tokens or 0, 0, request, {"the model's context": can.max_context_tokens})
-    if prompt.ids is None:
-        return _summed(await _likeliest(calls, can, prompt, ()), _whole(groups))
-    ids = []
-    for group in groups:
-        found = [await tokenize(calls, text) for text in group]
-        ids.append([one[0] for one in found if one])
-    names = [[f"token_id:{token}" for token in group] for group in unshared(ids)]
-    wanted = sorted({token for group in ids for token in group}) if can.tells_chosen_ids else ()
-    return _summed(await _likeliest(calls, can, prompt, wanted), names)
+    names: Sequence[Iterable[str]] = groups  # where nobody tokenizes, a token is a whole spelling
+    wanted: set[int] = set()
+    if prompt.ids is not None:
+        names = found = [list[str]() for _ in groups]
+        for spellings, tokens in zip(groups, found, strict=True):
+            for text in spellings:
+                for token in (await tokenize(calls, text))[:1]:
+                    tokens.append(f"token_id:{token}")
+                    wanted.add(token)
+    if not can.tells_chosen_ids:
+        wanted.clear()
+    logprobs = await _likeliest(calls, can, prompt, sorted(wanted))
+    return [_sum(logprobs, group) for group in unshared(names)]
 
 
 async def _likeliest(
     calls: Calls, can: Capabilities, prompt: Prompt, ids: Sequence[int]
 ) -> Mapping[str, float]:
     """Log-probs of the next token by its name: of these ids, or of the likeliest ones."""
-    body = completion(can, prompt, max_tokens=1, top=1 if ids else can.logprobs)
+    body = completion(can, prompt, max_tokens=1, top=can.logprobs)
     if ids:
-        body["logprob_token_ids"] = list(ids)
+        body |= {"logprobs": 1, "logprob_token_ids": ids}
     [choice] = read_choices(await calls.post(prompt.path, body), 1)
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")
     return choice.tops[0]
 
 
-def _whole(groups: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The spellings of each group that no other group has: tokens that are one as a whole."""
-    texts = [set(group) for group in groups]
-    alone = []
-    for i, group in enumerate(texts):
-        others = set().union(*texts[:i], *texts[i + 1 :])
-        alone.append(sorted(group - others))
-    return alone
-
-
-def _summed(logprobs: Mapping[str, float], groups: Sequence[Sequence[str]]) -> list[float | None]:
-    found: list[float | None] = []
-    for group in groups:
-        masses = [math.exp(logprobs[name]) for name in group if name in logprobs]
-        found.append(math.log(sum(masses)) if sum(masses) > 0.0 else None)
-    return found
+def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:
+    found = [logprobs[name] for name in names if name in logprobs]
+    mass = sum(map(math.exp, found))
+    return math.log(mass) if mass > 0.0 else None

@@ -14,6 +14,7 @@ from models.errors import ChatTemplateError, CocoaError, EngineError, ModelNotLo
 from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import Generation, GenerationRequest, OnToken
+from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Calls, Failed, Rejected
 from workers.config import OpenAIServers, probe_folders, variable
 from workers.hooks import Hooks
@@ -24,9 +25,7 @@ from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.remote_worker import prompt_key
 from workers.standing import Standing, TriedWorker
-from workers.streaming import Listener
 from workers.upstream import Server, session_of
-from workers.waiting import deadline_of, in_time
 from workers.wire import REQUEST_ID_HEADER, SESSION_HEADER
 
 Reply = TypeVar("Reply")

@@ -8,6 +8,8 @@ import numpy as np
 from models import records
 from models.engines.texts import without_reasoning
 from models.records import AnswerForm, Array, GivenAnswer
+from models.statistics import ANSWER_STATISTICS
+from workers.calling import together
 from workers.calls import Calls
 from workers.openai.capabilities import Capabilities, OpenAIServer
 from workers.openai.columns import check_entropies
@@ -19,7 +21,6 @@ from workers.openai.replies import (
     read_prompt_logprobs,
 )
 from workers.openai.requests import COMPLETIONS, Prompt, completion
-from workers.waiting import together
 
 _NOT_READ = "the server of the model cannot read an answer that is given"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
@@ -90,14 +91,19 @@ async def score_given(
         read = dict(zip(forms, found, strict=True))
     elif can.scoring == "echo" and prompt.text is not None:
         read = await _by_echo(calls, can, prompt.text, answer.text)
-    wanted = {name for name in statistics if name.startswith("answer_token_")}
     if not read:
-        return Given(_sequence(answer, None), absent=dict.fromkeys(wanted, _NOT_READ))
+        return Given(
+            _sequence(answer), absent=dict.fromkeys(statistics & ANSWER_STATISTICS, _NOT_READ)
+        )
     # The first of equally likely ones, which is the literal one.
     form = max(read, key=lambda one: float(read[one].logprobs.sum()))
-    best = read[form]
-    sequence, absent = _sequence(answer, best, statistics), {}
-    if "answer_token_entropies" in wanted:
+    best, absent = read[form], {}
+    sequence = replace(_sequence(answer), num_tokens=len(best.logprobs), token_ids=best.ids)
+    if "answer_token_logprobs" in statistics:
+        sequence = replace(sequence, token_logprobs=best.logprobs)
+    if "answer_token_texts" in statistics:
+        sequence = replace(sequence, token_texts=best.texts)
+    if "answer_token_entropies" in statistics:
         entropies = await _entropies(calls, can, prompt, best.ids)
         sequence = replace(sequence, token_entropies=entropies)
         if entropies is None:
@@ -135,22 +141,12 @@ async def _by_echo(
     return read
 
 
-def _sequence(
-    answer: GivenAnswer, read: _Read | None, statistics: frozenset[str] = frozenset()
-) -> records.Sequence:
-    sequence = records.Sequence(
+def _sequence(answer: GivenAnswer) -> records.Sequence:
+    return records.Sequence(
         text=answer.text,
         compared_text=without_reasoning(answer.text).strip(),
-        num_tokens=0 if read is None else len(read.logprobs),
+        num_tokens=0,
         finish_reason="given",
-    )
-    if read is None:
-        return sequence
-    return replace(
-        sequence,
-        token_ids=read.ids,
-        token_logprobs=read.logprobs if "answer_token_logprobs" in statistics else None,
-        token_texts=read.texts if "answer_token_texts" in statistics else None,
     )
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from models.records import GenerationRequest, Token
 from models.statistics import Source
+from workers.calling import Listener
 from workers.client import Unreachable
 from workers.openai.replies import ENTROPY_COLUMN, fields_of, read_choices, sentinel
-from workers.streaming import Listener
 
 
 class Teller:
