@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import signal
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -31,7 +29,6 @@ from app.scoring.judging import load_calibrator
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings
-from models.errors import ModelNotLoaded
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.escalation import SecondModel
@@ -53,13 +50,16 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     cache = make_cache(settings.cache, telemetry.set_breaker)
     access = make_access(settings.keys, settings.cache, telemetry)
     labels = make_feedback(settings.feedback, telemetry.observe_remembered, telemetry.observe_label)
-    supervisor = Supervisor(on_death or _end_process, settings.stall_s)
+    supervisor = Supervisor(on_death, settings.stall_s)
     service = Service(supervisor, telemetry, labels, access)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        second_model = SecondModel(settings.escalation) if settings.escalation.url else None
-        tasks = [asyncio.create_task(_start(service, settings, cache, second_model))]
+        second_model = None
+        if settings.escalation.url:
+            second_model = SecondModel(settings.escalation)
+        starting = _start(service, settings, cache, second_model)
+        tasks = [asyncio.create_task(supervisor.attend(starting))]
         if cache is not None:
             tasks.append(asyncio.create_task(cache.run()))
         if access is not None:
@@ -70,7 +70,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await service.supervisor.stop()
+            await supervisor.stop()
             if labels is not None:
                 await labels.store.close()
             if second_model is not None:
@@ -127,34 +127,22 @@ async def _start(
     second_model: SecondModel | None,
 ) -> None:
     telemetry = service.telemetry
-    try:
-        if service.feedback is not None:
-            await service.feedback.store.start()
-        workers = await build_workers(settings.workers, hooks_of(telemetry))
-        turns = None
-        if settings.keys.file:
-            shared_rows = settings.keys.shared_rows
-            turns = Turns(max(settings.generation.max_rows, shared_rows), shared_rows)
-        admission = Admission(
-            settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
-        )
-        calibrator = load_calibrator(settings.calibrator, workers)
-        policy = Policy(settings.limits, calibrator, second_model)
-        memory = None
-        if cache is not None:
-            memory = Memory(cache, telemetry)
-        service.scorer = Scorer(workers, admission, memory, policy, telemetry)
-        await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
-        names = ", ".join(sorted(workers.by_name()))
-        logger.info("ready: %s, %s", workers.generator.info.model_id, names)
-    except ModelNotLoaded as error:
-        logger.critical("start-up failed: %s", error)
-        service.supervisor.end(error)
-    except Exception as error:
-        # There is no prompt yet that the text could quote.
-        logger.critical("start-up failed: %s", error, exc_info=error)
-        service.supervisor.end(error)
-
-
-def _end_process() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
+    if service.feedback is not None:
+        await service.feedback.store.start()
+    workers = await build_workers(settings.workers, hooks_of(telemetry))
+    turns = None
+    if settings.keys.file:
+        shared_rows = settings.keys.shared_rows
+        turns = Turns(max(settings.generation.max_rows, shared_rows), shared_rows)
+    admission = Admission(
+        settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
+    )
+    calibrator = load_calibrator(settings.calibrator, workers)
+    policy = Policy(settings.limits, calibrator, second_model)
+    memory = None
+    if cache is not None:
+        memory = Memory(cache, telemetry)
+    service.scorer = Scorer(workers, admission, memory, policy, telemetry)
+    await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
+    names = ", ".join(sorted(workers.by_name()))
+    logger.info("ready: %s, %s", workers.generator.info.model_id, names)

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,11 +17,10 @@ from app.http.logs import places_of
 from app.http.middleware import RequestMiddleware
 from app.http.telemetry import Telemetry
 from app.settings import Settings
-from models.errors import ModelNotLoaded, NotReady
+from models.errors import NotReady
 from workers import wire
 from workers.build import load_served
 from workers.config import Role, api_key
-from workers.protocol import Worker
 from workers.server import Served, routes
 from workers.supervision import Supervisor
 
@@ -46,7 +43,15 @@ class WorkerService:
 
     def ready(self) -> Served | None:
         """What is served now; None while it is loaded, and after a loop has died."""
-        return self.served if self.supervisor.state == "ready" else None
+        if self.supervisor.state != "ready":
+            return None
+        return self.served
+
+    def num_waiting(self) -> int:
+        """Requests of which nothing has been computed yet."""
+        if self.served is None or self.served.generator is None:
+            return 0
+        return self.served.generator.num_waiting
 
 
 def create_worker_app(
@@ -64,11 +69,12 @@ def create_worker_app(
         ModelNotLoaded: its secret cannot be read.
     """
     telemetry = Telemetry()
-    service = WorkerService(Supervisor(on_death or _end_process, settings.stall_s), telemetry)
+    service = WorkerService(Supervisor(on_death, settings.stall_s), telemetry)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        task = asyncio.create_task(_start(service, role, settings))
+        starting = _start(service, role, settings)
+        task = asyncio.create_task(service.supervisor.attend(starting))
         try:
             yield
         finally:
@@ -91,39 +97,17 @@ def create_worker_app(
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
         admitted=lambda: 0,
-        waiting=lambda: _num_waiting(service.served),
+        waiting=service.num_waiting,
     )
     return app
 
 
 async def _start(service: WorkerService, role: Role, settings: Settings) -> None:
-    try:
-        hooks = hooks_of(service.telemetry)
-        service.served = await asyncio.to_thread(load_served, role, settings.workers, hooks)
-        await service.supervisor.start(_by_name(service.served))
-        logger.info("ready: %s worker, %s", role, ", ".join(sorted(_by_name(service.served))))
-    except ModelNotLoaded as error:
-        logger.critical("start-up failed: %s", error)
-        service.supervisor.end(error)
-    except Exception as error:
-        # There is no prompt yet that the text could quote.
-        logger.critical("start-up failed: %s", error, exc_info=error)
-        service.supervisor.end(error)
-
-
-def _by_name(served: Served) -> dict[str, Worker]:
-    named: dict[str, Worker] = {}
-    if served.generator is not None:
-        named["generation"] = served.generator
-    for name, comparer in (served.comparers or {}).items():
-        named[f"similarity-{name}"] = comparer
-    return named if served.nli is None else named | {"nli": served.nli}
-
-
-def _num_waiting(served: Served | None) -> int:
-    if served is None or served.generator is None:
-        return 0
-    return served.generator.num_waiting
+    hooks = hooks_of(service.telemetry)
+    service.served = await asyncio.to_thread(load_served, role, settings.workers, hooks)
+    workers = service.served.by_name()
+    await service.supervisor.start(workers)
+    logger.info("ready: %s worker, %s", role, ", ".join(sorted(workers)))
 
 
 async def _livez(request: Request) -> Response:
@@ -153,7 +137,3 @@ def _log_defect(error: Exception) -> None:
     """Type and place of an exception, whose text may quote a prompt."""
     places = " > ".join(places_of(error)) or "an unknown place"
     logger.error("a call failed: %s at %s", type(error).__name__, places)
-
-
-def _end_process() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)

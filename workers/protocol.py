@@ -234,6 +234,18 @@ class Workers:
 
     def by_name(self) -> dict[str, Worker]:
         """All of them, as the supervisor and the log call them."""
-        named: dict[str, Worker] = {"generation": self.generator}
-        named |= {f"similarity-{name}": comparer for name, comparer in self.comparers.items()}
-        return named if self.nli is None else named | {"nli": self.nli}
+        return by_name(self.generator, self.comparers, self.nli)
+
+
+def by_name(
+    generator: Generator | None, comparers: Mapping[str, Comparer], nli: Comparer | None
+) -> dict[str, Worker]:
+    """Workers as the supervisor and the log call them."""
+    named: dict[str, Worker] = {}
+    if generator is not None:
+        named["generation"] = generator
+    for name, comparer in comparers.items():
+        named[f"similarity-{name}"] = comparer
+    if nli is not None:
+        named["nli"] = nli
+    return named

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from starlette.routing import Route
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
-from workers.protocol import Comparer, Generator
+from workers.protocol import Comparer, Generator, Worker, by_name
 
 # The longest deadline that a gateway may pass on, in seconds.
 _MAX_TIMEOUT_S = 86_400.0
@@ -25,8 +25,12 @@ class Served:
     """What one worker process serves: a generator, or comparers with or without an NLI model."""
 
     generator: Generator | None = None
-    comparers: Mapping[str, Comparer] | None = None
+    comparers: Mapping[str, Comparer] = field(default_factory=dict)
     nli: Comparer | None = None
+
+    def by_name(self) -> dict[str, Worker]:
+        """All of them, as the supervisor and the log call them."""
+        return by_name(self.generator, self.comparers, self.nli)
 
 
 # What is served, once it is loaded; None before, and after a loop has died.
@@ -47,13 +51,8 @@ def routes(
         on_defect: told of what is answered as an `EngineError` without its reason.
     """
     doors = _Doors(get_served, secret, on_defect)
-    return [
-        Route("/v1/info", doors.info, methods=["GET"]),
-        Route("/v1/generate", doors.generate, methods=["POST"]),
-        Route("/v1/first-token-logprobs", doors.first_token_logprobs, methods=["POST"]),
-        Route("/v1/compare", doors.compare, methods=["POST"]),
-        Route("/v1/fit-contexts", doors.fit_contexts, methods=["POST"]),
-    ]
+    calls = [Route(path, doors.answer, methods=["POST"]) for path in _CALLS]
+    return [Route("/v1/info", doors.info, methods=["GET"]), *calls]
 
 
 def make_app(get_served: GetServed, secret: str = "") -> Starlette:
@@ -70,7 +69,8 @@ class _Refusal(Exception):
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
-        self.response = _error(status, code, message)
+        body = {"code": code, "message": message, "field": None, "retry_after_s": None}
+        self.response = JSONResponse({"error": body}, status)
 
 
 class _Doors:
@@ -90,74 +90,12 @@ class _Doors:
         if served.generator is not None:
             body = wire.encode_info("generation", wire.GenerationInfo.of(served.generator.info))
         else:
-            comparers = {name: one.info for name, one in (served.comparers or {}).items()}
+            comparers = {name: one.info for name, one in served.comparers.items()}
             nli = None if served.nli is None else served.nli.info
             body = wire.encode_info("similarity", wire.SimilarityInfo(comparers, nli))
         return Response(body, media_type="application/json")
 
-    async def generate(self, request: Request) -> Response:
-        """Answer and samples."""
-
-        def work(served: Served, body: bytes, timeout_s: float | None) -> Work:
-            asked, streams = wire.decode_generate(body, timeout_s)
-            generator = _generator_of(served)
-
-            async def generated(on_token: OnToken) -> bytes:
-                told = on_token if streams else None
-                return wire.encode_generation(await generator.generate(asked, told))
-
-            return generated
-
-        return await self._answer(request, work)
-
-    async def first_token_logprobs(self, request: Request) -> Response:
-        """Log-probs of groups of first tokens."""
-
-        def work(served: Served, body: bytes, timeout_s: float | None) -> Work:
-            asked, groups = wire.decode_first_token(body, timeout_s)
-            generator = _generator_of(served)
-
-            async def read(on_token: OnToken) -> bytes:
-                reply = await generator.first_token_logprobs(asked, groups)
-                return wire.encode_first_token_reply(reply)
-
-            return read
-
-        return await self._answer(request, work)
-
-    async def compare(self, request: Request) -> Response:
-        """Scores of pairs."""
-
-        def work(served: Served, body: bytes, timeout_s: float | None) -> Work:
-            name, pairs = wire.decode_compare(body)
-            comparer = _comparer_of(served, name)
-
-            async def compared(on_token: OnToken) -> bytes:
-                return wire.encode_pair_reply(pairs, await comparer.compare(pairs))
-
-            return compared
-
-        return await self._answer(request, work)
-
-    async def fit_contexts(self, request: Request) -> Response:
-        """Contexts that are not cut."""
-
-        def work(served: Served, body: bytes, timeout_s: float | None) -> Work:
-            name, texts = wire.decode_fit(body)
-            comparer = _comparer_of(served, name)
-
-            async def fitted(on_token: OnToken) -> bytes:
-                return wire.encode_contexts(await comparer.fit_contexts(texts))
-
-            return fitted
-
-        return await self._answer(request, work)
-
-    async def _answer(
-        self,
-        request: Request,
-        prepare: Callable[[Served, bytes, float | None], Work],
-    ) -> Response:
+    async def answer(self, request: Request) -> Response:
         """The lines of one call, or why it is not taken."""
         try:
             served = self._admitted(request)
@@ -165,11 +103,12 @@ class _Doors:
             if request.headers.get(wire.WIRE_HEADER) != str(wire.VERSION):
                 message = f"this worker speaks version {wire.VERSION} of the wire"
                 raise _Refusal(400, "wire_mismatch", message)
+            prepare = _CALLS[request.scope["path"]]
             work = prepare(served, await request.body(), timeout_s)
         except _Refusal as refusal:
             return refusal.response
         except wire.Garbled as error:
-            return _error(400, "wire_mismatch", f"the body is {error}")
+            return _Refusal(400, "wire_mismatch", f"the body is {error}").response
         except CocoaError as error:
             return JSONResponse(wire.error_to_json(error), 422)
         return StreamingResponse(_lines(work, self._on_defect), media_type="application/x-ndjson")
@@ -186,6 +125,57 @@ class _Doors:
         if (served := self._get_served()) is None:
             raise _Refusal(503, NotReady.code, "the model is not ready")
         return served
+
+
+def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
+    request, streams = wire.decode_generate(body, timeout_s)
+    generator = _generator_of(served)
+
+    async def work(on_token: OnToken) -> bytes:
+        listener = on_token if streams else None
+        return wire.encode_generation(await generator.generate(request, listener))
+
+    return work
+
+
+def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) -> Work:
+    request, groups = wire.decode_first_token(body, timeout_s)
+    generator = _generator_of(served)
+
+    async def work(on_token: OnToken) -> bytes:
+        reply = await generator.first_token_logprobs(request, groups)
+        return wire.encode_first_token_reply(reply)
+
+    return work
+
+
+def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
+    name, pairs = wire.decode_compare(body)
+    comparer = _comparer_of(served, name)
+
+    async def work(on_token: OnToken) -> bytes:
+        return wire.encode_pair_reply(pairs, await comparer.compare(pairs))
+
+    return work
+
+
+def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
+    name, texts = wire.decode_fit(body)
+    comparer = _comparer_of(served, name)
+
+    async def work(on_token: OnToken) -> bytes:
+        return wire.encode_contexts(await comparer.fit_contexts(texts))
+
+    return work
+
+
+# How each call is read: what is left of it is to be awaited.
+_CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
+    "/v1/generate": _generate,
+    "/v1/first-token-logprobs": _first_token_logprobs,
+    "/v1/compare": _compare,
+    "/v1/fit-contexts": _fit_contexts,
+}
 
 
 async def _lines(work: Work, on_defect: OnDefect) -> AsyncIterator[bytes]:
@@ -244,12 +234,9 @@ def _generator_of(served: Served) -> Generator:
 
 
 def _comparer_of(served: Served, name: str | None) -> Comparer:
-    comparer = served.nli if name is None else (served.comparers or {}).get(name)
+    comparer = served.nli
+    if name is not None:
+        comparer = served.comparers.get(name)
     if comparer is None:
         raise InvalidRequest("this worker has no such comparer")
     return comparer
-
-
-def _error(status: int, code: str, message: str) -> JSONResponse:
-    body = {"code": code, "message": message, "field": None, "retry_after_s": None}
-    return JSONResponse({"error": body}, status)

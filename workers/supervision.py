@@ -6,13 +6,15 @@ A worker whose loop dies or hangs takes the service out of rotation.
 import asyncio
 import faulthandler
 import logging
+import os
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Literal, Protocol
 
-from models.errors import ModelLost
+from models.errors import ModelLost, ModelNotLoaded
 from workers.protocol import Worker, Workers
 
 logger = logging.getLogger(__name__)
@@ -39,17 +41,17 @@ class Supervisor:
         failure: what it died of; None where a loop just ended.
 
     Args:
-        on_death: called once when a loop ends by itself or hangs; the process should then exit with
-            1.
+        on_death: called once when start-up fails, a loop ends by itself or hangs; the process
+            should then exit with 1. By default it asks itself to end.
         stall_s: a blocking call that runs for longer hangs; 0 lets every call run for as long as it
             takes. Time in which the whole process was stopped does not count.
     """
 
-    def __init__(self, on_death: Callable[[], None], stall_s: float = 0) -> None:
+    def __init__(self, on_death: Callable[[], None] | None = None, stall_s: float = 0) -> None:
         self.state: State = "starting"
         self.ready = asyncio.Event()
         self.failure: BaseException | None = None
-        self._on_death = on_death
+        self._on_death = on_death or _end_process
         self._stall_s = stall_s
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -82,10 +84,21 @@ class Supervisor:
         """Be dead from now on: loading or a loop has failed."""
         if self.state in ("dead", "stopped"):
             return
-        logger.critical(
-            "%s has died (%s)", name, type(error).__name__ if error else "ended", exc_info=error
-        )
+        reason = type(error).__name__ if error else "ended"
+        logger.critical("%s has died (%s)", name, reason, exc_info=error)
         self.end(error)
+
+    async def attend(self, starting: Awaitable[None]) -> None:
+        """Await what loads and starts the workers; where it fails, say why, and be dead."""
+        try:
+            await starting
+        except ModelNotLoaded as error:
+            logger.critical("start-up failed: %s", error)
+            self.end(error)
+        except Exception as error:
+            # There is no prompt yet that the text could quote.
+            logger.critical("start-up failed: %s", error, exc_info=error)
+            self.end(error)
 
     def end(self, error: BaseException | None) -> None:
         """Be dead from now on, for a reason that the log has already."""
@@ -96,7 +109,8 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Close the workers and end their loops."""
-        self.state = "stopped" if self.state != "dead" else "dead"
+        if self.state != "dead":
+            self.state = "stopped"
         for worker in self._workers:
             await worker.close()
         for task in self._tasks:
@@ -164,6 +178,10 @@ class _RunningCall:
             self._seconds += passed_s
         self._since = since
         return self._seconds
+
+
+def _end_process() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stacks() -> str:

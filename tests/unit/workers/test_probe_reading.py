@@ -36,10 +36,6 @@ def test_the_engine_is_asked_for_the_layers_of_the_probes_once_and_for_no_probe(
     assert asked.statistics == {"answer_token_logprobs"}
 
 
-def test_without_probes_the_request_is_the_same():
-    assert with_inputs_of({}, REQUEST) is REQUEST
-
-
 def test_each_probe_reads_its_own_layer_wherever_it_lies():
     written = generation(answer_hidden_mean=np.array([[0.3, 0.3], [0.2, 0.2], [0.1, 0.1]]))
     readings = read(PROBES, (3, 2, 1), written)
