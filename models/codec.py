@@ -9,11 +9,19 @@ from dataclasses import asdict, fields
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Ge, Le
+from annotated_types import Ge
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from models.ranges import ENTROPIES, LOGPROBS, PERCENTILES, PROBABILITIES, Range, numbers
+from models.ranges import (
+    ENTROPIES,
+    LOGPROBS,
+    Entropy,
+    Percentile,
+    Probability,
+    Range,
+    numbers,
+)
 from models.records import (
     AnswerForm,
     Array,
@@ -32,13 +40,7 @@ def _array(within: Range) -> PlainValidator:
     return PlainValidator(lambda value: numbers(value, (len(value),), within))
 
 
-def _number(within: Range) -> tuple[Ge, Le]:
-    return Ge(within[0]), Le(within[1])
-
-
 _Count = Annotated[int, Ge(0)]
-_Probability = Annotated[float, *_number(PROBABILITIES)]
-_Entropy = Annotated[float, *_number(ENTROPIES)]
 
 
 @with_config(_EXACT)
@@ -55,8 +57,8 @@ class _Sequence(TypedDict):
 
 @with_config(_EXACT)
 class _Reading(TypedDict):
-    value: _Probability
-    distance_percentile: Annotated[float, *_number(PERCENTILES)]
+    value: Probability
+    distance_percentile: Percentile
     out_of_domain: bool
 
 
@@ -75,7 +77,7 @@ class _Generation(TypedDict):
     answer_form: AnswerForm
     answer_hidden_mean: list[list[float]] | None
     probe_readings: dict[str, _Reading]
-    mte_bounds: list[_Entropy] | None
+    mte_bounds: list[Entropy] | None
     absent: dict[str, str]
 
 

@@ -1,8 +1,10 @@
 """Pure: where the numbers of statistics lie, and such numbers from JSON that nobody vouches for."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le
+from pydantic import Strict
 
 from models.records import Array
 
@@ -17,6 +19,12 @@ LOGPROBS: Range = (-_GREATEST, _ROUNDING)
 ENTROPIES: Range = (-_ROUNDING, _GREATEST)
 PROBABILITIES: Range = (0.0, 1.0)
 PERCENTILES: Range = (0.0, 100.0)
+
+# As fields of structures that are read: integers count as numbers there, flags and words do not.
+Logprob = Annotated[float, Strict(), Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
+Entropy = Annotated[float, Strict(), Ge(ENTROPIES[0]), Le(ENTROPIES[1])]
+Probability = Annotated[float, Strict(), Ge(PROBABILITIES[0]), Le(PROBABILITIES[1])]
+Percentile = Annotated[float, Strict(), Ge(PERCENTILES[0]), Le(PERCENTILES[1])]
 
 
 def number(value: Any, within: Range) -> float:

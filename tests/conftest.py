@@ -113,7 +113,7 @@ class Service:
         if self.elsewhere is not None:  # a running worker does not change what it is
             gateways = self.core.scorer.workers.generator
             for server in gateways.upstream.servers:
-                server.known = GenerationInfo.of(self.generator._info)
+                server.known = GenerationInfo(self.generator._info)
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.

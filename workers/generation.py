@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
@@ -315,7 +314,7 @@ def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
         max_context_tokens=engine.max_context_tokens,
         num_layers=engine.num_layers,
         hidden_size=engine.hidden_size,
-        probes=MappingProxyType(told),
+        probes=told,
         self_test_tokens=engine.self_test_tokens,
     )
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Protocol
 
-from annotated_types import Ge, Le
+from annotated_types import Ge
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models.digests import digest_of
+from models.ranges import Probability
 from models.records import Pair
 from workers.calls import Calls, listed_model, read
 from workers.client import Refused, Unreachable
@@ -20,11 +21,10 @@ _VLLM_CALL, _TEI_CALL = 256, 32
 _ROBERTA_LENGTHS = range(513, 515)
 
 _Count = Annotated[int, Strict(), Ge(1)]
-_Probability = Annotated[float, Strict(), Ge(0.0), Le(1.0)]
 
 
 class _Score(TypedDict):
-    score: _Probability
+    score: Probability
     index: NotRequired[int]
 
 

@@ -8,7 +8,6 @@ the numbers of one model for those of another.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol, Self
 
 from models.probes.card import Card
@@ -81,11 +80,9 @@ class GeneratorInfo:
     max_context_tokens: int
     num_layers: int = 0
     hidden_size: int = 0
-    probes: Mapping[str, ProbeInfo] = field(default_factory=lambda: MappingProxyType({}))
-    absent: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    capabilities: Mapping[str, str | int | bool | None] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    capabilities: Mapping[str, str | int | bool | None] = field(default_factory=dict)
     self_test_tokens: int | None = None
 
 

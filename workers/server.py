@@ -88,7 +88,7 @@ class _Doors:
         except _Refusal as refusal:
             return refusal.response
         if served.generator is not None:
-            body = wire.encode_info("generation", wire.GenerationInfo.of(served.generator.info))
+            body = wire.encode_info("generation", wire.GenerationInfo(served.generator.info))
         else:
             comparers = {name: one.info for name, one in served.comparers.items()}
             nli = None if served.nli is None else served.nli.info

@@ -15,11 +15,10 @@ gives what its `encode_…` was given, or raises `Garbled`.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import orjson
-from annotated_types import Ge, Le
 from pydantic import ConfigDict, Strict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
@@ -30,14 +29,12 @@ from models.codec import (
     request_from_json,
     request_to_json,
 )
-from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES
+from models.ranges import Entropy, Logprob, Probability
 from models.records import Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, STATISTICS
 from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
-
-Structure = TypeVar("Structure")
 
 VERSION = 1
 # Headers of every call.
@@ -57,9 +54,6 @@ MAX_CHARACTERS = 4_000_000
 # JSON has no tuples.
 _FROM_LIST = Strict(False)
 _EXACT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-_Logprob = Annotated[float, Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
-_Entropy = Annotated[float, Ge(ENTROPIES[0]), Le(ENTROPIES[1])]
-_Probability = Annotated[float, Ge(PROBABILITIES[0]), Le(PROBABILITIES[1])]
 
 
 class Garbled(Exception):
@@ -72,13 +66,6 @@ class GenerationInfo:
 
     generator: GeneratorInfo
     wire: int = VERSION
-
-    @classmethod
-    def of(cls, info: GeneratorInfo) -> Self:
-        """Of a generator, its mappings as dictionaries, the only ones that pydantic writes."""
-        probes, absent = dict(info.probes), dict(info.absent)
-        capabilities = dict(info.capabilities)
-        return cls(replace(info, probes=probes, absent=absent, capabilities=capabilities))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +91,7 @@ class _FirstToken(TypedDict):
 
 @with_config(_EXACT)
 class _FirstTokenReply(TypedDict):
-    logprobs: list[_Logprob | None]
+    logprobs: list[Logprob | None]
     identity: str
 
 
@@ -117,7 +104,7 @@ class _Compare(TypedDict):
 
 @with_config(_EXACT)
 class _PairReply(TypedDict):
-    scores: list[Annotated[tuple[list[_Probability], bool], _FROM_LIST]]
+    scores: list[Annotated[tuple[list[Probability], bool], _FROM_LIST]]
     identity: str
 
 
@@ -144,13 +131,12 @@ _COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
 _FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
 _CONTEXTS, _ERROR = TypeAdapter(list[str], config=_EXACT), TypeAdapter(_Error)
 _TOKEN: TypeAdapter[Any] = TypeAdapter(
-    Annotated[tuple[str, _Logprob | None, _Entropy | None], _FROM_LIST], config=_EXACT
+    Annotated[tuple[str, Logprob | None, Entropy | None], _FROM_LIST], config=_EXACT
 )
 
 
 def encode_info(kind: str, info: GenerationInfo | SimilarityInfo) -> bytes:
-    body: bytes = _INFOS[kind].dump_json(info)
-    return body
+    return _INFOS[kind].dump_json(info)
 
 
 def decode_info(kind: str, body: bytes) -> Any:
@@ -283,12 +269,10 @@ def decode_token(value: Any) -> Token:
 
 
 def encode_error(error: errors.CocoaError) -> bytes:
-    """A typed error as a line."""
     return _dumps(error_to_json(error))
 
 
 def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
-    """A typed error as an object."""
     names = ("code", "message", "field", "retry_after_s")
     return {"error": {name: getattr(error, name) for name in names}}
 
@@ -334,13 +318,10 @@ def _garbled(what: str) -> Iterator[None]:
         raise Garbled(what) from None
 
 
-def _kinds(kind: type[errors.CocoaError]) -> Iterator[type[errors.CocoaError]]:
-    yield kind
-    for one in kind.__subclasses__():
-        yield from _kinds(one)
-
-
-_ERRORS = {kind.code: kind for kind in _kinds(errors.CocoaError)}
+_ERRORS: dict[str, type[errors.CocoaError]] = {}
+for _kind in vars(errors).values():
+    if isinstance(_kind, type) and issubclass(_kind, errors.CocoaError):
+        _ERRORS[_kind.code] = _kind
 
 
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
@@ -356,9 +337,8 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
             for sequence in sequences:
                 _expect((getattr(sequence, field) is not None) == (name in wanted))
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
-    hidden = generation.answer_hidden_mean
-    num_layers = 0 if hidden is None else len(hidden)
-    _expect(num_layers == len(request.hidden_layers))
+    hidden, layers = generation.answer_hidden_mean, request.hidden_layers
+    _expect(len(layers) == (0 if hidden is None else len(hidden)))
 
 
 def _expect(is_so: bool) -> None:

@@ -325,9 +325,7 @@ async def test_a_connection_that_is_cut_between_two_calls_is_made_anew():
 
 def answering(reply):
     """An application that says what a worker is, and answers every call with these bytes."""
-    info = wire.encode_info(
-        "generation", wire.GenerationInfo.of(GenerationWorker(FakeEngine()).info)
-    )
+    info = wire.encode_info("generation", wire.GenerationInfo(GenerationWorker(FakeEngine()).info))
 
     async def tell(request: Request) -> Response:
         return Response(info)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from models.digests import digest_of
@@ -153,7 +152,7 @@ class OpenAIServer:
     capabilities: Capabilities
     fingerprint: Fingerprint
     system_fingerprints: frozenset[str] = frozenset()
-    probes: Mapping[str, ProbeInfo] = field(default_factory=lambda: MappingProxyType({}))
+    probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
 
     @property
     def identity(self) -> str:
@@ -180,8 +179,8 @@ class OpenAIServer:
             statistics=(_STATISTICS | self.probes.keys()) - absent.keys(),
             max_context_tokens=can.max_context_tokens,
             probes=self.probes,
-            absent=MappingProxyType(absent),
-            capabilities=MappingProxyType(told(can)),
+            absent=absent,
+            capabilities=told(can),
         )
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Ge, Le
 from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models import records
 from models.engines.texts import cut_at_stop, without_reasoning
-from models.ranges import LOGPROBS
+from models.ranges import Logprob
 from models.records import Array, FinishReason
 from models.statistics import STATISTICS, Source
 from workers.calls import read
@@ -35,7 +34,6 @@ _FINISHED: Mapping[str, FinishReason] = {
 }
 
 
-_Logprob = Annotated[float, Strict(), Ge(LOGPROBS[0]), Le(LOGPROBS[1])]
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
 
@@ -47,7 +45,7 @@ class _Top(TypedDict):
 
 class _ChatToken(TypedDict, total=False):
     token: str
-    logprob: _Logprob
+    logprob: Logprob
     top_logprobs: list[_Top] | None
 
 
@@ -55,7 +53,7 @@ class _Logprobs(TypedDict, total=False):
     """Of completions the first three, of chat completions the last one."""
 
     tokens: list[str] | None
-    token_logprobs: list[_Logprob] | None
+    token_logprobs: list[Logprob] | None
     top_logprobs: list[dict[str, _Finite] | None] | None
     content: list[_ChatToken] | None
 
@@ -79,11 +77,11 @@ class _Reply(TypedDict):
 
 
 class _PromptToken(TypedDict, total=False):
-    logprob: _Logprob
+    logprob: Logprob
     decoded_token: str | None
 
 
-_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(list[_Logprob])
+_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(list[Logprob])
 # Of the first token of a prompt nothing is told.
 _PROMPT = TypeAdapter(list[dict[str, _PromptToken] | None])
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -71,48 +70,28 @@ class GeneratorTrial:
         await tried.sampling()
         await tried.raw_logprobs()
         await tried.rest()
-        found = await fingerprint_of(client, tried.can)
-        again = await fingerprint_of(client, tried.can)
+        # Some servers answer the same prompt now so, now otherwise: that tells nothing of weights.
+        fingerprint = (await tried.fingerprint()).common(await tried.fingerprint())
         known = {}
         if tried.can.columns is not None:
             known = probes_read(tried.can.columns, self._probes)
-        # Some servers answer the same prompt now so, now otherwise: that tells nothing of weights.
-        return OpenAIServer(
-            tried.can, found[0].common(again[0]), found[1] | again[1], MappingProxyType(known)
-        )
+        told = frozenset(tried.calls.system_fingerprints)
+        return OpenAIServer(tried.can, fingerprint, told, known)
 
     async def ask_again(
         self, client: httpx.AsyncClient, known: OpenAIServer
     ) -> OpenAIServer | None:
-        found, told = await fingerprint_of(client, known.capabilities)
-        if not known.fingerprint.agrees(found):
+        tried = _Trying(client, known.capabilities)
+        if not known.fingerprint.agrees(await tried.fingerprint()):
             return None
-        if known.capabilities.columns is not None:
-            tried = _Trying(client, known.capabilities)
+        told = frozenset(tried.calls.system_fingerprints)
+        if tried.can.columns is not None:
             await tried.set_prompt(_PROMPTS[0])
-            columns = await read_columns(tried.calls, tried.can, tried.prompt)
-            if columns != known.capabilities.columns:
+            if await read_columns(tried.calls, tried.can, tried.prompt) != tried.can.columns:
                 return None
         told |= known.system_fingerprints | self.unknown_fingerprints
         self.unknown_fingerprints = frozenset()
         return replace(known, system_fingerprints=told)
-
-
-async def fingerprint_of(
-    client: httpx.AsyncClient, can: Capabilities
-) -> tuple[Fingerprint, frozenset[str]]:
-    """What the server answers to fixed prompts, and what it calls what it runs."""
-    tried = _Trying(client, can)
-    texts, means = [], []
-    for text in _PROMPTS:
-        await tried.set_prompt(text)
-        choice = await tried.greedy(_FINGERPRINT_TOKENS)
-        texts.append(choice.text)
-        mean = None
-        if choice.logprobs is not None and len(choice.logprobs):
-            mean = float(choice.logprobs.mean())
-        means.append(mean)
-    return Fingerprint(tuple(texts), tuple(means)), frozenset(tried.calls.system_fingerprints)
 
 
 class _Trying:
@@ -130,11 +109,21 @@ class _Trying:
         self.prompt = Prompt()
 
     async def set_prompt(self, text: str) -> None:
-        """Ask this from now on."""
         self.prompt = await render(self.calls, self.can, GenerationRequest(text))
 
+    async def fingerprint(self) -> Fingerprint:
+        texts, means = [], []
+        for text in _PROMPTS:
+            await self.set_prompt(text)
+            choice = await self.greedy(_FINGERPRINT_TOKENS)
+            texts.append(choice.text)
+            mean = None
+            if choice.logprobs is not None and len(choice.logprobs):
+                mean = float(choice.logprobs.mean())
+            means.append(mean)
+        return Fingerprint(tuple(texts), tuple(means))
+
     async def endpoints(self) -> None:
-        """Whether it tokenizes, completes and chats."""
         ids = await self._token_ids({"prompt": "Hello"})
         message = {"role": "user", "content": "Hello"}
         if ids:

@@ -140,7 +140,7 @@ def test_an_error_comes_back_as_the_one_that_was_raised(error):
 def test_what_a_worker_is_comes_back():
     probe = ProbeInfo("id", "set", 3, "sha", split=0.5)
     info = replace(GenerationWorker(FakeEngine()).info, probes={"predicted_dissimilarity": probe})
-    body = wire.encode_info("generation", wire.GenerationInfo.of(info))
+    body = wire.encode_info("generation", wire.GenerationInfo(info))
     assert wire.decode_info("generation", body).generator == info
 
     told = wire.SimilarityInfo({"fake": COMPARER}, nli=replace(COMPARER, labels=("a", "b", "c")))
