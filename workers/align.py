@@ -7,6 +7,7 @@ with them, and dropped with their caller.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -49,8 +50,8 @@ class AlignWorker:
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         """The first text is the context, the second the claim."""
         grids = cells(pairs)
-        asked = [cell for grid in grids.values() for row in grid for cell in row]
-        reply = await self._nli.compare(asked)
+        rows = chain.from_iterable(grids.values())
+        reply = await self._nli.compare(list(chain.from_iterable(rows)))
         scores = {pair: _score(grid, reply.scores) for pair, grid in grids.items()}
         return PairReply(scores, _identity_over(reply.identity))
 

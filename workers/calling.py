@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from models.engines.texts import remaining_tokens
-from models.errors import DeadlineExceeded
+from models.errors import CocoaError, DeadlineExceeded
 from models.records import OnToken, Sequence, Token
 
 Result = TypeVar("Result")
@@ -46,6 +47,17 @@ async def together(*work: Awaitable[Any]) -> list[Any]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+@contextmanager
+def failing_as(kind: type[CocoaError], what: str) -> Iterator[None]:
+    """Raise an error of this kind for whatever fails in the block and is no `CocoaError` itself."""
+    try:
+        yield
+    except CocoaError:
+        raise
+    except Exception as error:
+        raise kind(f"{what} failed: {type(error).__name__}") from error
 
 
 class Listener:

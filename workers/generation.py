@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
-from models.errors import CocoaError, EngineError, ModelLost, NotReady
+from models.errors import EngineError, ModelLost, NotReady
 from models.probes.protocol import Probe
 from models.records import (
     DEFAULT_NEW_TOKENS,
@@ -25,7 +25,7 @@ from models.records import (
     Token,
 )
 from models.threads import ModelThread
-from workers.calling import Listener, in_time
+from workers.calling import Listener, failing_as, in_time
 from workers.probe_reading import read, with_inputs_of, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
@@ -188,7 +188,8 @@ class GenerationWorker:
             if not probes:
                 return generation
             layers = asked.hidden_layers
-            readings = _or_engine_error("reading a probe", lambda: read(probes, layers, generation))
+            with failing_as(EngineError, "reading a probe"):
+                readings = read(probes, layers, generation)
             return with_readings(generation, readings, request)
 
         generation = await self._aside("detokenising", read_job)
@@ -290,17 +291,8 @@ class GenerationWorker:
 
 
 def _or_engine_error(what: str, work: Callable[[], Result]) -> Result:
-    """What `work` returns.
-
-    Raises:
-        CocoaError: what it raises itself; anything else becomes an `EngineError`.
-    """
-    try:
+    with failing_as(EngineError, what):
         return work()
-    except CocoaError:
-        raise
-    except Exception as error:
-        raise EngineError(f"{what} failed: {type(error).__name__}") from error
 
 
 def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:

@@ -1,6 +1,5 @@
 """A `Comparer` over vLLM's `/score` or text-embeddings-inference's `/predict`."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -99,14 +98,10 @@ class PairServerComparer(TriedWorker[PairServer]):
 
     async def run(self) -> None:
         """Watch the servers and score what comes in, until closed."""
-        loops = [asyncio.create_task(one) for one in (self._pairs.run(), self.upstream.run())]
         try:
-            await asyncio.gather(*loops)
+            await together(self._pairs.run(), self.upstream.run())
         finally:
             self._pairs.close()
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
 
     async def close(self) -> None:
         """End `run`, and fail all who wait."""

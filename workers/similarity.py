@@ -1,21 +1,19 @@
 """The similarity worker: one pair model behind a micro-batcher that all requests share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from models.digests import digest_of
-from models.errors import CocoaError, SimilarityUnavailable
+from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
+from workers.calling import failing_as, together
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
-
-Result = TypeVar("Result")
 
 
 class SimilarityWorker:
@@ -69,14 +67,10 @@ class SimilarityWorker:
         return self._thread.busy_since
 
     async def run(self) -> None:
-        loops = [asyncio.create_task(batcher.run()) for batcher in (self._pairs, self._contexts)]
         try:
-            await asyncio.gather(*loops)
+            await together(self._pairs.run(), self._contexts.run())
         finally:
             await self.close()
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
 
     async def warm_up(self) -> None:
         """A function without weights has nothing to initialise."""
@@ -84,15 +78,17 @@ class SimilarityWorker:
             await self.compare([("Paris", "Rome")])
 
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
-        scores = await _typed(self._pairs.submit(pairs))
+        with failing_as(SimilarityUnavailable, "the similarity model"):
+            scores = await self._pairs.submit(pairs)
         if not all(np.isfinite(values).all() for values, _ in scores.values()):
             message = "the similarity model returned a value that is not a finite number"
             raise SimilarityUnavailable(message)
         return PairReply(scores, self._info.identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        contexts = await _typed(self._contexts.submit(texts))
-        return [contexts[one] for one in texts]
+        with failing_as(SimilarityUnavailable, "the similarity model"):
+            contexts = await self._contexts.submit(texts)
+        return list(map(contexts.__getitem__, texts))
 
     async def close(self) -> None:
         """The thread ends with the last model that uses it."""
@@ -108,21 +104,6 @@ class SimilarityWorker:
         scores = await loop.run_in_executor(self._thread, self._model.score, pairs)
         rows = map(tuple, scores.values.tolist())
         return list(zip(rows, scores.truncated.tolist(), strict=True))
-
-
-async def _typed(work: Awaitable[Result]) -> Result:
-    """What `work` returns.
-
-    Raises:
-        CocoaError: what it raises itself; anything else becomes a `SimilarityUnavailable`.
-    """
-    try:
-        return await work
-    except CocoaError:
-        raise
-    except Exception as error:
-        message = f"the similarity model failed: {type(error).__name__}"
-        raise SimilarityUnavailable(message) from error
 
 
 _: type[Comparer] = SimilarityWorker  # mypy holds the class to its protocol
