@@ -15,6 +15,7 @@ from app.main import create_app
 from app.settings import Settings
 from models.errors import ModelLost
 from models.similarity.protocol import NliConfig
+from tests import fakes
 from tests.worker_servers import listening
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
@@ -22,6 +23,8 @@ from workers.protocol import Workers
 from workers.server import Served, make_app
 from workers.supervision import running_workers
 from workers.wire import GenerationInfo
+
+fakes.register()
 
 GENERATE = "/generate-with-uncertainty"
 

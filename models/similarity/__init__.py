@@ -5,13 +5,11 @@ PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",
     "rouge_l": "models.similarity.lexical:RougeLModel",
     "jaccard": "models.similarity.lexical:JaccardModel",
-    "fake": "models.similarity.fake:FakePairModel",
 }
 
 # Models of natural language inference; `load` takes an `NliConfig`.
 NLI_MODELS: dict[str, str] = {
     "nli": "models.similarity.nli:NliModel",
-    "fake_nli": "models.similarity.fake:FakeNliModel",
 }
 
 # Similarity functions over the NLI model that is loaded: `nli` is its entailment, and `align` asks

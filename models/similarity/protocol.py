@@ -1,6 +1,6 @@
 """The contract of every pair model.
 
-tests/contract/test_pair_models.py runs on each implementation, the fake first.
+tests/contract/test_pair_models.py runs on each implementation.
 """
 
 from collections.abc import Sequence

@@ -229,7 +229,7 @@ async def test_one_sample_has_consistency_and_no_standard_error(service):
 async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair(
     service, monkeypatch
 ):
-    monkeypatch.setattr("models.engines.fake._ANSWERS", (" Paris",) * 6)
+    monkeypatch.setattr("tests.fakes.engine._ANSWERS", (" Paris",) * 6)
     batches_before = len(service.pair_model.batches)
     result = await generated(service)
     assert (
@@ -243,7 +243,7 @@ async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair
 
 
 async def test_empty_samples_count_as_wholly_dissimilar(service, monkeypatch):
-    monkeypatch.setattr("models.engines.fake._ANSWERS", (" Paris",) * 4 + ("", ""))
+    monkeypatch.setattr("tests.fakes.engine._ANSWERS", (" Paris",) * 4 + ("", ""))
     result = await generated(service, **SEEDED, return_samples=True)
     num_empty = [sample["text"] for sample in result["samples"]].count("")
     assert 0 < num_empty < 10
@@ -252,7 +252,7 @@ async def test_empty_samples_count_as_wholly_dissimilar(service, monkeypatch):
 
 async def test_a_score_that_is_no_finite_number_is_null_with_its_reason(service, monkeypatch):
     monkeypatch.setattr(
-        "models.engines.fake._pseudo", lambda tokens, scale: np.full(len(tokens), np.inf)
+        "tests.fakes.engine._pseudo", lambda tokens, scale: np.full(len(tokens), np.inf)
     )
     result = await generated(service)
     assert result["scores"]["sp"] is None

@@ -10,13 +10,12 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 
 from tests.conftest import GENERATE
 
-PROGRAM = Path(__file__).parent / "cocoa_with_bad_engines.py"
+PROGRAM = (sys.executable, "-m", "tests.chaos.cocoa_with_bad_engines")
 WITHIN_S = 60
 # No connection is kept: each request shows whether the process still accepts one.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=0)
@@ -116,7 +115,7 @@ def cocoa_serve(**environment):
 @contextmanager
 def cocoa(*command, port=0, **environment):
     with subprocess.Popen(
-        [sys.executable, str(PROGRAM), *command, "--port", str(port)],
+        [*PROGRAM, *command, "--port", str(port)],
         env=environment_of(**environment),
         stderr=subprocess.PIPE,
         text=True,

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from app.cli import main
 from models.engines import ENGINES
-from models.engines.fake import FakeEngine
 from models.errors import EngineError, ModelLost
 from models.similarity import PAIR_MODELS
-from models.similarity.fake import FakePairModel
+from tests.fakes import register
+from tests.fakes.engine import FakeEngine
+from tests.fakes.pair_models import FakePairModel
 
 
 def gate_is_open():
@@ -84,11 +85,13 @@ class HangingPairModel(FakePairModel):
 
 
 if __name__ == "__main__":
+    register()
     ENGINES.update(
         gated="__main__:GatedEngine",
         loading="__main__:LoadingEngine",
         dying="__main__:DyingEngine",
-        broken="broken_transformers:BrokenTransformers",  # its own file: it takes seconds to import
+        # In a file of its own: it takes seconds to import.
+        broken="tests.chaos.broken_transformers:BrokenTransformers",
     )
     PAIR_MODELS.update(hanging="__main__:HangingPairModel", slow="__main__:SlowPairModel")
     main()

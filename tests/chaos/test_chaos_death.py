@@ -10,9 +10,9 @@ from app.main import create_app
 from app.scoring import scorer
 from app.settings import Settings
 from models.engines import ENGINES
-from models.engines.fake import FakeEngine
 from models.errors import EngineError, ModelLost
 from tests.conftest import Service, serving, until
+from tests.fakes.engine import FakeEngine
 from workers.config import ComparerConfig, GeneratorConfig
 
 pytestmark = pytest.mark.anyio

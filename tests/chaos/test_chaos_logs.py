@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import contextmanager
 
 import httpx
@@ -28,7 +27,7 @@ def free_port():
 def unread_serve(stderr, **options):
     """A process that is ready, and a client of it."""
     port = free_port()
-    command = [sys.executable, str(PROGRAM), "serve", "--port", str(port)]
+    command = [*PROGRAM, "serve", "--port", str(port)]
     environment = environment_of(COCOA_GENERATION__ENGINE="fake", COCOA_LOG_LEVEL="debug")
     with (
         subprocess.Popen(command, env=environment, stderr=stderr, **options) as popen,

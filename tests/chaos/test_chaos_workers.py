@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from models.engines.fake import FakeEngine
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
@@ -24,6 +23,7 @@ from tests.chaos.certificates import make_authority
 from tests.chaos.cocoa_process import cocoa, cocoa_serve, outcome, until
 from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
+from tests.fakes.engine import FakeEngine
 from tests.worker_servers import listening, remote_generator, running
 from workers import wire
 from workers.config import GeneratorConfig

@@ -1,4 +1,4 @@
-"""The contract of `models.engines.protocol.Engine`, on every engine of ENGINES, the fake first.
+"""The contract of `models.engines.protocol.Engine`, on every engine of ENGINES.
 
 An engine is tried behind the worker that owns it, which is how everybody else meets it: the suite
 is that of `workers.protocol.Generator`, too.

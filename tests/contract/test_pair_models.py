@@ -1,4 +1,4 @@
-"""The contract of `models.similarity.protocol.PairModel`, on each implementation, fake first."""
+"""The contract of `models.similarity.protocol.PairModel`, on each implementation."""
 
 import numpy as np
 import pytest

@@ -114,7 +114,7 @@ def test_ask_prints_json_that_is_the_http_response(cocoa):
 
 
 def test_ask_shows_text_as_it_is_and_no_markup_in_it(cocoa, monkeypatch):
-    monkeypatch.setattr("models.engines.fake._ANSWERS", (" [bold]Paris[/bold]",) * 6)
+    monkeypatch.setattr("tests.fakes.engine._ANSWERS", (" [bold]Paris[/bold]",) * 6)
     result = cocoa("ask", "Where?", **FAKE)
     assert result.exit_code == 0, result.output
     assert result.stdout.count("[bold]Paris[/bold]") == 2
@@ -155,7 +155,7 @@ def test_a_service_that_cannot_be_reached_ends_with_1_and_its_message(cocoa):
 
 
 def in_a_process(*arguments, **environment):
-    command = [Path(sys.executable).parent / "cocoa", *arguments]
+    command = [sys.executable, "-m", "tests.fakes.cocoa", *arguments]
     known = {name: value for name, value in os.environ.items() if not name.startswith("COCOA_")}
     return subprocess.run(
         command,

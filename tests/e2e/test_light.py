@@ -30,6 +30,7 @@ from tests.conftest import GENERATE
 from workers.config import ComparerConfig, GeneratorConfig
 
 COCOA = str(Path(sys.executable).with_name("cocoa"))
+COCOA_WITH_FAKES = [sys.executable, "-m", "tests.fakes.cocoa"]
 SETTINGS = Settings(generation=GeneratorConfig(threads=1), similarity=ComparerConfig(threads=1))
 pytestmark = pytest.mark.anyio
 
@@ -125,7 +126,7 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     }
 
     def cocoa(*arguments):
-        command = [COCOA, "probe", *map(str, arguments)]
+        command = [*COCOA_WITH_FAKES, "probe", *map(str, arguments)]
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, check=True, timeout=240
         )
@@ -133,7 +134,7 @@ def test_a_killed_collection_goes_on_and_becomes_a_probe(tmp_path):
     collection, rows = tmp_path / "collection", tmp_path / "collection" / "rows.jsonl"
     arguments = ["collect", "--prompts", str(prompts), "--out", str(collection)]
     process = subprocess.Popen(
-        [COCOA, "probe", *arguments], env=environment, stderr=subprocess.DEVNULL
+        [*COCOA_WITH_FAKES, "probe", *arguments], env=environment, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 120
     while not rows.exists() and process.poll() is None and time.monotonic() < deadline:

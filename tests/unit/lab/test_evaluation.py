@@ -15,14 +15,14 @@ from cocoa_lab.examples import Example
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import QUALITY, quality_names
 from cocoa_lab.run import Draw
-from models.engines.fake import FakeEngine
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
-from models.similarity.fake import FakeNliModel, FakePairModel
 from models.similarity.protocol import NliConfig
 from models.statistics import PROBE_STATISTICS
 from tests.aligned import align_scores
 from tests.conftest import serving
+from tests.fakes.engine import FakeEngine
+from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from workers.config import ComparerConfig, GeneratorConfig
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.

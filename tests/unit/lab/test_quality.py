@@ -17,8 +17,8 @@ from cocoa_lab.quality import (
     quality_names,
     score_by_task,
 )
-from models.similarity.fake import FakeNliModel, FakePairModel
 from tests.aligned import align_scores
+from tests.fakes.pair_models import FakeNliModel, FakePairModel
 
 pytestmark = pytest.mark.anyio
 

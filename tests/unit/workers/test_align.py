@@ -8,11 +8,11 @@ import pytest
 
 from models.errors import NotReady, SimilarityUnavailable
 from models.similarity.align import cells, chunks, num_cells
-from models.similarity.fake import FakeNliModel
 from models.similarity.pairs import PairRules
 from models.threads import ModelThread
 from tests.aligned import align_scores
 from tests.conftest import until
+from tests.fakes.pair_models import FakeNliModel
 from workers.align import AlignWorker
 from workers.similarity import SimilarityWorker
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.engines.fake import FakeEngine
 from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
-from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig
+from tests.fakes.engine import FakeEngine
+from tests.fakes.pair_models import FakePairModel
 from tests.tiny_probes import saved
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
@@ -273,7 +273,7 @@ def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, 
         config = WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig(folder, ""))
         return asyncio.run(build_workers(config))
 
-    monkeypatch.setattr("models.engines.fake.FakeEngine", Lacking)
+    monkeypatch.setattr("tests.fakes.engine.FakeEngine", Lacking)
     with pytest.raises(ModelNotLoaded, match=r"PROBES.* sp, mte, log_length .* fake lacks"):
         with_probe()
     assert with_probe(token_features=()).generator.info.probes

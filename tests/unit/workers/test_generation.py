@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.engines.fake import FakeEngine
 from models.engines.protocol import StepReport
 from models.errors import (
     DeadlineExceeded,
@@ -30,6 +29,7 @@ from models.similarity.protocol import NliConfig
 from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from tests.conftest import until
+from tests.fakes.engine import FakeEngine
 from tests.tiny_probes import random_probe, saved
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig

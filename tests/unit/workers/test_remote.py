@@ -6,9 +6,9 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse
 
-from models.engines.fake import FakeEngine
 from models.errors import EngineError, GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
+from tests.fakes.engine import FakeEngine
 from tests.worker_servers import listening, running
 from workers import wire
 from workers.config import GeneratorConfig

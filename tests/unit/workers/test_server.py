@@ -7,8 +7,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from models.engines.fake import FakeEngine
 from models.records import GenerationRequest, SamplingParams
+from tests.fakes.engine import FakeEngine
 from tests.worker_servers import running
 from workers import wire
 from workers.generation import GenerationWorker

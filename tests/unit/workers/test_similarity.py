@@ -16,11 +16,11 @@ import pytest
 from models.errors import ModelLost, NotReady, SimilarityUnavailable
 from models.records import PairScores
 from models.similarity import NLI_MODELS, PAIR_MODELS
-from models.similarity.fake import FakeNliModel, FakePairModel
 from models.similarity.pairs import PairRules, PairTable, answer_pairs, answer_relation
 from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.threads import ModelThread
 from tests.conftest import until
+from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from workers.build import resolve
 from workers.similarity import SimilarityWorker
 

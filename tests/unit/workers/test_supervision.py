@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from models.engines.fake import FakeEngine
 from models.errors import ModelLost, NotReady
 from models.records import GenerationRequest
 from models.threads import ModelThread
+from tests.fakes.engine import FakeEngine
 from tests.tiny_probes import random_probe
 from workers import supervision
 from workers.generation import GenerationWorker

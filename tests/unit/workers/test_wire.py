@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from models import errors
-from models.engines.fake import FakeEngine
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
+from tests.fakes.engine import FakeEngine
 from tests.same import assert_same
 from workers import wire
 from workers.generation import GenerationWorker

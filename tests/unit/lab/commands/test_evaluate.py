@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -228,7 +227,8 @@ def test_a_run_killed_in_its_midst_goes_on_to_the_same_file(tmp_path):
     def command(out):
         # Resamples take no part in what this test is about.
         options = ["--estimators", "cocoa_ppl,p_true", "--num-resamples", "2", "--num-samples", "4"]
-        return [Path(sys.executable).parent / "cocoa", "evaluate", dataset, "--out", out, *options]
+        cocoa = [sys.executable, "-m", "tests.fakes.cocoa"]
+        return [*cocoa, "evaluate", dataset, "--out", out, *options]
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COCOA_")}
     run = {"env": kept | FAKE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

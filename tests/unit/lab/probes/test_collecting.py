@@ -10,11 +10,11 @@ from cocoa_lab.examples import Example
 from cocoa_lab.probes.collecting import candidate_layers, collect_and_measure
 from cocoa_lab.probes.from_collection import TrainingSpec, train_probe
 from cocoa_lab.quality import QUALITY
-from models.engines.fake import FakeEngine
 from models.probes.card import ProbeMismatch
-from models.similarity.fake import FakeNliModel
 from models.similarity.protocol import NliConfig
 from tests.aligned import align_scores
+from tests.fakes.engine import FakeEngine
+from tests.fakes.pair_models import FakeNliModel
 from tests.made_collections import SETTINGS, collected, collection_spec, made_examples
 
 

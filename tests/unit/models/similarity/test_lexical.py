@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from models.similarity.fake import FakeNliModel
 from models.similarity.lexical import JaccardModel, LexicalModel, RougeLModel
 from models.similarity.nli import EntailmentModel, label_columns
 from models.similarity.protocol import SimilarityConfig
+from tests.fakes.pair_models import FakeNliModel
 
 WORDS = [
     "The",

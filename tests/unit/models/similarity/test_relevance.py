@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from models.similarity.fake import FakePairModel
 from models.similarity.pairs import PairRules, PairTable
 from models.similarity.relevance import relevance_pairs, token_relevance
+from tests.fakes.pair_models import FakePairModel
 
 
 def table_for(pairs):

@@ -80,7 +80,6 @@ class FakeEngine:
         return cls()
 
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> FakeJob:
-        """See `Engine.prepare`."""
         check_hidden_layers(request, self.info.num_layers)
         prompt = _prompt(request)
         num_prompt = _prompt_length(prompt)
@@ -90,14 +89,13 @@ class FakeEngine:
     def prepare_first_token(
         self, request: GenerationRequest, groups: SequenceOf[SequenceOf[str]]
     ) -> FakeJob:
-        """See `Engine.prepare_first_token`."""
         prompt = _prompt(request)
         num_prompt = _prompt_length(prompt)
         request = self._fitted(num_prompt, request)
         return FakeJob(request, prompt=prompt, num_prompt=num_prompt, groups=groups)
 
     def step(self, incoming: SequenceOf[FakeJob]) -> StepReport:
-        """See `Engine.step`; every job is finished by the step that it comes with."""
+        """Every job is finished by the step that it comes with."""
         report = StepReport()
         for job in incoming:
             if job.cancelled:
@@ -113,14 +111,13 @@ class FakeEngine:
         return report
 
     def abandon(self) -> None:
-        """See `Engine.abandon`; no job outlasts its step."""
+        """No job outlasts its step."""
 
     def generation(self, job: FakeJob) -> Generation:
-        """See `Engine.generation`."""
         return self._written(job)
 
     def first_token_logprobs(self, job: FakeJob) -> list[float | None]:
-        """See `Engine.first_token_logprobs`; the spellings share the mass by a hash."""
+        """The spellings share the mass by a hash."""
         masses = [sum(1 + _token_id(text) for text in set(group)) for group in job.groups or ()]
         return [math.log(mass / sum(masses)) if mass else None for mass in masses]
 

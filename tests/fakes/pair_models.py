@@ -38,7 +38,7 @@ class FakePairModel:
         return cls()
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """See `PairModel.score`; a text that contains `<poison>` raises."""
+        """A text that contains `<poison>` raises."""
         self.batches.append(len(pairs))
         if any("<poison>" in text for pair in pairs for text in pair):
             raise ValueError("poisoned pair")
@@ -48,7 +48,7 @@ class FakePairModel:
         return PairScores(values.reshape(-1, len(self.labels)), lengths > (self.max_length or 0))
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `PairModel.fit_contexts`; a word is a token."""
+        """A word is a token."""
         fitted = []
         for context, text in texts:
             budget = (_MAX_LENGTH - 3) // 2 - len(text.split())
