@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -15,13 +14,11 @@ from starlette.middleware.cors import CORSMiddleware
 from app.cache.build import make_cache
 from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
-from app.http import examples
 from app.http.access import make_access
+from app.http.document import add_document
 from app.http.errors import add_error_handlers
-from app.http.gate import Gate, with_keys
 from app.http.hooks import hooks_of
-from app.http.middleware import RequestMiddleware
-from app.http.openai import examples as openai_examples
+from app.http.middleware import add_middleware
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
@@ -92,16 +89,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     for module in (generate, score, openai, feedback, ops, page):
         app.include_router(module.router)
     add_error_handlers(app, telemetry)
-    make_document = app.openapi
-    shown = {**examples.BY_PATH, **openai_examples.BY_PATH}
-
-    def document() -> dict[str, Any]:
-        made = examples.with_nulls(make_document(), shown)
-        return made if access is None else with_keys(made)
-
-    app.openapi = document  # type: ignore[method-assign]
-    gate = Gate(access, has_ops_port=settings.ops_port is not None)
-    app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=settings.limits, gate=gate)
+    add_document(app, needs_keys=access is not None)
+    has_ops_port = settings.ops_port is not None
+    add_middleware(app, telemetry, settings.limits, access, has_ops_port=has_ops_port)
     if settings.cors_origins:
         # Outermost: a browser asks for leave without a key, and reads refusals, too.
         app.add_middleware(

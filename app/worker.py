@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from app.http.hooks import hooks_of
 from app.http.logs import places_of
-from app.http.middleware import RequestMiddleware
+from app.http.middleware import add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Settings
 from models.errors import NotReady
@@ -93,7 +93,7 @@ def create_worker_app(
     )
     app.state.settings, app.state.service = settings, service
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
-    app.add_middleware(RequestMiddleware, telemetry=telemetry, limits=limits)
+    add_middleware(app, telemetry, limits)
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
         admitted=lambda: 0,

@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from app.http.connections import BACKLOG, Connections
-from app.http.gate import at_ops_port
 from app.http.logs import set_up_logging
+from app.http.middleware import at_ops_port
 from app.http.telemetry import Telemetry
 from app.keys.records import KeysFileInvalid
 from app.settings import Settings

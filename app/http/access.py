@@ -1,7 +1,7 @@
-"""Keys and their limits, as one deployment has them."""
+"""Who may ask, and how much: keys and their limits."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,8 @@ from app.keys.ring import KeyRing, is_expired
 from app.keys.shared import SharedLimits
 from app.scoring.ask import Caller, current_caller
 from models.errors import Unauthorized
+
+Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Access:
@@ -31,8 +33,9 @@ class Access:
     def __init__(self, config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
         self._ring = KeyRing(Path(config.file), self._on_change)
-        url = cache.url.get_secret_value() if cache.url else ""
-        self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker) if url else None
+        self._shared: SharedLimits | None = None
+        if cache.url and (url := cache.url.get_secret_value()):
+            self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker)
         self._limits = KeyLimits(self._shared, telemetry.observe_refusal)
         self._by_name: dict[str, Key] = {}
         self._on_change(True)
@@ -44,14 +47,17 @@ class Access:
             if self._shared is not None:
                 tasks.create_task(self._shared.run())
 
-    def key_of(self, credentials: str) -> Key:
-        """The entry of a key, as the value of `Authorization` has it.
+    def key_of(self, headers: Headers) -> Key:
+        """The entry of the key that a request has.
+
+        Of several keys none counts, since only one of them could.
 
         Raises:
-            Unauthorized: there is none that is good.
+            Unauthorized: there is no valid one.
         """
-        scheme, _, token = credentials.strip().partition(" ")
-        if not credentials or scheme.lower() != "bearer":
+        given = [value for name, value in headers if name == b"authorization"]
+        scheme, _, token = b" ".join(given).decode("latin-1").strip().partition(" ")
+        if len(given) != 1 or scheme.lower() != "bearer":
             raise Unauthorized("send a key, as in Authorization: Bearer KEY")
         if (key := self._ring.find(token.strip())) is None:
             raise Unauthorized("this key is not known")
@@ -61,7 +67,7 @@ class Access:
 
     @asynccontextmanager
     async def request_of(self, key: Key, *, costs_tokens: bool) -> AsyncIterator[None]:
-        """One request of a key; what is asked meanwhile is asked on its behalf.
+        """Count one request of a key; what is asked within is asked on its behalf.
 
         Raises:
             RateLimited: a limit of the key is reached.
@@ -82,7 +88,7 @@ class Access:
             self._limits.charge(now, tokens=tokens)
 
     def charge_requests(self, caller: Caller, count: int) -> None:
-        """Further requests that a call has turned out to be."""
+        """Count a call of several items as further requests."""
         if (key := self._by_name.get(caller.name)) is not None:
             self._limits.charge(key, requests=count)
 
@@ -93,5 +99,7 @@ class Access:
 
 
 def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:
-    """The keys that are configured; None where everybody may ask."""
-    return Access(config, cache, telemetry) if config.file else None
+    """The keys of this deployment; None where everybody may ask."""
+    if not config.file:
+        return None
+    return Access(config, cache, telemetry)

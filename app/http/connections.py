@@ -347,4 +347,5 @@ async def _refuse_reserved(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer on a connection that is reserved for health checks."""
     message = "every connection has a request under way, the limit"
     body = ErrorBody(code=Overloaded.code, message=message, field=None, request_id=uuid.uuid4().hex)
-    await error_response(429, body, retry_after_s=1)(scope, receive, send)
+    response = error_response(429, body, scope["path"], {"Retry-After": "1"})
+    await response(scope, receive, send)

@@ -1,7 +1,7 @@
 """From results to response bodies."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from app.http.schemas import (
     DecisionInfo,
@@ -12,80 +12,146 @@ from app.http.schemas import (
     ProbeInfo,
     Sample,
     SampleGroup,
+    Scored,
     Timing,
     Token,
     Usage,
 )
 from app.scoring.explaining import groups_of, sentence
-from app.scoring.judging import Judgement
 from app.scoring.result import Result
+from models.records import Generation
 from workers import protocol
-from workers.protocol import ComparerInfo
+from workers.protocol import ComparerInfo, GeneratorInfo
+
+Body = TypeVar("Body", bound=Scored)
 
 
 def to_response(result: Result, request_id: str) -> GenerateResponse:
     """The response of one scored request."""
-    generation, subject = result.generation, result.evidence.subject
-    return GenerateResponse(
+    generation, model, answer_form, tokens = result.generation, None, None, None
+    if generation is not None:
+        model = model_info(generation)
+        if result.is_read:
+            answer_form = generation.answer_form
+    if result.ask.return_tokens:
+        tokens = tokens_of(result)
+    return scored(
+        GenerateResponse,
+        result,
         id=request_id,
-        model=_model_info(generation.model_id, generation.revision) if generation else None,
+        model=model,
         text=result.text,
-        finish_reason=subject.answer.finish_reason,
+        finish_reason=result.evidence.subject.answer.finish_reason,
         retokenized=result.is_read,
-        answer_form=generation.answer_form if generation and result.is_read else None,
+        answer_form=answer_form,
         usage=usage_of(result),
         uncertainty=result.uncertainty,
-        tokens=tokens_of(result) if result.ask.return_tokens else None,
-        **scored_of(result),
+        tokens=tokens,
     )
 
 
-def scored_of(result: Result) -> dict[str, Any]:
-    """The fields of `Scored`."""
-    plan, generation, subject = result.plan, result.generation, result.evidence.subject
-    has_similarity, has_nli = plan.reads("similarity"), plan.reads("nli")
-    judgement = result.judgement
-    drawn = generation is not None and result.samples_source == "model"
-    is_shown = not result.is_held_back  # samples would tell the answer
-    stage_ms = {stage: _ms(seconds) for stage, seconds in result.stage_s.items()}
-    return {
-        "mode": "light" if result.ask.light else "full",
-        "strategy": plan.strategy,
-        "answer_sample": subject.answer_sample,
-        "estimator": plan.primary,
-        "degraded": plan.degraded,
-        "confidence": judgement.confidence,
-        "percentile": judgement.percentile,
-        "confidence_reason": judgement.reason,
-        "calibrator": judgement.calibrator,
-        "decision": _decision(judgement),
-        "escalation": _escalation(result),
-        "scores": dict(result.scores),
-        "reasons": dict(result.reasons),
-        "warnings": result.warnings,
-        "samples_source": result.samples_source,
-        "num_samples": len(subject.samples),
-        "num_distinct_samples": result.num_distinct_samples,
-        "stopped_by": result.stopped_by,
-        "consistency_std_error": result.consistency_std_error,
-        "found_mass": result.found_mass,
-        "entropy_method": result.entropy_method,
-        "mte_bounds": None if result.mte_bounds is None else list(result.mte_bounds),
-        "similarity": plan.similarity if has_similarity else None,
-        "similarity_model": _comparer_info(result.comparer) if has_similarity else None,
-        "nli_model": _comparer_info(result.nli) if has_nli and result.nli else None,
-        "probe": _probe(result),
-        "entropy_split": split_of(result.entropy_probe),
-        "seed": generation.seed if generation is not None and drawn else None,
-        "samples": _samples(result) if result.ask.return_samples and is_shown else None,
-        **_explanation(result, is_shown=is_shown),
-        "timing_ms": Timing(**stage_ms, total=_ms(result.total_s)),
-        "cached": result.source == "cache",
-    }
+def scored(kind: type[Body], result: Result, **own: Any) -> Body:
+    """A body with all fields of `Scored`, and its own ones beside them."""
+    plan, judgement, subject = result.plan, result.judgement, result.evidence.subject
+    similarity, similarity_model, nli_model, seed = None, None, None, None
+    if plan.reads("similarity"):
+        similarity, similarity_model = plan.similarity, model_info(result.comparer)
+    if plan.reads("nli") and result.nli is not None:
+        nli_model = model_info(result.nli)
+    if result.generation is not None and result.samples_source == "model":
+        seed = result.generation.seed
+    samples: list[Sample] | None = None
+    groups: list[SampleGroup] | None = None
+    explanation: str | None = None
+    if not result.is_held_back:  # samples would tell the answer
+        if result.ask.return_samples:
+            samples = _samples(result)
+        if result.ask.explain and (found := groups_of(result.evidence)) is not None:
+            explanation = sentence(found)
+            groups = [SampleGroup(**asdict(group)) for group in found]
+    return kind(
+        mode="light" if result.ask.light else "full",
+        strategy=plan.strategy,
+        answer_sample=subject.answer_sample,
+        estimator=plan.primary,
+        degraded=plan.degraded,
+        confidence=judgement.confidence,
+        percentile=judgement.percentile,
+        confidence_reason=judgement.reason,
+        calibrator=judgement.calibrator,
+        decision=_decision(result),
+        escalation=_escalation(result),
+        scores=dict(result.scores),
+        reasons=dict(result.reasons),
+        warnings=result.warnings,
+        samples_source=result.samples_source,
+        num_samples=len(subject.samples),
+        num_distinct_samples=result.num_distinct_samples,
+        stopped_by=result.stopped_by,
+        consistency_std_error=result.consistency_std_error,
+        found_mass=result.found_mass,
+        entropy_method=result.entropy_method,
+        mte_bounds=result.mte_bounds and list(result.mte_bounds),
+        similarity=similarity,
+        similarity_model=similarity_model,
+        nli_model=nli_model,
+        probe=_probe(result),
+        entropy_split=split_of(result.entropy_probe),
+        seed=seed,
+        samples=samples,
+        explanation=explanation,
+        groups=groups,
+        timing_ms=_timing(result),
+        cached=result.source == "cache",
+        **own,
+    )
 
 
-def _decision(judgement: Judgement) -> DecisionInfo | None:
-    return None if judgement.decision is None else DecisionInfo(**asdict(judgement.decision))
+def model_info(info: Generation | GeneratorInfo | ComparerInfo) -> ModelInfo:
+    """Which weights spoke."""
+    return ModelInfo(id=info.model_id, revision=info.revision)
+
+
+def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
+    """Above which entropy the probe counts it as high; None for other probes, or none."""
+    if probe is None or probe.split is None:
+        return None
+    return EntropySplit(nats=probe.split, base_rate=probe.base_rate)
+
+
+def tokens_of(result: Result) -> list[Token] | None:
+    """The answer's tokens with all that is known of them; None where the answer is held back."""
+    if result.is_held_back:
+        return None
+    answer = result.evidence.subject.answer
+    texts = answer.token_texts or [""] * answer.num_tokens
+    logprobs = entropies = [None] * answer.num_tokens
+    if answer.token_logprobs is not None:
+        logprobs = answer.token_logprobs.tolist()
+    if answer.token_entropies is not None:
+        entropies = answer.token_entropies.tolist()
+    tokens = []
+    for text, logprob, entropy in zip(texts, logprobs, entropies, strict=True):
+        tokens.append(Token(text=text, logprob=logprob, entropy=entropy))
+    return tokens
+
+
+def usage_of(result: Result) -> Usage:
+    """Tokens read and written."""
+    subject, prompt_tokens = result.evidence.subject, 0
+    if result.generation is not None:
+        prompt_tokens = result.generation.prompt_tokens
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        completion_tokens=subject.answer.num_tokens,
+        sample_tokens=sum(sample.num_tokens for sample in subject.samples),
+    )
+
+
+def _decision(result: Result) -> DecisionInfo | None:
+    if result.judgement.decision is None:
+        return None
+    return DecisionInfo(**asdict(result.judgement.decision))
 
 
 def _escalation(result: Result) -> EscalationInfo | None:
@@ -93,22 +159,6 @@ def _escalation(result: Result) -> EscalationInfo | None:
         return None
     first = result.evidence.subject.answer.text
     return EscalationInfo(model=asked.model, first_text=first, error=asked.error)
-
-
-def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
-    """What its probability is of; None for a probe of another kind, or none."""
-    if probe is None or probe.split is None:
-        return None
-    return EntropySplit(nats=probe.split, base_rate=probe.base_rate)
-
-
-def _explanation(result: Result, *, is_shown: bool) -> dict[str, Any]:
-    """Sentence and groups, where they are wanted and may be told."""
-    groups = groups_of(result.evidence) if result.ask.explain and is_shown else None
-    if groups is None:
-        return {"explanation": None, "groups": None}
-    shown = [SampleGroup(**asdict(group)) for group in groups]
-    return {"explanation": sentence(groups), "groups": shown}
 
 
 def _probe(result: Result) -> ProbeInfo | None:
@@ -128,48 +178,17 @@ def _samples(result: Result) -> list[Sample]:
     for one, similarity in zip(
         result.evidence.subject.samples, result.sample_similarities, strict=True
     ):
-        logprob = None if one.token_logprobs is None else float(one.token_logprobs.sum())
         sample = Sample(
-            text=one.text,
-            logprob=logprob,
-            similarity=similarity,
-            finish_reason=one.finish_reason,
+            text=one.text, logprob=None, similarity=similarity, finish_reason=one.finish_reason
         )
+        if one.token_logprobs is not None:
+            sample.logprob = float(one.token_logprobs.sum())
         samples.append(sample)
     return samples
 
 
-def tokens_of(result: Result) -> list[Token] | None:
-    """The answer's tokens with all that is known of them; None where they would tell too much."""
-    if result.is_held_back:
-        return None
-    answer = result.evidence.subject.answer
-    missing: list[None] = [None] * answer.num_tokens
-    texts = answer.token_texts or ("",) * answer.num_tokens
-    logprobs = missing if answer.token_logprobs is None else answer.token_logprobs.tolist()
-    entropies = missing if answer.token_entropies is None else answer.token_entropies.tolist()
-    tokens = []
-    for text, logprob, entropy in zip(texts, logprobs, entropies, strict=True):
-        tokens.append(Token(text=text, logprob=logprob, entropy=entropy))
-    return tokens
-
-
-def usage_of(result: Result) -> Usage:
-    subject, generation = result.evidence.subject, result.generation
-    return Usage(
-        prompt_tokens=0 if generation is None else generation.prompt_tokens,
-        completion_tokens=subject.answer.num_tokens,
-        sample_tokens=sum(sample.num_tokens for sample in subject.samples),
-    )
-
-
-def _comparer_info(info: ComparerInfo) -> ModelInfo:
-    return _model_info(info.model_id, info.revision)
-
-
-def _model_info(model_id: str, revision: str | None) -> ModelInfo:
-    return ModelInfo(id=model_id, revision=revision)
-
-
-def _ms(seconds: float) -> float:
-    return round(seconds * 1000, 3)
+def _timing(result: Result) -> Timing:
+    stage_ms = {}
+    for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
+        stage_ms[stage] = round(seconds * 1000, 3)
+    return Timing(**stage_ms)

@@ -1,4 +1,4 @@
-"""What stands behind the routes: the scorer as its workers load, live and die."""
+"""What all routes share: the scorer, once its workers are loaded, and what goes with it."""
 
 import time
 
@@ -51,7 +51,11 @@ class Service:
         return self.scorer
 
     async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
-        """See `Scorer.run`; raises `NotReady`, too. The answer can be labelled under this id."""
+        """What `Scorer.run` gives; the answer can be labelled under this id.
+
+        Raises:
+            CocoaError: as of `Scorer.run` and `ready_scorer`.
+        """
         result = await self.ready_scorer().run(ask, on_token=on_token)
         if (feedback := self.feedback) is not None:
             feedback.remember(lambda: to_answer(result, answer_id, keeps_text=feedback.keeps_texts))

@@ -10,8 +10,8 @@ import orjson
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from app.http.disconnect import ClientGone, unless_gone
 from app.http.errors import failure
+from app.http.json_calls import unless_gone
 from app.http.responses import to_response
 from app.http.schemas import ErrorBody, ErrorResponse
 from app.http.telemetry import Telemetry
@@ -29,7 +29,6 @@ _HEADERS = [
 ]
 # A server that stops does not wait for a client that reads nothing.
 _FAREWELL_S = 1.0
-_GONE = 499
 
 Work = Callable[[OnToken], Coroutine[Any, Any, Result]]
 
@@ -38,7 +37,7 @@ class EventFormat(Protocol):
     """How a door writes the events of one stream."""
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        """Those that came since the last call; the first call has the first token."""
+        """The events of what came since the last call."""
 
     def result(self, result: Result) -> bytes:
         """The last event of a stream that succeeds."""
@@ -54,24 +53,21 @@ class NamedEvents:
         self._request_id = request_id
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        """See `EventFormat`."""
         return b"".join(_event(b"token", orjson.dumps(token)) for token in tokens)
 
     def result(self, result: Result) -> bytes:
-        """See `EventFormat`."""
         response = to_response(result, self._request_id)
         return _event(b"result", response.model_dump_json().encode())
 
     def error(self, error: ErrorBody, status: int) -> bytes:
-        """See `EventFormat`."""
         return _event(b"error", ErrorResponse(error=error).model_dump_json().encode())
 
 
 class EventStream(Response):
-    """What `work` tells, in a task of its own, so that a slow reader holds nothing up.
+    """Sends what `work` tells; work runs in a task of its own, which no slow reader holds up.
 
-    What waits to be read is at most the answer. Until the first byte an error of `work` is raised
-    as if nothing were streamed; the first byte is a token's, or after a while a heartbeat's.
+    At most the answer waits to be read. The first byte is a token's, or after a while a
+    heartbeat's; an error before it is raised, as if nothing were streamed.
     """
 
     def __init__(self, work: Work, event_format: EventFormat, telemetry: Telemetry) -> None:
@@ -87,10 +83,6 @@ class EventStream(Response):
         """Send everything; a client that goes ends the work."""
         try:
             await unless_gone(Request(scope, receive), self._send_events(scope, send))
-        except ClientGone:
-            scope["state"]["status"] = _GONE
-            if not self._has_begun:
-                await self._begin(send, _GONE)  # nobody reads it
         except asyncio.CancelledError:
             await self._say_farewell(scope, send)
             raise
@@ -148,7 +140,7 @@ class EventStream(Response):
         await self._send(send, end)
 
     def _failed(self, scope: Scope, error: Exception) -> bytes:
-        """The event of an error, counted and kept for the log as that of a whole response is."""
+        """The event of an error, which is counted and logged as that of a whole response is."""
         state = scope["state"]
         status, body = failure(error, state["request_id"])
         state["status"], state["error_code"] = status, body.code
@@ -165,12 +157,9 @@ class EventStream(Response):
 
     async def _send(self, send: Send, body: bytes) -> None:
         if not self._has_begun:
-            await self._begin(send, 200)
+            self._has_begun = True
+            await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         await send({"type": "http.response.body", "body": body, "more_body": True})
-
-    async def _begin(self, send: Send, status: int) -> None:
-        self._has_begun = True
-        await send({"type": "http.response.start", "status": status, "headers": list(_HEADERS)})
 
 
 def _event(name: bytes, data: bytes) -> bytes:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.feedback.protocol import FeedbackConfig
-from app.http.gate import at_ops_port
+from app.http.middleware import at_ops_port
 from models.errors import EngineError
 from tests.api.test_api_errors import assert_error
 from tests.conftest import GENERATE, serving, until

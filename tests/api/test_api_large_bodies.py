@@ -6,9 +6,9 @@ import threading
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.http import json_body
-from app.http.requests.generate import GenerateRequest
-from app.http.routes.score import ScoreBody
+from app.http import json_calls
+from app.http.requests.bodies import GenerateRequest
+from app.http.routes.score import SCORE_BODY
 from tests.api.large_bodies import GENERATE, LARGE, SCORE, content_of
 from tests.api.test_api_errors import JSON, assert_error
 
@@ -28,7 +28,7 @@ WHOLE = {sent: case[:2] for sent, case in LARGE.items() if "items" not in case[1
 
 @pytest.mark.parametrize(("path", "body"), WHOLE.values(), ids=WHOLE)
 async def test_the_faults_of_a_large_body_are_few(path, body):
-    adapter = TypeAdapter({GENERATE: GenerateRequest, SCORE: ScoreBody}[path])
+    adapter = {GENERATE: TypeAdapter(GenerateRequest), SCORE: SCORE_BODY}[path]
     with pytest.raises(ValidationError) as raised:
         adapter.validate_python(body)
     assert raised.value.error_count() < 100
@@ -53,7 +53,7 @@ async def test_only_large_bodies_are_checked_beside_the_event_loop(
         threads.append(threading.current_thread().name)
         return loads(text)
 
-    monkeypatch.setattr(json_body.json, "loads", watched)
+    monkeypatch.setattr(json_calls.json, "loads", watched)
     response = await service.client.post(SCORE, content=b" " * size + b"{}", headers=JSON)
     assert_error(response, 422, "invalid_request", "answer")
     assert threads[0].startswith("bodies") == beside  # the next ones are the client's

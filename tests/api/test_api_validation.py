@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from app.http.requests.generate import GenerateRequest
+from app.http.requests.bodies import GenerateRequest
 from tests.conftest import GENERATE
 
 pytestmark = pytest.mark.anyio

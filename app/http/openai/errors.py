@@ -11,7 +11,7 @@ from models.errors import CocoaError
 
 _PREFIX = "/v1/"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-# What the fields of an `Ask` are called in the bodies of this door, where that differs.
+# Names in these bodies of those fields of an `Ask` that are called differently there.
 _PARAMS = {
     "max_new_tokens": "max_tokens",
     "return_tokens": "logprobs",
@@ -22,13 +22,15 @@ _IN_UNCERTAINTY = frozenset(UncertaintyWanted.model_fields) - {"temperature"}
 
 
 def is_of_openai(path: str) -> bool:
-    """Whether who asks at this path expects OpenAI's shapes."""
+    """Whether clients expect OpenAI's shapes at this path."""
     return path.startswith(_PREFIX)
 
 
 def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
     """`{"error": {"message", "type", "param", "code", "request_id"}}`."""
-    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    kind = _TYPES.get(status, "invalid_request_error")
+    if status >= 500:
+        kind = "server_error"
     return {
         "error": {
             "message": body.message,
@@ -42,10 +44,11 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
 
 @contextmanager
 def named_by_params() -> Iterator[None]:
-    """Have errors about an ask name fields as bodies of this door do.
+    """Rename the fields of an `Ask` in errors to what OpenAI's bodies call them.
 
     Raises:
-        CocoaError: what was raised within. A copy of it: who shares the work shares the error.
+        CocoaError: a copy of what the block raised, since the error itself may be another request's
+            too, where both share the work.
     """
     try:
         yield
@@ -53,10 +56,7 @@ def named_by_params() -> Iterator[None]:
         if error.field is None:
             raise
         renamed = copy(error)
-        renamed.field = _param(error.field)
+        if error.field in _IN_UNCERTAINTY:
+            renamed.field = f"uncertainty.{error.field}"
+        renamed.field = _PARAMS.get(error.field, renamed.field)
         raise renamed from error
-
-
-def _param(field: str) -> str:
-    default = f"uncertainty.{field}" if field in _IN_UNCERTAINTY else field
-    return _PARAMS.get(field, default)

@@ -4,16 +4,16 @@ from models.errors import UnknownModel
 from models.statistics import PROBE_STATISTICS
 from workers.protocol import GeneratorInfo
 
-# Whatever is served, for clients that are set up once.
+# Works at every deployment, whatever its model is called.
 ALIAS = "cocoa"
 _LIGHT = ":light"
 
 
 def served_names(generator: GeneratorInfo) -> list[str]:
-    """Names of models that requests may have; those of light mode where it has its probe."""
+    """Names that requests may give, with those of light mode where a probe serves it."""
     names = [generator.model_id, ALIAS]
     if generator.statistics & PROBE_STATISTICS:
-        names += [f"{name}{_LIGHT}" for name in names]
+        names += [generator.model_id + _LIGHT, ALIAS + _LIGHT]
     return names
 
 
@@ -21,7 +21,7 @@ def is_light(name: str, generator: GeneratorInfo) -> bool:
     """Whether a model's name asks for light mode.
 
     Raises:
-        UnknownModel: it is none of this deployment's.
+        UnknownModel: this deployment does not serve it.
     """
     names = (generator.model_id, ALIAS)
     if name in names:

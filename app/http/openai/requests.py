@@ -1,10 +1,9 @@
-"""Bodies of OpenAI's endpoints: what is heeded, what means nothing here, and the ask of it all.
+"""Bodies of OpenAI's endpoints, and the `Ask` of each.
 
-Fields that this service does not have may hold the value that asks for nothing, which clients send
-unasked; with any other value they are refused by name.
+Clients send fields that this service does not have, unasked. Those may hold the value that asks for
+nothing; with any other value they are refused by name.
 """
 
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
@@ -22,20 +21,22 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import (
+    AnswerStrategy,
     Body,
+    NewTokens,
     NullIsDefault,
-    StopString,
+    ScoresWanted,
+    Seed,
     StopStrings,
-    as_list,
+    TemplateVariables,
     encodable,
     few_values,
 )
-from app.http.requests.scoring import AnswerStrategy, ScoresWanted
 from app.scoring.ask import Ask
 from models.errors import InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS
+from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 
-_ELSEWHERE = {
+_OTHER_NAMES = {
     "max_new_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
     "timeout": "uncertainty.timeout_s",
@@ -73,44 +74,41 @@ No = Annotated[Any, only(False)]
 NoTool = Annotated[Any, only("none", "auto")]
 EmptyList = Annotated[Any, empty(list)]
 EmptyObject = Annotated[Any, empty(dict)]
-Label = Annotated[str, Field(max_length=512, description="Heeded by nobody here.")]
+Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
+Text = Annotated[str, AfterValidator(encodable)]
+SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
 
 
 class TextPart(NullIsDefault):
     """A part of a message's content."""
 
     type: Literal["text"]
-    text: Annotated[str, AfterValidator(encodable)]
+    text: Text
 
 
 def _kind(content: object) -> str:
-    return "#parts" if isinstance(content, list) else "#text"
+    if isinstance(content, list):
+        return "#parts"
+    return "#text"
 
 
 Parts = Annotated[list[TextPart], Field(min_length=1, max_length=1024, fail_fast=True)]
 Content = Annotated[
-    Annotated[Annotated[str, AfterValidator(encodable)], Tag("#text")]
-    | Annotated[Parts, Tag("#parts")],
-    Discriminator(_kind),
+    Annotated[Text, Tag("#text")] | Annotated[Parts, Tag("#parts")], Discriminator(_kind)
 ]
-OnePrompt = Annotated[
-    list[Annotated[str, Field(min_length=1), AfterValidator(encodable)]],
-    Field(min_length=1, max_length=1),
-]
+OnePrompt = Annotated[list[SomeText], Field(min_length=1, max_length=1)]
 Prompt = Annotated[
-    Annotated[Annotated[str, Field(min_length=1), AfterValidator(encodable)], Tag("#text")]
-    | Annotated[OnePrompt, Tag("#parts")],
-    Discriminator(_kind),
+    Annotated[SomeText, Tag("#text")] | Annotated[OnePrompt, Tag("#parts")], Discriminator(_kind)
 ]
 
 
 class ChatMessage(NullIsDefault):
     """One message of a chat."""
 
-    role: Annotated[
-        str, Field(min_length=1, max_length=32, description="`developer` is read as `system`.")
-    ]
-    content: Annotated[Content, Field(description="Text, or parts of text, which are joined.")]
+    role: Annotated[str, Field(min_length=1, max_length=32)]
+    """`developer` is read as `system`."""
+    content: Content
+    """Text, or parts of text, which are joined."""
     name: None = None
     refusal: None = None
     audio: None = None
@@ -119,20 +117,12 @@ class ChatMessage(NullIsDefault):
     tool_calls: EmptyList = None
     annotations: EmptyList = None
 
-    @property
-    def as_ask(self) -> dict[str, str]:
-        """The message as the model's template gets it."""
-        content = self.content
-        text = content if isinstance(content, str) else "".join(part.text for part in content)
-        return {"role": "system" if self.role == "developer" else self.role, "content": text}
-
 
 class StreamOptions(NullIsDefault):
-    """How a stream is told."""
+    """What a stream holds."""
 
-    include_usage: Annotated[
-        bool, Field(description="A last chunk without choices that has the usage.")
-    ] = False
+    include_usage: bool = False
+    """A last chunk without choices that has the usage."""
     include_obfuscation: No = False
 
 
@@ -145,62 +135,32 @@ class TextFormat(Body):
 class UncertaintyWanted(ScoresWanted):
     """What this service knows beyond OpenAI's fields."""
 
-    mode: Annotated[
-        Literal["full", "light"] | None,
-        Field(
-            description="`light` draws no samples. Default: what the model's name says, or `full`."
-        ),
-    ] = None
-    strategy: Annotated[
-        AnswerStrategy | None,
-        Field(
-            description="Which answer is scored. Default: `sample` with a temperature above 0, "
-            "else `greedy`."
-        ),
-    ] = None
+    mode: Literal["full", "light"] | None = None
+    """`light` draws no samples. Default: what the model's name says, or `full`."""
+    strategy: AnswerStrategy | None = None
+    """Which answer is scored. Default: `sample` with a temperature above 0, else `greedy`."""
 
 
 class _OpenAIRequest(NullIsDefault):
-    """What both endpoints heed."""
+    """What both endpoints take."""
 
-    model: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=256,
-            description="One that GET /v1/models lists; `:light` behind it asks for light mode.",
-        ),
-    ]
+    model: Annotated[str, Field(min_length=1, max_length=256)]
+    """One that GET /v1/models lists; `:light` behind it asks for light mode."""
     max_tokens: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=8192,
-            description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context.",
-        ),
+        NewTokens | None,
+        Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
     ] = None
-    temperature: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=2,
-            description="Above 0 the answer is a drawn sample, and scored as such; at 0 and by "
-            "default it is the greedy one.",
-        ),
-    ] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    """Above 0 the answer is a drawn sample, and scored as such; at 0 and by default it is the
+    greedy one."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    stop: Annotated[
-        StopStrings,
-        BeforeValidator(as_list, json_schema_input_type=StopString | StopStrings),
-        Field(description="One or several strings that end a text; they are not part of it."),
-    ] = []  # noqa: RUF012 - pydantic copies it for each body
-    seed: Annotated[int | None, Field(ge=0, lt=2**63)] = None
+    stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
+    """One or several strings that end a text; they are not part of it."""
+    seed: Seed | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
-    uncertainty: Annotated[
-        UncertaintyWanted,
-        Field(description="Which scores, of how many samples; the fields of the other endpoints."),
-    ] = UncertaintyWanted()
+    uncertainty: UncertaintyWanted = UncertaintyWanted()
+    """Which scores, of how many samples; the fields of the other endpoints."""
 
     n: One = 1
     frequency_penalty: Zero = 0
@@ -210,10 +170,12 @@ class _OpenAIRequest(NullIsDefault):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_fields(cls, body: Any) -> Any:
-        given = body if isinstance(body, dict) else {}
-        name = next((name for name in given if name not in cls.model_fields), None)
-        if name is not None:
+    def _check_names(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        for name in body:
+            if name in cls.model_fields:
+                continue
             message = "Extra inputs are not permitted"
             if meant := cls._nearest(name):
                 message = f"{message}; did you mean {meant}?"
@@ -224,20 +186,17 @@ class _OpenAIRequest(NullIsDefault):
     def _nearest(cls, name: str) -> str | None:
         if name in UncertaintyWanted.model_fields:
             return f"uncertainty.{name}"
-        close = get_close_matches(name, cls.model_fields, n=1, cutoff=0.75)
-        return _ELSEWHERE.get(name) or (close[0] if close else None)
+        if name in _OTHER_NAMES:
+            return _OTHER_NAMES[name]
+        return next(iter(get_close_matches(name, cls.model_fields, n=1, cutoff=0.75)), None)
 
     @model_validator(mode="after")
-    def _options_of_streams_only(self) -> Self:
+    def _check_both(self) -> Self:
         if self.stream_options is not None and not self.stream:
             raise PydanticCustomError(
                 "one_of", "is heeded with stream only", {"field": "stream_options"}
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_temperature(self) -> Self:
-        if self._is_drawn and "temperature" in self.uncertainty.model_fields_set:
+        if self.temperature and "temperature" in self.uncertainty.model_fields_set:
             raise PydanticCustomError(
                 "one_of",
                 "is the samples' where the answer is greedy; here it is that of the request",
@@ -246,74 +205,30 @@ class _OpenAIRequest(NullIsDefault):
         return self
 
     @property
-    def _is_drawn(self) -> bool:
-        return self.temperature is not None and self.temperature > 0
-
-    @property
     def wants_usage(self) -> bool:
         """Whether a stream is to end with its usage."""
         return self.stream_options is not None and self.stream_options.include_usage
-
-    @property
-    def wants_logprobs(self) -> bool:
-        """Whether log-probs of the answer's tokens are wanted."""
-        return False
-
-    def to_ask(self, *, light: bool) -> Ask:
-        """What every such request asks.
-
-        Args:
-            light: whether the model's name asks for light mode.
-
-        Raises:
-            InvalidRequest: name, mode and temperature contradict each other.
-        """
-        wanted = self.uncertainty
-        if light and wanted.mode == "full":
-            raise InvalidRequest("is light by the model's name", field="mode")
-        light = light or wanted.mode == "light"
-        if light and self._is_drawn:
-            message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
-            raise InvalidRequest(message, field="temperature")
-        ask = wanted.to_ask()
-        sampling = replace(
-            ask.sampling, max_new_tokens=self.max_tokens, top_p=self.top_p, seed=self.seed
-        )
-        if self._is_drawn and self.temperature is not None:
-            sampling = replace(sampling, temperature=self.temperature)
-        return replace(
-            ask,
-            sampling=replace(sampling, stop=tuple(self.stop)),
-            strategy=wanted.strategy or ("sample" if self._is_drawn else "greedy"),
-            light=light,
-            return_tokens=self.wants_logprobs,
-        )
 
 
 class ChatRequest(_OpenAIRequest):
     """A chat, as OpenAI's clients send it."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1024, fail_fast=True)]
-    max_completion_tokens: Annotated[
-        int | None, Field(ge=1, le=8192, description="`max_tokens` by its later name.")
-    ] = None
-    chat_template_kwargs: Annotated[
-        dict[str, JsonValue] | None,
-        Field(max_length=32, description="Variables of the chat template."),
-        BeforeValidator(few_values),
-        AfterValidator(encodable),
-    ] = None
-    logprobs: Annotated[bool, Field(description="Log-probs of the answer's tokens.")] = False
+    max_completion_tokens: NewTokens | None = None
+    """`max_tokens` by its later name."""
+    chat_template_kwargs: TemplateVariables | None = None
+    """Variables of the chat template."""
+    logprobs: bool = False
+    """Log-probs of the answer's tokens."""
     top_logprobs: Zero = None
 
     audio: None = None
     function_call: NoTool = None
     functions: EmptyList = None
     metadata: Annotated[
-        dict[str, JsonValue] | None,
-        Field(max_length=16, description="Heeded by nobody here."),
-        BeforeValidator(few_values),
+        dict[str, JsonValue] | None, Field(max_length=16), BeforeValidator(few_values)
     ] = None
+    """Accepted and ignored."""
     modalities: Annotated[list[Literal["text"]] | None, Field(max_length=1)] = None
     parallel_tool_calls: bool | None = None
     prediction: None = None
@@ -355,25 +270,17 @@ class ChatRequest(_OpenAIRequest):
 
     @property
     def wants_logprobs(self) -> bool:
-        """See `_OpenAIRequest`."""
+        """Whether log-probs of the answer's tokens are wanted."""
         return self.logprobs
-
-    def to_ask(self, *, light: bool) -> Ask:
-        """A chat to be answered."""
-        return replace(
-            super().to_ask(light=light),
-            messages=tuple(message.as_ask for message in self.messages),
-            chat_template_kwargs=self.chat_template_kwargs or {},
-        )
 
 
 class CompletionRequest(_OpenAIRequest):
     """Raw text to be continued, as OpenAI's clients send it."""
 
-    prompt: Annotated[Prompt, Field(description="One text, or a list of one.")]
-    logprobs: Annotated[Zero, Field(description="0 for the log-probs of the answer's tokens.")] = (
-        None
-    )
+    prompt: Prompt
+    """One text, or a list of one."""
+    logprobs: Zero = None
+    """0 for the log-probs of the answer's tokens."""
 
     best_of: One = 1
     echo: No = False
@@ -395,10 +302,70 @@ class CompletionRequest(_OpenAIRequest):
 
     @property
     def wants_logprobs(self) -> bool:
-        """See `_OpenAIRequest`."""
+        """Whether log-probs of the answer's tokens are wanted; 0 asks for them, too."""
         return self.logprobs is not None
 
-    def to_ask(self, *, light: bool) -> Ask:
-        """A text to be continued."""
-        prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
-        return replace(super().to_ask(light=light), prompt=prompt)
+
+def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
+    """What the core is asked by a chat or a text.
+
+    Args:
+        body: of the request.
+        light: whether the model's name asks for light mode.
+
+    Raises:
+        InvalidRequest: name, mode and temperature contradict each other.
+    """
+    wanted, temperature = body.uncertainty, body.uncertainty.temperature
+    if light and wanted.mode == "full":
+        raise InvalidRequest("is light by the model's name", field="mode")
+    light = light or wanted.mode == "light"
+    strategy = wanted.strategy or "greedy"
+    if body.temperature:  # the answer is drawn as samples are
+        if light:
+            message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
+            raise InvalidRequest(message, field="temperature")
+        temperature, strategy = body.temperature, wanted.strategy or "sample"
+    own: dict[str, Any] = {}
+    if isinstance(body, ChatRequest):
+        own["messages"] = tuple(map(_message_of, body.messages))
+        own["chat_template_kwargs"] = body.chat_template_kwargs or {}
+    else:
+        own["prompt"] = "".join(body.prompt)  # a list holds one
+    if wanted.estimators is not None:
+        own["estimators"] = tuple(wanted.estimators)
+    return Ask(
+        sampling=SamplingParams(
+            num_samples=wanted.most_samples,
+            max_new_tokens=body.max_tokens,
+            temperature=temperature,
+            top_k=wanted.top_k,
+            top_p=body.top_p,
+            stop=tuple(body.stop),
+            seed=body.seed,
+            stop_mass=wanted.wave_stop_mass,
+        ),
+        strategy=strategy,
+        light=light,
+        primary=wanted.estimator,
+        similarity=wanted.similarity,
+        return_samples=wanted.return_samples,
+        return_tokens=body.wants_logprobs,
+        explain=wanted.explain,
+        cache=wanted.cache,
+        timeout_s=wanted.timeout_s,
+        target_error=wanted.target_error,
+        on_reject=wanted.on_reject,
+        calibration=wanted.calibration,
+        **own,
+    )
+
+
+def _message_of(message: ChatMessage) -> dict[str, str]:
+    """The message as the model's template gets it."""
+    role, content = message.role, message.content
+    if role == "developer":
+        role = "system"
+    if not isinstance(content, str):
+        content = "".join(part.text for part in content)
+    return {"role": role, "content": content}

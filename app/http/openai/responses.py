@@ -20,7 +20,7 @@ from app.http.openai.schemas import (
     TokenLogprob,
     Uncertainty,
 )
-from app.http.responses import scored_of, tokens_of, usage_of
+from app.http.responses import scored, tokens_of, usage_of
 from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token
@@ -28,58 +28,64 @@ from models.records import Token
 _HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 _DONE = b"data: [DONE]\n\n"
 
-# A text and its log-prob.
-_Known = tuple[str, float | None]
+_TextAndLogprob = tuple[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
-    """What the chunks or the whole of one response say of its request.
+class Wanted:
+    """What a request says of its response.
 
     Attributes:
         id: of the request.
-        model: as it names it.
-        with_logprobs: whether it wants the log-probs of the answer's tokens.
-        with_usage: whether its stream ends with the usage.
+        model: the name that the request gives.
+        logprobs: whether it wants the log-probs of the answer's tokens.
+        usage: whether its stream ends with the usage.
     """
 
     id: str
     model: str
-    with_logprobs: bool = False
-    with_usage: bool = False
+    logprobs: bool = False
+    usage: bool = False
 
 
-def chat_completion(result: Result, answering: Answering) -> ChatCompletion:
+def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     """The whole response to a chat."""
-    refusal = _HELD_BACK if result.is_held_back else None
+    message, logprobs = AssistantMessage(content=result.text, refusal=None), None
+    if result.is_held_back:
+        message.refusal = _HELD_BACK
+    if _tells_logprobs(result, wanted):
+        logprobs = chat_logprobs(_texts_and_logprobs(result))
     choice = ChatChoice(
-        message=AssistantMessage(content=result.text, refusal=refusal),
-        logprobs=chat_logprobs(_known(result)) if _tells_logprobs(result, answering) else None,
+        message=message,
+        logprobs=logprobs,
         finish_reason=result.evidence.subject.answer.finish_reason,
         uncertainty=uncertainty_of(result),
     )
-    return ChatCompletion(**_head(result, answering), choices=[choice])
+    return ChatCompletion(**_head(result, wanted), choices=[choice])
 
 
-def completion(result: Result, answering: Answering) -> Completion:
+def completion(result: Result, wanted: Wanted) -> Completion:
     """The whole response to a text."""
+    logprobs = None
+    if _tells_logprobs(result, wanted):
+        logprobs = text_logprobs(_texts_and_logprobs(result))
     choice = TextChoice(
         text=result.text or "",
-        logprobs=text_logprobs(_known(result)) if _tells_logprobs(result, answering) else None,
+        logprobs=logprobs,
         finish_reason=result.evidence.subject.answer.finish_reason,
         uncertainty=uncertainty_of(result),
     )
-    return Completion(**_head(result, answering), choices=[choice])
+    return Completion(**_head(result, wanted), choices=[choice])
 
 
 def uncertainty_of(result: Result) -> Uncertainty:
     """What a choice says beyond OpenAI's fields."""
     sample_tokens = usage_of(result).sample_tokens
-    return Uncertainty(value=result.uncertainty, sample_tokens=sample_tokens, **scored_of(result))
+    return scored(Uncertainty, result, value=result.uncertainty, sample_tokens=sample_tokens)
 
 
-def chat_logprobs(known: Sequence[_Known], start: int = 0) -> ChatLogprobs:
-    """Log-probs of consecutive tokens; where they begin makes no difference here."""
+def chat_logprobs(known: Sequence[_TextAndLogprob], start: int = 0) -> ChatLogprobs:
+    """Log-probs of consecutive tokens; `start` is ignored."""
     content = []
     for text, logprob in known:
         if logprob is not None:
@@ -87,7 +93,7 @@ def chat_logprobs(known: Sequence[_Known], start: int = 0) -> ChatLogprobs:
     return ChatLogprobs(content=content)
 
 
-def text_logprobs(known: Sequence[_Known], start: int = 0) -> TextLogprobs:
+def text_logprobs(known: Sequence[_TextAndLogprob], start: int = 0) -> TextLogprobs:
     """Log-probs of consecutive tokens, the first of which begins at the character `start`."""
     texts, logprobs, offsets = [], [], []
     for text, logprob in known:
@@ -104,69 +110,75 @@ class ChunkKind:
     """How the chunks of an endpoint look.
 
     Attributes:
-        name: of such an object.
-        opening: what the first chunk says before any text; None where it says nothing.
-        piece: what a choice says of a new piece of text.
-        logprobs: of tokens, the first of which begins at a character.
+        name: value of their field `object`.
+        opening: what the choice of a first chunk without text holds; None where there is no such
+            chunk.
+        piece: what a choice holds for a piece of text.
+        logprobs: for consecutive tokens, and the character at which the first begins.
     """
 
     name: str
     opening: dict[str, Any] | None
     piece: Callable[[str], dict[str, Any]]
-    logprobs: Callable[[Sequence[_Known], int], ChatLogprobs | TextLogprobs]
+    logprobs: Callable[[Sequence[_TextAndLogprob], int], ChatLogprobs | TextLogprobs]
+
+
+def _chat_piece(text: str) -> dict[str, Any]:
+    if not text:
+        return {"delta": {}}
+    return {"delta": {"content": text}}
 
 
 CHAT_CHUNKS = ChunkKind(
     "chat.completion.chunk",
     {"delta": {"role": "assistant", "content": ""}},
-    lambda text: {"delta": {"content": text} if text else {}},
+    _chat_piece,
     chat_logprobs,
 )
 TEXT_CHUNKS = ChunkKind("text_completion", None, lambda text: {"text": text}, text_logprobs)
 
 
 class Chunks:
-    """An `EventFormat` of chunks; the last one with a choice has its uncertainty."""
+    """Events of a stream as chunks (an `EventFormat`); the last choice has the uncertainty."""
 
-    def __init__(self, kind: ChunkKind, answering: Answering) -> None:
+    def __init__(self, kind: ChunkKind, wanted: Wanted) -> None:
         self._kind = kind
-        self._answering = answering
+        self._wanted = wanted
         self._created = int(time.time())
-        self._is_open = self._has_told = False
+        self._is_open = self._has_begun = False
         self._num_characters = 0
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        """See `EventFormat`; texts that came together go together."""
         known = [(token.text, token.logprob) for token in tokens]
-        # Of an answer that was not written for this request alone the result has them.
-        if self._answering.with_logprobs and any(logprob is None for _, logprob in known):
+        texts, logprobs = zip(*known, strict=True)
+        # An answer that was not written for this request alone comes without log-probs. The result
+        # has them.
+        if self._wanted.logprobs and None in logprobs:
             return b""
-        return self._piece("".join(text for text, _ in known), known)
+        return self._piece("".join(texts), known)
 
     def result(self, result: Result) -> bytes:
-        """See `EventFormat`."""
         chunks = b""
-        if not self._has_told:
-            chunks = self._piece(result.text or "", _known(result))
+        if not self._has_begun:
+            chunks = self._piece(result.text or "", _texts_and_logprobs(result))
         last = self._choice("", None, result.evidence.subject.answer.finish_reason)
         last["uncertainty"] = uncertainty_of(result).model_dump()
-        chunks += self._chunk([last], result)
-        if self._answering.with_usage:
-            usage = _usage(result).model_dump()
-            chunks += self._chunk([], result, usage=usage)
+        fingerprint = _fingerprint(result)
+        chunks += self._chunk([last], fingerprint)
+        if self._wanted.usage:
+            chunks += self._chunk([], fingerprint, _usage(result).model_dump())
         return chunks + _DONE
 
     def error(self, error: ErrorBody, status: int) -> bytes:
-        """See `EventFormat`; as clients know it, an event without a name."""
-        return _data(openai_error(status, error))
+        return _data(openai_error(status, error))  # without a name, as clients know it
 
-    def _piece(self, text: str, known: Sequence[_Known]) -> bytes:
-        """A chunk of the text of consecutive tokens; none where there is nothing to tell."""
-        self._has_told = True
-        if not text and not self._answering.with_logprobs:
+    def _piece(self, text: str, known: Sequence[_TextAndLogprob]) -> bytes:
+        """A chunk of the text of consecutive tokens; none where it would be empty."""
+        self._has_begun = True
+        if not text and not self._wanted.logprobs:
             return self._opening()
         logprobs = None
-        if self._answering.with_logprobs:
+        if self._wanted.logprobs:
             logprobs = self._kind.logprobs(known, self._num_characters).model_dump()
         self._num_characters += len(text)
         return self._opening() + self._chunk([self._choice(text, logprobs, None)])
@@ -183,17 +195,17 @@ class Chunks:
         return {"index": 0, **piece, "logprobs": logprobs, "finish_reason": finish_reason}
 
     def _chunk(
-        self, choices: list[dict[str, Any]], result: Result | None = None, usage: Any = None
+        self, choices: list[dict[str, Any]], fingerprint: str | None = None, usage: Any = None
     ) -> bytes:
         chunk = {
-            "id": self._answering.id,
+            "id": self._wanted.id,
             "object": self._kind.name,
             "created": self._created,
-            "model": self._answering.model,
-            "system_fingerprint": None if result is None else _fingerprint(result),
+            "model": self._wanted.model,
+            "system_fingerprint": fingerprint,
             "choices": choices,
         }
-        if self._answering.with_usage:
+        if self._wanted.usage:
             chunk["usage"] = usage
         return _data(chunk)
 
@@ -202,18 +214,20 @@ def _data(value: Any) -> bytes:
     return b"data: " + orjson.dumps(value) + b"\n\n"
 
 
-def _head(result: Result, answering: Answering) -> dict[str, Any]:
+def _head(result: Result, wanted: Wanted) -> dict[str, Any]:
     return {
-        "id": answering.id,
+        "id": wanted.id,
         "created": int(time.time()),
-        "model": answering.model,
+        "model": wanted.model,
         "system_fingerprint": _fingerprint(result),
         "usage": _usage(result),
     }
 
 
 def _fingerprint(result: Result) -> str | None:
-    return None if result.generation is None else result.generation.revision
+    if result.generation is None:
+        return None
+    return result.generation.revision
 
 
 def _usage(result: Result) -> OpenAIUsage:
@@ -222,11 +236,11 @@ def _usage(result: Result) -> OpenAIUsage:
     return OpenAIUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
 
-def _tells_logprobs(result: Result, answering: Answering) -> bool:
+def _tells_logprobs(result: Result, wanted: Wanted) -> bool:
     """Whether log-probs are wanted, and are those of the text that is given."""
     is_other = result.escalation is not None and result.escalation.text is not None
-    return answering.with_logprobs and not result.is_held_back and not is_other
+    return wanted.logprobs and not result.is_held_back and not is_other
 
 
-def _known(result: Result) -> list[_Known]:
+def _texts_and_logprobs(result: Result) -> list[_TextAndLogprob]:
     return [(token.text, token.logprob) for token in tokens_of(result) or ()]

@@ -30,27 +30,19 @@ _OF_QUALITY: JsonDict = {
 class FeedbackRequest(Body):
     """A label of one answer: exactly one of `correct` and `quality`."""
 
-    id: Annotated[
-        str,
-        Field(min_length=1, max_length=256, description="`id` of the response."),
-        AfterValidator(encodable),
-    ]
-    correct: Annotated[bool | None, Field(description="Whether the answer is right.")] = None
-    quality: Annotated[
-        float | None,
-        Field(ge=0, le=1, description="How good the answer is: 1 is right, 0 is wrong."),
-    ] = None
+    id: Annotated[str, Field(min_length=1, max_length=256), AfterValidator(encodable)]
+    """`id` of the response."""
+    correct: bool | None = None
+    """Whether the answer is right."""
+    quality: Annotated[float | None, Field(ge=0, le=1)] = None
+    """How good the answer is: 1 is right, 0 is wrong."""
     task: Annotated[
         str | None,
-        Field(
-            min_length=1,
-            max_length=64,
-            description="What kind of question it was, for a calibration by task.",
-            json_schema_extra={"not": {"const": ALL}},
-        ),
+        Field(min_length=1, max_length=64, json_schema_extra={"not": {"const": ALL}}),
         AfterValidator(encodable),
         AfterValidator(_not_all),
     ] = None
+    """What kind of question it was, for a calibration by task."""
 
     model_config = ConfigDict(
         json_schema_extra={

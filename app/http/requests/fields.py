@@ -1,23 +1,29 @@
-"""Types of fields, and what every body of a request heeds."""
+"""Fields that bodies of several routes have, and the checks that all bodies share."""
 
 import json
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    JsonValue,
+    PlainValidator,
     model_validator,
 )
 from pydantic.config import JsonDict
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from app.http.schemas import Described
+from app.scoring.ask import OnReject
+from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.estimators import ESTIMATORS
 from models.ranges import LOGPROBS
+from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
+AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
 Value = TypeVar("Value")
 
 MAX_SAMPLES = 64
@@ -35,7 +41,7 @@ def _known_estimator(name: str) -> str:
 
 
 def encodable(value: Value) -> Value:
-    """JSON can spell half of a surrogate pair, which is no text and which no tokenizer takes."""
+    """The value, unless a string in it has half of a surrogate pair, which no tokenizer takes."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -46,7 +52,7 @@ def encodable(value: Value) -> Value:
 
 
 def few_values(value: Any) -> Any:
-    """Variables of a template that are checked, named and rendered in little time."""
+    """The value, unless it holds so many values that checking and rendering it takes long."""
     pending, num_values = [value], 0
     while pending:
         one = pending.pop()
@@ -61,13 +67,15 @@ def few_values(value: Any) -> Any:
     return value
 
 
-def as_list(value: Any) -> Any:
-    """One stop string as the list of it."""
-    return [value] if isinstance(value, str) else value
+def _as_list(value: Any) -> Any:
+    """A single string as a list of one; anything else as it is."""
+    if isinstance(value, str):
+        return [value]
+    return value
 
 
-def number_or_auto(value: Any) -> Any:
-    """How many samples, checked in one step, so that a wrong one is one error."""
+def _number_or_auto(value: Any) -> Any:
+    """Checked in one step: pydantic's union would report a wrong value twice."""
     is_number = type(value) is int and 1 <= value <= MAX_SAMPLES
     if not is_number and value != "auto":
         raise PydanticCustomError(
@@ -79,19 +87,29 @@ def number_or_auto(value: Any) -> Any:
 EstimatorName = Annotated[
     str, AfterValidator(_known_estimator), Field(json_schema_extra={"enum": list(ESTIMATORS)})
 ]
-# As those of the models; sums of any that pass are numbers.
+# The models' own range: sums of so many are finite.
 Logprob = Annotated[float, Field(ge=LOGPROBS[0], le=0)]
 TokenLogprobs = Annotated[list[Logprob], Field(min_length=1, max_length=8192, fail_fast=True)]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
 SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
-StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
+_StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
+StopStrings = Annotated[
+    _StopStrings, BeforeValidator(_as_list, json_schema_input_type=StopString | _StopStrings)
+]
+TemplateVariables = Annotated[
+    dict[str, JsonValue],
+    Field(max_length=32),
+    BeforeValidator(few_values),
+    AfterValidator(encodable),
+]
+NewTokens = Annotated[int, Field(ge=1, le=8192)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
-# Of a schema that says what a cross-field check holds a request to.
-NULL: JsonDict = {"type": "null"}
+NULL: JsonDict = {"type": "null"}  # a schema
 
 
-class Body(BaseModel):
-    """What a client sends: a list tells its first fault alone, so that faults are few."""
+class Body(Described):
+    """What a client sends. Only the first fault of a list is reported (`fail_fast`)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -104,35 +122,12 @@ class Body(BaseModel):
         return value
 
 
-class Message(Body):
-    """One chat message."""
-
-    role: Annotated[
-        str,
-        Field(min_length=1, max_length=32, description="Who speaks, as the template knows it."),
-    ]
-    content: Annotated[
-        str, Field(description="What is said, in plain text."), AfterValidator(encodable)
-    ]
-
-
-def _or_null(field: JsonDict) -> JsonDict:
-    """The schema of a field that may be null, too."""
-    variants = field.pop("anyOf", None)
-    about: JsonDict = {}
-    for name in ("title", "description", "default"):
-        if name in field:
-            about[name] = field.pop(name)
-    known = variants if isinstance(variants, list) else [field]
-    return {"anyOf": [*known, *([] if NULL in known else [NULL])], **about}
-
-
 class NullIsDefault(Body):
-    """A body whose null fields are as good as absent."""
+    """A body in which null means the same as leaving a field out."""
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_default(cls, body: Any) -> Any:
+    def _drop_nulls(cls, body: Any) -> Any:
         if not isinstance(body, dict):
             return body
         given = {}
@@ -145,10 +140,105 @@ class NullIsDefault(Body):
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler(core_schema)
+    ) -> JsonDict:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
         properties = handler.resolve_ref_schema(schema)["properties"]
         for name, field in properties.items():
             if "default" in field:
                 properties[name] = _or_null(field)
         return schema
+
+
+def _or_null(field: JsonDict) -> JsonDict:
+    """The schema of a field that may also be null."""
+    about: JsonDict = {}
+    for name in ("title", "description", "default"):
+        if name in field:
+            about[name] = field.pop(name)
+    variants = field.get("anyOf", [field])
+    if isinstance(variants, list) and NULL not in variants:
+        variants = [*variants, NULL]
+    return {"anyOf": variants, **about}
+
+
+class ScoresWanted(NullIsDefault):
+    """Which scores are wanted, and of which samples."""
+
+    estimators: Annotated[
+        list[EstimatorName] | None,
+        Field(
+            min_length=1,
+            max_length=64,
+            fail_fast=True,
+            description="Names of scores, among those that GET /estimators lists. "
+            f"Default: {', '.join(DEFAULT_ESTIMATORS)}.",
+        ),
+    ] = None
+    estimator: EstimatorName | None = None
+    """The one reported as `uncertainty`. Default: rb_cocoa_sp, cocoa_sp or cocoa_sp_light, or the
+    first of `estimators`."""
+    similarity: Annotated[str | None, Field(max_length=32)] = None
+    """Similarity function, among those that GET /version lists."""
+    num_samples: Annotated[
+        int | Literal["auto"],
+        PlainValidator(_number_or_auto, json_schema_input_type=SampleNumber | Literal["auto"]),
+    ] = 10
+    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the
+    distinct samples hold `stop_mass` of the model's probability."""
+    max_samples: Annotated[
+        SampleNumber | None,
+        Field(description=f'The most that "auto" draws. Default: {DEFAULT_MAX_SAMPLES}.'),
+    ] = None
+    stop_mass: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=1,
+            description='`found_mass` at which "auto" begins no further wave. '
+            f"Default: {DEFAULT_STOP_MASS}.",
+        ),
+    ] = None
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    """Of samples; at least 0.05 where any are drawn."""
+    top_k: Annotated[int, Field(ge=0, le=1000)] = 50
+    """Samples keep so many of the likeliest tokens; 0: all."""
+    return_samples: bool = False
+    """Adds `samples` to the response."""
+    explain: bool = False
+    """Samples in groups by meaning, and a sentence about them."""
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """Seconds until the request is given up."""
+    cache: bool = True
+    """Whether statistics of an identical request may serve, and these be remembered."""
+
+    target_error: Annotated[float | None, Field(gt=0, lt=1)] = None
+    """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version);
+    brings a `decision`."""
+    on_reject: OnReject = "answer"
+    """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds
+    it back, `escalate` asks a second model."""
+    calibration: Annotated[str | None, Field(max_length=64)] = None
+    """Group of the calibrator, such as a task. Default: "all"."""
+
+    @property
+    def most_samples(self) -> int:
+        """How many are drawn, or with "auto" at most."""
+        if self.num_samples == "auto":
+            return self.max_samples or DEFAULT_MAX_SAMPLES
+        return self.num_samples
+
+    @property
+    def wave_stop_mass(self) -> float | None:
+        """`found_mass` that ends the waves of "auto"; None where all samples are drawn at once."""
+        if self.num_samples == "auto":
+            return self.stop_mass or DEFAULT_STOP_MASS
+        return None
+
+    @model_validator(mode="after")
+    def _check_waves(self) -> Self:
+        for name in ("max_samples", "stop_mass"):
+            if self.num_samples != "auto" and getattr(self, name) is not None:
+                raise PydanticCustomError(
+                    "one_of", 'is heeded with num_samples "auto" only', {"field": name}
+                )
+        return self

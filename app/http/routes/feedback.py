@@ -1,21 +1,23 @@
 """`POST /feedback`: what an application learns of an answer."""
 
 from fastapi import APIRouter, Request, Response
+from pydantic import TypeAdapter
 
-from app.http import examples
-from app.http.json_body import JsonBodyRoute
+from app.http.json_calls import read_body, takes
 from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import FeedbackKept
 from app.http.service import Service
 from app.scoring.ask import current_caller
 from models.errors import FeedbackDisabled
 
-router = APIRouter(tags=["feedback"], route_class=JsonBodyRoute)
+router = APIRouter(tags=["feedback"])
+_BODY = TypeAdapter(FeedbackRequest)
 
 
-@router.post("/feedback", response_model=FeedbackKept, responses=examples.FEEDBACK)
-async def feedback(body: FeedbackRequest, request: Request) -> Response:
+@router.post("/feedback", response_model=FeedbackKept, openapi_extra=takes("FeedbackRequest"))
+async def feedback(request: Request) -> Response:
     """Label an answer that was served: right or wrong, or how good; answered when it is durable."""
+    body = await read_body(request, _BODY)
     service: Service = request.app.state.service
     if service.feedback is None:
         settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"

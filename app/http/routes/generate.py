@@ -1,40 +1,37 @@
 """`POST /generate-with-uncertainty`."""
 
-from collections.abc import Coroutine
-from typing import Any
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
+from pydantic import TypeAdapter
 
-from app.http import examples
-from app.http.disconnect import ClientGone, unless_gone
-from app.http.json_body import JsonBodyRoute
-from app.http.requests.generate import GenerateRequest
+from app.http.json_calls import answer, read_body, takes
+from app.http.requests.bodies import GenerateRequest, ask_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
-from app.scoring.result import Result
-from models.records import OnToken
 
-router = APIRouter(tags=["generation"], route_class=JsonBodyRoute)
+router = APIRouter(tags=["generation"])
+_BODY = TypeAdapter(GenerateRequest)
 
 
 @router.post(
-    "/generate-with-uncertainty", response_model=GenerateResponse, responses=examples.GENERATE
+    "/generate-with-uncertainty",
+    response_model=GenerateResponse,
+    openapi_extra=takes("GenerateRequest"),
 )
-async def generate_with_uncertainty(body: GenerateRequest, request: Request) -> Response:
+async def generate_with_uncertainty(request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""
+    body = await read_body(request, _BODY)
     service: Service = request.app.state.service
-    request_id, ask = request.state.request_id, body.to_ask()
-
-    def work(on_token: OnToken | None = None) -> Coroutine[Any, Any, Result]:
-        return service.run(ask, request_id, on_token)
+    request_id, ask = request.state.request_id, ask_of(body)
 
     if body.stream:
+        work = partial(service.run, ask, request_id)
         return EventStream(work, NamedEvents(request_id), service.telemetry)
-    try:
-        result = await unless_gone(request, work())
-    except ClientGone:
-        return Response(status_code=499)  # nobody reads it; the metrics do
-    response = to_response(result, request_id)
-    return Response(response.model_dump_json(), media_type="application/json")
+
+    async def whole() -> GenerateResponse:
+        return to_response(await service.run(ask, request_id), request_id)
+
+    return await answer(request, whole())

@@ -3,24 +3,28 @@
 from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from app.http.disconnect import ClientGone, unless_gone
-from app.http.json_body import JsonBodyRoute
-from app.http.openai import examples
+from app.http.json_calls import answer, read_body, takes
 from app.http.openai.errors import named_by_params
 from app.http.openai.names import is_light, served_names
-from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
 from app.http.openai.responses import (
     CHAT_CHUNKS,
     TEXT_CHUNKS,
-    Answering,
     ChunkKind,
     Chunks,
+    Wanted,
     chat_completion,
     completion,
 )
-from app.http.openai.schemas import ChatCompletion, Completion, ServedModel, ServedModels
+from app.http.openai.schemas import (
+    ChatCompletion,
+    Completion,
+    OpenAIError,
+    ServedModel,
+    ServedModels,
+)
 from app.http.service import Service
 from app.http.streams import EventStream
 from app.scoring.ask import Ask
@@ -29,22 +33,27 @@ from app.scoring.scorer import Scorer
 from models.errors import StatisticUnavailable, UnknownModel
 from models.records import OnToken
 
-router = APIRouter(tags=["OpenAI"], route_class=JsonBodyRoute)
+router = APIRouter(tags=["OpenAI"])
+_CHAT, _TEXT = TypeAdapter(ChatRequest), TypeAdapter(CompletionRequest)
 
 
-@router.post("/v1/chat/completions", response_model=ChatCompletion, responses=examples.CHAT)
-async def chat_completions(body: ChatRequest, request: Request) -> Response:
+@router.post(
+    "/v1/chat/completions", response_model=ChatCompletion, openapi_extra=takes("ChatRequest")
+)
+async def chat_completions(request: Request) -> Response:
     """Answer a chat and say how sure the model is of it."""
-    return await _answer(body, request, chat_completion, CHAT_CHUNKS)
+    body = await read_body(request, _CHAT)
+    return await _respond(body, request, chat_completion, CHAT_CHUNKS)
 
 
-@router.post("/v1/completions", response_model=Completion, responses=examples.COMPLETIONS)
-async def completions(body: CompletionRequest, request: Request) -> Response:
+@router.post("/v1/completions", response_model=Completion, openapi_extra=takes("CompletionRequest"))
+async def completions(request: Request) -> Response:
     """Continue a text and say how sure the model is of it."""
-    return await _answer(body, request, completion, TEXT_CHUNKS)
+    body = await read_body(request, _TEXT)
+    return await _respond(body, request, completion, TEXT_CHUNKS)
 
 
-@router.get("/v1/models", responses=examples.MODELS)
+@router.get("/v1/models")
 async def models(request: Request) -> ServedModels:
     """The names that requests may have as their model."""
     service: Service = request.app.state.service
@@ -52,7 +61,7 @@ async def models(request: Request) -> ServedModels:
     return ServedModels(data=[ServedModel(id=name, created=service.began_at) for name in names])
 
 
-@router.get("/v1/models/{name:path}", responses=examples.MODEL)
+@router.get("/v1/models/{name:path}", responses={422: {"model": OpenAIError}})
 async def model(name: str, request: Request) -> ServedModel:
     """One of these names."""
     service: Service = request.app.state.service
@@ -62,34 +71,32 @@ async def model(name: str, request: Request) -> ServedModel:
     return ServedModel(id=name, created=service.began_at)
 
 
-async def _answer(
+async def _respond(
     body: ChatRequest | CompletionRequest,
     request: Request,
-    whole: Callable[[Result, Answering], BaseModel],
+    whole: Callable[[Result, Wanted], BaseModel],
     chunk_kind: ChunkKind,
 ) -> Response:
     service: Service = request.app.state.service
-    answering = Answering(
-        request.state.request_id, body.model, body.wants_logprobs, body.wants_usage
-    )
+    wanted = Wanted(request.state.request_id, body.model, body.wants_logprobs, body.wants_usage)
 
-    async def work(on_token: OnToken | None = None) -> Result:
+    async def run(on_token: OnToken | None = None) -> Result:
         with named_by_params():
-            ask = _ask_of(body, service.ready_scorer())
-            return await service.run(ask, answering.id, on_token)
+            ask = _ask_here(body, service.ready_scorer())
+            return await service.run(ask, wanted.id, on_token)
 
     if body.stream:
-        return EventStream(work, Chunks(chunk_kind, answering), service.telemetry)
-    try:
-        result = await unless_gone(request, work())
-    except ClientGone:
-        return Response(status_code=499)  # nobody reads it; the metrics do
-    content = whole(result, answering).model_dump_json()
-    return Response(content, media_type="application/json")
+        return EventStream(run, Chunks(chunk_kind, wanted), service.telemetry)
+
+    async def response() -> BaseModel:
+        return whole(await run(), wanted)
+
+    return await answer(request, response())
 
 
-def _ask_of(body: ChatRequest | CompletionRequest, scorer: Scorer) -> Ask:
-    ask = body.to_ask(light=is_light(body.model, scorer.workers.generator.info))
+def _ask_here(body: ChatRequest | CompletionRequest, scorer: Scorer) -> Ask:
+    """What is asked, if this deployment has the model and what is wanted of it."""
+    ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
     known = scorer.available_statistics(ask)
     if body.wants_logprobs and "answer_token_logprobs" not in known:
         message = "this deployment's model tells no log-probs"

@@ -6,17 +6,15 @@ from importlib.metadata import version
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from app.http import examples
-from app.http.responses import split_of
-from app.http.schemas import (
+from app.http.ops_schemas import (
     EstimatorInfo,
     EstimatorList,
     LoadedCalibrator,
     LoadedProbe,
-    ModelInfo,
     Status,
     Version,
 )
+from app.http.responses import model_info, split_of
 from app.http.service import Service
 from app.scoring.ask import Ask
 from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, missing_statistics
@@ -24,12 +22,12 @@ from app.settings import Settings
 from models.calibration import ALL, Calibrator
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
-from workers.protocol import ComparerInfo, GeneratorInfo
+from workers.protocol import GeneratorInfo
 
 router = APIRouter(tags=["operation"])
 
 
-@router.get("/livez", responses=examples.LIVEZ)
+@router.get("/livez")
 async def livez(request: Request) -> Status:
     """200 while the process can still become or be ready."""
     service: Service = request.app.state.service
@@ -38,7 +36,7 @@ async def livez(request: Request) -> Status:
     return Status(status="alive")
 
 
-@router.get("/readyz", responses=examples.READYZ)
+@router.get("/readyz")
 async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""
     service: Service = request.app.state.service
@@ -48,7 +46,7 @@ async def readyz(request: Request) -> Status:
     return Status(status="ready")
 
 
-@router.get("/version", name="version", responses=examples.VERSION)
+@router.get("/version", name="version")
 async def get_version(request: Request) -> Version:
     """Version, models and limits; the models are null until they are loaded."""
     service: Service = request.app.state.service
@@ -61,7 +59,7 @@ async def get_version(request: Request) -> Version:
         "max_context_tokens": None,
         "max_pair_tokens": None,
     }
-    if not settings.generation.urls:  # elsewhere the worker has bounds of its own
+    if not settings.generation.urls:  # a worker elsewhere has bounds of its own
         limits["max_rows"] = settings.generation.max_rows
         limits["max_cache_tokens"] = settings.generation.max_cache_tokens
     if service.scorer is None:
@@ -70,20 +68,22 @@ async def get_version(request: Request) -> Version:
     generator, default = workers.generator.info, workers.default_similarity
     limits["max_context_tokens"] = generator.max_context_tokens
     limits["max_pair_tokens"] = workers.comparers[default].info.max_pair_tokens
-    similarity_models = {}
+    similarity_models, nli_model = {}, None
     for name, comparer in workers.comparers.items():
-        similarity_models[name] = _model_info(comparer.info)
+        similarity_models[name] = model_info(comparer.info)
+    if workers.nli is not None:
+        nli_model = model_info(workers.nli.info)
     probes = {}
     for name, probe in generator.probes.items():
         probes[name] = LoadedProbe(id=probe.id, training_set=probe.training_set, layer=probe.layer)
     return Version(
         version=version("cocoa-serve"),
-        model=_model_info(generator),
+        model=model_info(generator),
         model_capabilities=dict(generator.capabilities),
         model_self_test_tokens=generator.self_test_tokens,
         similarity_models=similarity_models,
         default_similarity=default,
-        nli_model=_model_info(workers.nli.info) if workers.nli is not None else None,
+        nli_model=nli_model,
         probes=probes,
         calibrator=_calibrator_info(service.scorer.judge.calibrator()),
         limits=limits,
@@ -94,9 +94,10 @@ def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
     if calibrator is None:
         return None
     by_estimator = calibrator.groups[ALL]
-    targets: dict[float, None] = {}
+    targets: dict[float, None] = {}  # in their order, each once
     for one in by_estimator.values():
-        targets |= dict.fromkeys(threshold.target_error for threshold in one.thresholds)
+        for threshold in one.thresholds:
+            targets[threshold.target_error] = None
     return LoadedCalibrator(
         id=calibrator.id,
         source=calibrator.source,
@@ -106,7 +107,7 @@ def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
     )
 
 
-@router.get("/estimators", responses=examples.ESTIMATORS)
+@router.get("/estimators")
 async def estimators(request: Request) -> EstimatorList:
     """Every estimator: its formula, its needs, and whether this deployment supplies them."""
     service: Service = request.app.state.service
@@ -120,7 +121,7 @@ async def estimators(request: Request) -> EstimatorList:
     )
 
 
-@router.get("/metrics", response_class=Response, responses=examples.METRICS)
+@router.get("/metrics", response_class=Response)
 async def metrics(request: Request) -> Response:
     """Prometheus text exposition."""
     service: Service = request.app.state.service
@@ -128,19 +129,18 @@ async def metrics(request: Request) -> Response:
 
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:
+    read = sorted(needs([name]))
     missing = missing_statistics(name, available)
-    splits = [split_of(info.probes.get(statistic)) for statistic in sorted(needs([name]))]
-    reasons = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
-    reason = f"{', '.join(missing)} cannot be supplied here" if missing else None
+    reason = None
+    if missing:
+        causes = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
+        reason = "; ".join((f"{', '.join(missing)} cannot be supplied here", *causes))
+    splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return EstimatorInfo(
         name=name,
         formula=formula(name),
-        needs=sorted(needs([name])),
+        needs=read,
         available=not missing,
-        reason=reason if reason is None else "; ".join((reason, *reasons)),
-        split=next((split for split in splits if split is not None), None),
+        reason=reason,
+        split=next(splits, None),
     )
-
-
-def _model_info(info: GeneratorInfo | ComparerInfo) -> ModelInfo:
-    return ModelInfo(id=info.model_id, revision=info.revision)

@@ -1,4 +1,4 @@
-"""RequestMiddleware by ASGI messages: ids and the body limit.
+"""The middleware by ASGI messages: ids, errors and the body limit.
 
 Also what the metrics count when nobody is left to answer.
 """
@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from app.http.middleware import RequestMiddleware
+from app.http.middleware import BodyLimit, Errors, Gate, RequestLog
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 
@@ -23,6 +23,12 @@ LIMITS = Limits(max_body_bytes=8)
 GONE = {"type": "http.disconnect"}
 
 
+def around(app, telemetry, limits=LIMITS):
+    """The application with all of the middleware around it."""
+    gate = Gate(BodyLimit(app, limits), None, has_ops_port=False)
+    return RequestLog(Errors(gate, telemetry), telemetry)
+
+
 class Call:
     """One request through the middleware to an application that echoes its body."""
 
@@ -32,11 +38,11 @@ class Call:
         self.sent = []
         self.seen = []
         self.telemetry = Telemetry()
-        self._middleware = RequestMiddleware(app or self.echo, self.telemetry, limits)
+        self._service = around(app or self.echo, self.telemetry, limits)
 
     async def __call__(self):
         scope = {"type": "http", "method": "POST", "path": "/raw", "headers": self.headers}
-        await self._middleware(scope, self.receive, self.send)
+        await self._service(scope, self.receive, self.send)
         return self
 
     async def receive(self):
@@ -158,5 +164,5 @@ async def test_other_protocols_pass_through():
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    await RequestMiddleware(app, Telemetry(), 8)({"type": "lifespan"}, None, None)
+    await around(app, Telemetry())({"type": "lifespan"}, None, None)
     assert seen == ["lifespan"]

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.http.requests.generate import GenerateRequest
-from app.http.requests.score import ScoreRequest
+from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
 from app.scoring.entries import pair_name, statistics_name, text_digest
 from app.scoring.plan import available_statistics, make_plan
 from models.similarity.pairs import PairRules
@@ -36,7 +35,7 @@ NLI = comparer_info(identity="nli")
 def key(body, *, generator=GENERATOR, comparers=COMPARERS, nli=NLI):
     """The name of the statistics of a request's body."""
     is_scoring = "answer" in body and "mode" not in body
-    ask = (ScoreRequest if is_scoring else GenerateRequest)(**body).to_ask()
+    ask = ask_of((ScoreRequest if is_scoring else GenerateRequest)(**body))
     available = available_statistics(ask, generator.statistics, has_nli=True)
     plan = make_plan(ask, available, "fake")
     return statistics_name(plan, ask, generator, comparers[plan.similarity], nli)

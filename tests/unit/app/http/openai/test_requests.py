@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
 from app.scoring.ask import Ask
 from models.errors import InvalidRequest
 from models.records import SamplingParams
@@ -56,7 +56,7 @@ def test_a_chat_becomes_an_ask_with_every_field():
         **SHARED,
     )
     messages = ({"role": "system", "content": "a"}, {"role": "user", "content": "b"})
-    assert request.to_ask(light=False) == Ask(
+    assert ask_of(request, light=False) == Ask(
         messages=messages,
         chat_template_kwargs={"thinking": False},
         sampling=SAMPLING,
@@ -68,11 +68,11 @@ def test_a_chat_becomes_an_ask_with_every_field():
 def test_a_text_becomes_an_ask_with_every_field():
     request = CompletionRequest(prompt=["a"], max_tokens=5, logprobs=0, **SHARED)
     expected = Ask(prompt="a", sampling=SAMPLING, return_tokens=True, **ASKED)
-    assert request.to_ask(light=False) == expected
+    assert ask_of(request, light=False) == expected
 
 
 def test_without_further_fields_it_is_the_default_ask():
-    assert CompletionRequest(model="m", prompt="a").to_ask(light=False) == Ask(
+    assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == Ask(
         prompt="a", timeout_s=60.0
     )
 
@@ -89,7 +89,7 @@ def test_without_further_fields_it_is_the_default_ask():
 )
 def test_the_temperature_says_whether_the_answer_is_drawn(temperature, wanted, expected):
     request = CompletionRequest(model="m", prompt="a", temperature=temperature, uncertainty=wanted)
-    ask = request.to_ask(light=False)
+    ask = ask_of(request, light=False)
     assert (ask.strategy, ask.sampling.temperature) == expected
 
 
@@ -97,10 +97,10 @@ def test_light_mode_comes_from_the_name_or_the_field_and_not_against_each_other(
     plain = CompletionRequest(model="m", prompt="a")
     light = CompletionRequest(model="m", prompt="a", uncertainty={"mode": "light"})
     full = CompletionRequest(model="m", prompt="a", uncertainty={"mode": "full"})
-    assert [one.to_ask(light=False).light for one in (plain, light, full)] == [False, True, False]
-    assert [one.to_ask(light=True).light for one in (plain, light)] == [True, True]
+    assert [ask_of(one, light=False).light for one in (plain, light, full)] == [False, True, False]
+    assert [ask_of(one, light=True).light for one in (plain, light)] == [True, True]
     with pytest.raises(InvalidRequest) as refused:
-        full.to_ask(light=True)
+        ask_of(full, light=True)
     assert refused.value.field == "mode"
 
 

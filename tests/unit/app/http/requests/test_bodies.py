@@ -3,8 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from app.http.requests.generate import GenerateRequest
-from app.http.requests.score import ScoreRequest
+from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
 from app.scoring.ask import Ask, GivenSample
 from models.records import GivenAnswer, SamplingParams
 
@@ -38,13 +37,13 @@ EXPECTED = {
 
 def test_a_prompt_becomes_an_ask_with_every_field():
     request = GenerateRequest(prompt="Where?", strategy="mbr", **SHARED)
-    assert request.to_ask() == Ask(prompt="Where?", strategy="mbr", **EXPECTED)
+    assert ask_of(request) == Ask(prompt="Where?", strategy="mbr", **EXPECTED)
 
 
 def test_a_chat_becomes_an_ask_with_its_template_variables():
     messages = [{"role": "user", "content": "Hi"}]
     request = GenerateRequest(messages=messages, chat_template_kwargs={"a": 1}, mode="light")
-    ask = request.to_ask()
+    ask = ask_of(request)
 
     assert (ask.prompt, ask.messages, ask.chat_template_kwargs) == (None, (messages[0],), {"a": 1})
     assert ask.light
@@ -60,7 +59,7 @@ def test_a_given_answer_becomes_an_ask_with_what_was_brought():
         samples=[{"text": "Rome", "token_logprobs": [-0.5, -1.0]}, {"text": "Oslo"}],
         **SHARED,
     )
-    assert request.to_ask() == Ask(
+    assert ask_of(request) == Ask(
         prompt="Where?",
         answer=GivenAnswer("Paris", append_eos=False),
         answer_token_logprobs=(-0.25, 0.0),
@@ -71,8 +70,8 @@ def test_a_given_answer_becomes_an_ask_with_what_was_brought():
 
 def test_the_defaults_of_both_bodies_are_those_of_an_ask():
     default = Ask(prompt="Where?", timeout_s=60.0)
-    assert GenerateRequest(prompt="Where?").to_ask() == default
-    scored = ScoreRequest(prompt="Where?", answer="Paris").to_ask()
+    assert ask_of(GenerateRequest(prompt="Where?")) == default
+    scored = ask_of(ScoreRequest(prompt="Where?", answer="Paris"))
     assert scored == Ask(prompt="Where?", answer=GivenAnswer("Paris"), timeout_s=60.0)
 
 

@@ -1,13 +1,72 @@
-"""unless_gone: the result, or the work is cancelled with the client; nothing is left running."""
+"""Calls in JSON: bodies of any declared type are read, and work ends with its client."""
 
 import asyncio
 
+import httpx
 import pytest
-from starlette.requests import Request
+from fastapi import Depends, FastAPI, HTTPException, Request
+from pydantic import BaseModel, TypeAdapter
+from starlette.requests import ClientDisconnect
 
-from app.http.disconnect import ClientGone, unless_gone
+from app.http.json_calls import answer, read_body, unless_gone
 
 pytestmark = pytest.mark.anyio
+
+
+class Body(BaseModel):
+    prompt: str
+
+
+async def echo(request: Request):
+    body = await read_body(request, TypeAdapter(Body))
+
+    async def work():
+        return body
+
+    return await answer(request, work())
+
+
+def deny():
+    raise HTTPException(401, "no key")
+
+
+async def posted(application, **options):
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
+        return await client.post("/", **{"json": {"prompt": "Hi"}} | options)
+
+
+def application(**options):
+    made = FastAPI(**options)
+    made.post("/")(echo)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x+json", "text/plain", ""])
+async def test_json_is_read_whatever_type_it_is_declared_as(kind):
+    sent = {"content": b'{"prompt": "Hi"}', "json": None, "headers": {"Content-Type": kind}}
+    response = await posted(application(), **sent)
+    assert (response.status_code, response.json()) == (200, {"prompt": "Hi"})
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 422),
+        (b"{", "text/plain", 415),
+        (b"\xff", "application/json", 400),
+        (b"", "text/plain", 422),
+        (b'{"prompt": 1}', "application/json", 422),
+    ],
+    ids=["no JSON", "neither JSON nor declared", "not UTF-8", "nothing", "not what is wanted"],
+)
+async def test_what_is_no_body_is_refused(content, kind, status):
+    sent = {"content": content, "json": None, "headers": {"Content-Type": kind}}
+    assert (await posted(application(), **sent)).status_code == status
+
+
+async def test_dependencies_of_the_application_are_heeded():
+    assert (await posted(application(dependencies=[Depends(deny)]))).status_code == 401
 
 
 class Client:
@@ -42,7 +101,7 @@ class Work:
 async def only_this_task_runs():
     await asyncio.sleep(0)
     names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]
-    return not any(name.startswith(("_Watcher", "Work")) for name in names)
+    return not any(name.startswith(("unless_gone", "Work")) for name in names)
 
 
 async def test_the_result_comes_back_and_nothing_watches_on():
@@ -71,7 +130,7 @@ async def test_the_work_is_cancelled_when_the_client_goes(messages):
     waiting = asyncio.create_task(unless_gone(client.request, work.run()))
     await work.started.wait()
     client.gone.set()
-    with pytest.raises(ClientGone):
+    with pytest.raises(ClientDisconnect):
         await waiting
     assert work.cancelled
     assert await only_this_task_runs()

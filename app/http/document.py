@@ -1,0 +1,103 @@
+"""The OpenAPI document: what FastAPI says of the routes, with bodies, errors and examples.
+
+FastAPI would read a body with its dependency solver, and drops what is null in examples. So routes
+take the request alone and name the schema of their body, and its definition comes in here.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.encoders import jsonable_encoder
+from fastapi.openapi.models import OpenAPI
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from app.http.middleware import OPERATION_PATHS
+from app.http.openai.errors import is_of_openai, openai_error
+from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.schemas import OpenAIError
+from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
+from app.http.requests.feedback import FeedbackRequest
+from app.http.schemas import ErrorBody, ErrorResponse
+
+_EXAMPLES = Path(__file__).with_name("examples.json")
+_REF = "#/components/schemas/{model}"
+_DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+    (GenerateRequest, "validation"),
+    (ScoreRequest, "validation"),
+    (ScoreBatch, "validation"),
+    (FeedbackRequest, "validation"),
+    (ChatRequest, "validation"),
+    (CompletionRequest, "validation"),
+    (ErrorResponse, "serialization"),
+    (OpenAIError, "serialization"),
+]
+
+
+def add_document(app: FastAPI, *, needs_keys: bool) -> None:
+    """Have the application serve the whole document, built when it is first asked for."""
+    make = app.openapi
+
+    @cache
+    def document() -> dict[str, Any]:
+        made = _with_definitions(make())
+        _add_examples(made["paths"])
+        if needs_keys:
+            _add_keys(made)
+        return made
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
+    _, defined = models_json_schema(_DEFINED, ref_template=_REF)
+    schemas = document["components"]["schemas"] | defined["$defs"]
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    # As FastAPI writes its own schemas: without what is null.
+    whole: dict[str, Any] = jsonable_encoder(OpenAPI(**document), by_alias=True, exclude_none=True)
+    return whole
+
+
+def _add_examples(paths: dict[str, Any]) -> None:
+    """Add to each operation its errors, and an example of everything."""
+    shown = json.loads(_EXAMPLES.read_bytes())
+    for path, about in shown["operations"].items():
+        (operation,) = paths[path].values()
+        if examples := about.get("request"):
+            operation["requestBody"]["content"]["application/json"]["examples"] = examples
+        responses, answer = operation["responses"], about["answer"]
+        made = responses["200"].get("content", {})
+        for kind, content in answer["content"].items():
+            answer["content"][kind] = made.get(kind, {}) | content
+        responses["200"] |= answer
+        for status, codes in about["errors"].items():
+            errors = shown["errors"][status]
+            description = about.get("descriptions", {}).get(status, errors["description"])
+            examples = {code: errors["examples"][code] for code in codes}
+            responses[status] = _error(path, int(status), description, examples)
+
+
+def _error(path: str, status: int, description: str, errors: dict[str, Any]) -> dict[str, Any]:
+    """The documented response of one status, in the shape of the door that `path` belongs to."""
+    schema, examples = "ErrorResponse", {}
+    if is_of_openai(path):
+        schema = "OpenAIError"
+        for code, shown in errors.items():
+            errors[code] = openai_error(status, ErrorBody(**shown["error"]))
+    for code, shown in errors.items():
+        examples[code] = {"value": shown}
+    content = {"schema": {"$ref": _REF.format(model=schema)}, "examples": examples}
+    return {"description": description, "content": {"application/json": content}}
+
+
+def _add_keys(document: dict[str, Any]) -> None:
+    """Say that every path beside those of operation needs a key."""
+    schemes = document["components"].setdefault("securitySchemes", {})
+    schemes["key"] = {"type": "http", "scheme": "bearer"}
+    for path, operations in document["paths"].items():
+        if path not in OPERATION_PATHS:
+            for operation in operations.values():
+                operation["security"] = [{"key": []}]

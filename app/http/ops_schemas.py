@@ -1,0 +1,92 @@
+"""Bodies of responses to operators: shapes, no logic."""
+
+from app.http.schemas import Described, EntropySplit, ModelInfo
+
+
+class EstimatorInfo(Described):
+    """One estimator: formula, statistics it reads, and whether this deployment supplies them."""
+
+    name: str
+    """as requests name it"""
+    formula: str
+    """what it computes, with its source"""
+    needs: list[str]
+    """the statistics that it reads"""
+    available: bool
+    """whether this deployment supplies them all"""
+    reason: str | None
+    """what is missing; null where it is available"""
+    split: EntropySplit | None
+    """of high_semantic_entropy_light, where it is known"""
+
+
+class EstimatorList(Described):
+    """All estimators of the registry."""
+
+    default: list[str]
+    """computed where a request names none"""
+    light: list[str]
+    """the default in light mode"""
+    estimators: list[EstimatorInfo]
+    """all there are"""
+
+
+class LoadedProbe(Described):
+    """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
+
+    id: str
+    """changes with the probe"""
+    training_set: str
+    """name of what it was trained on"""
+    layer: int
+    """k of Hugging Face's hidden_states[k], ≥ 0"""
+
+
+class LoadedCalibrator(Described):
+    """The calibrator that is served."""
+
+    id: str
+    """changes with the file"""
+    source: str
+    """what its labels were"""
+    groups: list[str]
+    """that a request may name"""
+    estimators: list[str]
+    """calibrated on all labels"""
+    target_errors: list[float]
+    """that a request may ask for, 0 to 1 each"""
+
+
+class Version(Described):
+    """What runs here, and the limits it holds."""
+
+    version: str
+    """of the service"""
+    model: ModelInfo | None = None
+    """the language model; null until it is loaded"""
+    model_capabilities: dict[str, str | int | bool | None] = {}  # noqa: RUF012 - pydantic copies it for each body
+    """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; empty
+    where there is none"""
+    model_self_test_tokens: int | None = None
+    """tokens on which the model, as it is served, agreed at its start with its own full forward
+    pass; null for a server behind the service"""
+    similarity_models: dict[str, ModelInfo] = {}  # noqa: RUF012 - pydantic copies it for each body
+    """by similarity function"""
+    default_similarity: str | None = None
+    """the one that a request gets without naming one; null until it is loaded"""
+    nli_model: ModelInfo | None = None
+    """null where there is none, or until it is loaded"""
+    probes: dict[str, LoadedProbe] = {}  # noqa: RUF012 - pydantic copies it for each body
+    """by the statistic that they predict"""
+    calibrator: LoadedCalibrator | None = None
+    """null where there is none, or until it is loaded"""
+    limits: dict[str, int | float | None]
+    """by name, ≥ 0 each, those of the settings and of the models, in the unit that the name ends
+    in; null where there is none, or until it is known"""
+
+
+class Status(Described):
+    """Liveness or readiness."""
+
+    status: str
+    """`alive` or `ready`"""

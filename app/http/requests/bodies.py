@@ -1,0 +1,236 @@
+"""Bodies of `POST /generate-with-uncertainty` and `POST /score`, and the `Ask` of each."""
+
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+
+from app.http.requests.fields import (
+    NULL,
+    AnswerStrategy,
+    Body,
+    NewTokens,
+    NullIsDefault,
+    ScoresWanted,
+    Seed,
+    StopStrings,
+    TemplateVariables,
+    TokenLogprobs,
+    encodable,
+)
+from app.scoring.ask import Ask, GivenSample
+from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
+
+# Names that other APIs have for these fields.
+_OTHER_NAMES = {
+    "max_tokens": "max_new_tokens",
+    "max_completion_tokens": "max_new_tokens",
+    "max_output_tokens": "max_new_tokens",
+    "n": "num_samples",
+    "input": "prompt",
+    "text": "prompt",
+    "question": "prompt",
+    "timeout": "timeout_s",
+}
+
+# `_check_input` as JSON schemas: one input, and template variables with messages only.
+_OF_PROMPT: JsonDict = {
+    "required": ["prompt"],
+    "properties": {"prompt": {"type": "string"}, "messages": NULL, "chat_template_kwargs": NULL},
+}
+_OF_MESSAGES: JsonDict = {
+    "required": ["messages"],
+    "properties": {"messages": {"type": "array"}, "prompt": NULL},
+}
+_WITHOUT_PROMPT: JsonDict = {"prompt": NULL, "messages": NULL, "chat_template_kwargs": NULL}
+_OF_SAMPLES: JsonDict = {
+    "required": ["samples"],
+    "properties": {**_WITHOUT_PROMPT, "samples": {"type": "array"}},
+}
+_OF_LOGPROBS: JsonDict = {
+    "required": ["answer_token_logprobs"],
+    "properties": {**_WITHOUT_PROMPT, "answer_token_logprobs": {"type": "array"}},
+}
+
+
+class Message(Body):
+    """One chat message."""
+
+    role: Annotated[str, Field(min_length=1, max_length=32)]
+    """Who speaks, as the template knows it."""
+    content: Annotated[str, AfterValidator(encodable)]
+    """What is said, in plain text."""
+
+
+class Prompted(NullIsDefault):
+    """One input: raw text, or a chat."""
+
+    prompt: Annotated[str | None, Field(min_length=1)] = None
+    """Raw text that the model continues."""
+    messages: Annotated[
+        list[Message] | None, Field(min_length=1, max_length=1024, fail_fast=True)
+    ] = None
+    """Chat, in the model's own template."""
+    chat_template_kwargs: TemplateVariables | None = None
+    """Variables of the chat template."""
+
+
+class ScoringRequest(ScoresWanted, Prompted):
+    """An input, how texts are drawn, and which scores are wanted of them."""
+
+    max_new_tokens: Annotated[
+        NewTokens | None,
+        Field(
+            description="Tokens of the answer, and of each sample. "
+            f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context.",
+        ),
+    ] = None
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Samples keep the likeliest tokens of so much probability."""
+    stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
+    """One or several strings that end a text; they are not part of it."""
+    seed: Seed | None = None
+    """Repeats the samples. Default: one is drawn."""
+    return_tokens: bool = False
+    """Adds `tokens` to the response."""
+
+    def _check_input(self, *, required: bool) -> None:
+        num_given = (self.prompt is not None) + (self.messages is not None)
+        if num_given > 1 or (required and num_given == 0):
+            raise PydanticCustomError(
+                "one_of", "exactly one of prompt and messages must be given", {"field": "prompt"}
+            )
+        if self.chat_template_kwargs is not None and self.messages is None:
+            raise PydanticCustomError(
+                "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
+            )
+
+
+class GenerateRequest(ScoringRequest):
+    """A prompt, and which uncertainty scores are wanted of its answer."""
+
+    mode: Literal["full", "light"] = "full"
+    """`light` draws no samples: a probe on the model's hidden states predicts what they would
+    show."""
+    strategy: AnswerStrategy = "greedy"
+    """Which answer is scored: the greedy one, or one of the samples."""
+    stream: bool = False
+    """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
+    greedy or sample, and `on_reject` answer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [_OF_PROMPT, _OF_MESSAGES],
+            "examples": [
+                {"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}
+            ],
+        }
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self._check_input(required=True)
+        return self
+
+
+class ClientSample(Body):
+    """A sample that the client brings; its log-probs, in nats, where it has them."""
+
+    text: Annotated[str, AfterValidator(encodable)]
+    """As it continues the prompt."""
+    token_logprobs: TokenLogprobs | None = None
+    """Log-prob of each token, in nats."""
+
+
+class ScoreRequest(ScoringRequest):
+    """An answer that exists already.
+
+    Without prompt and messages no model is asked, and `samples` or `answer_token_logprobs` must be
+    given.
+    """
+
+    answer: Annotated[str, AfterValidator(encodable)]
+    """The text to be scored, as it continues the prompt."""
+    append_eos: bool = True
+    """Whether the answer ends there; its end then counts."""
+    answer_token_logprobs: TokenLogprobs | None = None
+    """Log-prob of each token, in nats, of whoever wrote the answer, its end included; the model
+    here does not read the answer then."""
+    samples: Annotated[
+        list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
+    ] = None
+    """Other answers to the same prompt. Default: some are drawn here."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS]}
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self._check_input(required=self.samples is None and self.answer_token_logprobs is None)
+        return self
+
+
+class ScoreBatch(Body):
+    """Several answers in one call; each is checked on its own."""
+
+    items: Annotated[list[Any], Field(min_length=1, max_length=64)]
+    """Bodies of `ScoreRequest`; a fault of one fails that one alone."""
+
+
+def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
+    """What the core is asked, by a prompt to answer or by an answer to score."""
+    own: dict[str, Any] = {}
+    if body.messages is not None:
+        own["messages"] = tuple(message.model_dump() for message in body.messages)
+    if body.estimators is not None:
+        own["estimators"] = tuple(body.estimators)
+    if isinstance(body, GenerateRequest):
+        own |= {"strategy": body.strategy, "light": body.mode == "light"}
+    else:
+        own["answer"] = GivenAnswer(body.answer, body.append_eos)
+        if body.answer_token_logprobs is not None:
+            own["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
+        if body.samples is not None:
+            own["samples"] = tuple(map(_given_sample, body.samples))
+    return Ask(
+        prompt=body.prompt,
+        chat_template_kwargs=body.chat_template_kwargs or {},
+        sampling=SamplingParams(
+            num_samples=body.most_samples,
+            max_new_tokens=body.max_new_tokens,
+            temperature=body.temperature,
+            top_k=body.top_k,
+            top_p=body.top_p,
+            stop=tuple(body.stop),
+            seed=body.seed,
+            stop_mass=body.wave_stop_mass,
+        ),
+        primary=body.estimator,
+        similarity=body.similarity,
+        return_samples=body.return_samples,
+        return_tokens=body.return_tokens,
+        explain=body.explain,
+        cache=body.cache,
+        timeout_s=body.timeout_s,
+        target_error=body.target_error,
+        on_reject=body.on_reject,
+        calibration=body.calibration,
+        **own,
+    )
+
+
+def _given_sample(sample: ClientSample) -> GivenSample:
+    if sample.token_logprobs is None:
+        return GivenSample(sample.text)
+    return GivenSample(sample.text, tuple(sample.token_logprobs))
+
+
+def nearest_field(name: str) -> str | None:
+    """The field that an unknown one was probably meant to be, among those of all requests."""
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name]
+    close = get_close_matches(name, ScoringRequest.model_fields, n=1, cutoff=0.75)
+    return next(iter(close), None)
