@@ -106,7 +106,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         admitted=lambda: service.scorer.admission.num_admitted if service.scorer else 0,
         waiting=lambda: service.scorer.num_waiting if service.scorer else 0,
     )
-    telemetry.admission_limit.set(settings.generation.admission_limit)
+    telemetry.gauges["admission_limit_requests"].set(settings.generation.admission_limit)
     return app
 
 

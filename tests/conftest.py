@@ -62,6 +62,10 @@ class Service:
     def telemetry(self):
         return self.core.telemetry
 
+    def metric(self, name, **labels):
+        """The value of a metric now."""
+        return self.telemetry.registry.get_sample_value(name, labels)
+
     @property
     def generator(self):
         return self.workers.generator

@@ -1,6 +1,6 @@
-"""What a connection may cost before a request is whole: time, bytes, a file descriptor.
+"""Bounds of what a connection may cost before a request is whole: time, bytes, open files.
 
-uvicorn bounds none of them.
+uvicorn has none of them; docs/adr/0019-own-connection-limits.md says why they are here.
 """
 
 import asyncio
@@ -22,18 +22,16 @@ from app.http.telemetry import Telemetry
 from app.settings import Limits
 from models.errors import Overloaded
 
-# Connections beyond the limit: whoever asks on one of them learns how the service is, no more.
+# Connections beyond the limit, which answer health checks only.
 _NUM_RESERVED = 16
 _ANSWERED_ON_RESERVED = ("/livez", "/readyz", "/metrics")
-# Connections that wait to be accepted, of which one turn of the event loop accepts all.
+# Connections that wait to be accepted; one turn of the event loop accepts all of them.
 BACKLOG = 100
 _SWEEP_S = 0.5
 # A client that reads nothing keeps its answer in memory, and the connection open.
 _WRITE_S = 30.0
-# What the line of a chunk may take beside it.
+# What the framing of one chunk may take beside its data.
 _CHUNK_BYTES = 16
-
-_Reading = Literal["head", "body", "nothing"]
 
 
 class Connections:
@@ -47,11 +45,16 @@ class Connections:
     def __init__(self, limits: Limits, telemetry: Telemetry) -> None:
         self.limits = limits
         self.telemetry = telemetry
-        self._max_open = max_connections_of(limits)
         self._open: dict[GuardedProtocol, None] = {}  # the oldest first
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._is_sweeping = False
         self._swept_at = 0.0
-        self._waits = False
+        self._has_waited = False
+        # At most half the files that the process may open: a burst is accepted as a whole, before
+        # older connections are closed for it.
+        num_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._max_open = limits.max_connections
+        if num_files != resource.RLIM_INFINITY:
+            self._max_open = min(self._max_open, num_files // 2)
 
     def protocol(
         self,
@@ -66,22 +69,20 @@ class Connections:
     def add(self, connection: "GuardedProtocol") -> bool:
         """Whether a connection may stay; where there are too many, it takes another one's place.
 
-        That is the oldest one whose client keeps it waiting. Where all have a request under way,
+        That is the oldest one whose client is the one to act. Where all have a request under way,
         the new one is reserved for health checks.
         """
         if len(self._open) >= self._max_open:
             is_full = len(self._open) >= self._max_open + _NUM_RESERVED
-            waiting = self._oldest_waiting(among_reserved=is_full)
-            if waiting is not None:
-                self.count("evicted")
-                waiting.drop()
+            if (idle := self._oldest_idle(among_reserved=is_full)) is not None:
+                idle.drop("evicted")
             elif is_full:
-                self.count("refused")
+                self.telemetry.observe_closed("refused")
                 return False
             else:
                 connection.is_reserved = True
         self._open[connection] = None
-        if self._sweeping is None:
+        if not self._is_sweeping:
             self._sweep()
         return True
 
@@ -89,11 +90,7 @@ class Connections:
         """Forget a connection that is closed."""
         self._open.pop(connection, None)
 
-    def count(self, reason: str) -> None:
-        """One connection that was closed before its client wanted that."""
-        self.telemetry.observe_closed(reason)
-
-    def _oldest_waiting(self, *, among_reserved: bool) -> "GuardedProtocol | None":
+    def _oldest_idle(self, *, among_reserved: bool) -> "GuardedProtocol | None":
         for connection in self._open:
             if connection.awaits_client and (among_reserved or not connection.is_reserved):
                 return connection
@@ -101,15 +98,16 @@ class Connections:
 
     def _sweep(self) -> None:
         now = time.monotonic()
-        # After a stop of the whole process what came meanwhile is read first. Only once: a loop
-        # that is always late must not spare the slow.
-        self._waits = now - self._swept_at > 2 * _SWEEP_S and not self._waits
-        if not self._waits:
+        # After the whole process was stopped, what came meanwhile is read first. Not twice in
+        # succession: an event loop that is always late must not spare slow clients.
+        self._has_waited = now - self._swept_at > 2 * _SWEEP_S and not self._has_waited
+        if not self._has_waited:
             for connection in list(self._open):
                 connection.check(now)
         self._swept_at = now
-        loop = asyncio.get_running_loop()
-        self._sweeping = loop.call_later(_SWEEP_S, self._sweep) if self._open else None
+        self._is_sweeping = bool(self._open)
+        if self._is_sweeping:
+            asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -131,20 +129,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self.is_reserved = False
         self._all = connections
         self._limits = connections.limits
-        self._reading: _Reading = "head"
+        self._whole_app = self.app
+        self._reading: Literal["head", "body", "nothing"] = "head"
         self._since = time.monotonic()
         self._unread_since: float | None = None
         self._closing_since: float | None = None
-        # Of the request that is being read: bytes that came and are not known to be body, bytes and
-        # number of headers that the parser has found.
-        self._raw_bytes = self._head_bytes = self._num_headers = 0
-        # Whether the parser is another one, which reads what follows a head that is known.
-        self._resumes = False
-        self._whole_app = self.app
+        # Bytes of the request that is being read that came and are not known to be its body.
+        self._num_raw = 0
 
     @property
     def awaits_client(self) -> bool:
-        """Whether nothing is under way here but what the client has to do next."""
+        """Whether the client is the one to act."""
         if self.flow.write_paused or self.transport.is_closing():
             return True
         cycle = self.cycle
@@ -158,148 +153,116 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.transport.abort()
             return
         if self._unread_since is not None and now - self._unread_since > _WRITE_S:
-            self._all.count("slow_reader")
-            self.drop()
+            self.drop("slow_reader")
         if not self.awaits_client or self.flow.read_paused:
             return
-        passed_s = now - self._since
+        passed_s, max_s = now - self._since, self._limits.max_head_s
         if self._reading == "body":
-            # The middleware answers in time; what comes after an answer is nobody's.
+            # In time the middleware answers; this is for a body that goes on after its answer.
             if passed_s > self._limits.max_body_s + 2 * _SWEEP_S:
-                self._all.count("slow_request")
-                self.drop()
-        elif passed_s > self._limits.max_head_s:
-            self._all.count("slow_request")
-            if self._raw_bytes or (self._reading == "head" and self.headers is not None):
-                message = f"the head of the request was not there in {self._limits.max_head_s:g} s"
+                self.drop("slow_request")
+        elif passed_s > max_s:
+            if self._num_raw or (self._reading == "head" and self.headers is not None):
+                self._all.telemetry.observe_closed("slow_request")
+                message = f"the head of the request was not there in {max_s:g} s"
                 self._refuse(408, "request_timeout", message)
             else:
-                self.drop()
+                self.drop("slow_request")
 
-    def drop(self) -> None:
+    def drop(self, reason: str) -> None:
         """Close the connection, whatever still waits to be written."""
+        self._all.telemetry.observe_closed(reason)
         self._all.remove(self)
         self.transport.abort()
 
-    # What asyncio and the parser call.
+    # What asyncio calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See `asyncio.Protocol`."""
         super().connection_made(transport)
         if not self._all.add(self):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
         self._all.remove(self)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`."""
         self._unread_since = time.monotonic()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
         self._unread_since = None
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`; a request that offers to upgrade is read as if it did not."""
         self._unset_keepalive_if_required()
-        self._raw_bytes += len(data)
+        self._num_raw += len(data)
         try:
             self._parse(data)
-            self._check_head(self._raw_bytes)
+            self._check_head(self._num_raw)
+        except _HeadTooLarge as error:
+            self._refuse(431, "head_too_large", str(error))
         except httptools.HttpParserError as error:
-            if isinstance(error.__context__, _HeadTooLarge):
+            if isinstance(error.__context__, _HeadTooLarge):  # raised in a callback of the parser
                 self._refuse(431, "head_too_large", str(error.__context__))
             else:
                 self.logger.warning("Invalid HTTP request received.")
                 self._refuse(400, "invalid_http", "this is no HTTP request")
-        except _HeadTooLarge as error:
-            self._refuse(431, "head_too_large", str(error))
+
+    # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """A request begins."""
-        if self._resumes:
-            return
         super().on_message_begin()
-        self._reading, self._since = "head", time.monotonic()
-        self._raw_bytes = self._head_bytes = self._num_headers = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Part of a request's target."""
-        if self._resumes:
-            return
-        super().on_url(url)
-        self._count_head(len(url))
+        self._reading, self._since, self._num_raw = "head", time.monotonic(), 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header; a trailer counts as one, and is left out."""
-        if self._resumes:
-            return
-        self._num_headers += 1
-        self._count_head(len(name) + len(value))
-        if self._reading == "head":
+        if self._reading == "head":  # trailers are left out
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The body follows."""
-        if self._resumes:
-            self._resumes = False
+        self._check_head(len(self.url) + sum(len(name + value) for name, value in self.headers))
+        if len(self.headers) > self._limits.max_headers:
+            raise _HeadTooLarge(f"a request may have {self._limits.max_headers} headers")
+        if self.parser.should_upgrade():
             return
         path = self.url.partition(b"?")[0].decode("latin-1")
-        refused = self.is_reserved and path not in _ANSWERED_ON_RESERVED
-        self.app = _refuse_reserved if refused else self._whole_app
+        self.app = self._whole_app
+        if self.is_reserved and path not in _ANSWERED_ON_RESERVED:
+            self.app = _refuse_reserved
         super().on_headers_complete()
         if self.is_reserved:
             self.cycle.keep_alive = False
-        self._reading, self._since = "body", time.monotonic()
-        self._raw_bytes = 0
+        self._reading, self._since, self._num_raw = "body", time.monotonic(), 0
 
     def on_body(self, body: bytes) -> None:
-        """Part of a body."""
-        self._raw_bytes = max(0, self._raw_bytes - len(body) - _CHUNK_BYTES)
+        self._num_raw = max(0, self._num_raw - len(body) - _CHUNK_BYTES)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole, or, to a parser that expects another protocol, its head."""
-        if self.parser.should_upgrade():
-            return
-        super().on_message_complete()
-        self._reading, self._since = "nothing", time.monotonic()
-        self._raw_bytes = 0
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+            self._reading, self._since, self._num_raw = "nothing", time.monotonic(), 0
 
     def on_response_complete(self) -> None:
-        """The client's turn."""
         self._since = time.monotonic()
         super().on_response_complete()
 
     def _parse(self, data: bytes) -> None:
-        while True:
-            try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                data = self._framing() + data[upgrade.args[0] :]
-                self.parser = httptools.HttpRequestParser(self)
-                self._resumes = True
-            else:
-                return
-
-    def _framing(self) -> bytes:
-        """A head that says how long the body is, and nothing else."""
-        lines = [b"POST / HTTP/1.1"]
-        for name, value in self.headers:
-            if name in (b"content-length", b"transfer-encoding"):
-                lines.append(name + b": " + value)
-        return b"\r\n".join([*lines, b"", b""])
-
-    def _count_head(self, num_bytes: int) -> None:
-        self._head_bytes += num_bytes
-        self._check_head(self._head_bytes)
-        if self._num_headers > self._limits.max_headers:
-            raise _HeadTooLarge(f"a request may have {self._limits.max_headers} headers")
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # The request is read once more, without its offer to upgrade: the parser would not read
+            # what follows as its body.
+            version = self.parser.get_http_version().encode()
+            lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+            if lines[0].startswith(b"CONNECT"):
+                raise httptools.HttpParserError("no proxy") from None
+            for name, value in self.headers:
+                if name != b"upgrade":
+                    lines.append(name + b": " + value)
+            head = b"\r\n".join([*lines, b"", b""])
+            self.parser = httptools.HttpRequestParser(self)
+            self._parse(head + data[upgrade.args[0] :])
 
     def _check_head(self, num_bytes: int) -> None:
         if num_bytes > self._limits.max_head_bytes:
@@ -315,31 +278,16 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class _HeadTooLarge(Exception):
-    """The head of a request, or its trailers."""
-
-
-def max_connections_of(limits: Limits) -> int:
-    """As many as are allowed, and no more than half the files that the process may open.
-
-    A burst is accepted at once, before older connections are closed for it.
-    """
-    num_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if num_files == resource.RLIM_INFINITY:
-        return limits.max_connections
-    return min(limits.max_connections, num_files // 2)
+    """The head of a request, or what follows its body."""
 
 
 def _raw_response(status: int, code: str, message: str) -> bytes:
     request_id = uuid.uuid4().hex
     body = ErrorBody(code=code, message=message, field=None, request_id=request_id)
-    response = error_response(status, body)
+    headers = {"x-request-id": request_id, "connection": "close"}
+    response = error_response(status, body, headers=headers)
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-    for name, value in (
-        *response.raw_headers,
-        (b"x-request-id", request_id.encode()),
-        (b"connection", b"close"),
-    ):
-        lines.append(name + b": " + value)
+    lines += [name + b": " + value for name, value in response.raw_headers]
     return b"\r\n".join([*lines, b"", bytes(response.body)])
 
 

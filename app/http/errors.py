@@ -66,6 +66,8 @@ _MAX_FAULTS = 5
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
     """Answer the errors that routes and FastAPI raise, in the one shape."""
+    for code in sorted(CODES):
+        telemetry.counters["errors"].labels(code)  # from 0, so that `rate` sees the first
 
     async def handle(request: Request, error: Exception) -> Response:
         return answer_to(error, request.scope, telemetry)

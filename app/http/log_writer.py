@@ -4,6 +4,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from typing import TextIO
 
@@ -11,14 +12,15 @@ _MAX_LINES = 4096
 _FLUSH_S = 1.0
 
 
-class LogWriter(logging.Handler):
-    """Writes lines on a thread of its own.
+class LogWriter(QueueHandler):
+    """Formats lines where they are logged, and has a thread of its own write them.
 
     A pipe that nobody reads would otherwise hold up the event loop, and the end of the process.
 
     Attributes:
-        on_lost: called for each line that is not written, since too many wait already or writing
-            failed. Once one can be written again, a line of its own says how many.
+        on_lost: called for each line that is not written, because too many wait already or writing
+            failed. Once a line can be written again, another one says how many were lost.
+        num_lost: lines so far.
 
     Args:
         stream: None loses every line.
@@ -26,60 +28,58 @@ class LogWriter(logging.Handler):
     """
 
     def __init__(self, stream: TextIO | None, max_lines: int = _MAX_LINES) -> None:
-        super().__init__()
+        # A signal handler that interrupts a `put` may log: only `SimpleQueue` allows that.
+        self._waiting: SimpleQueue[logging.LogRecord | threading.Event] = SimpleQueue()
+        super().__init__(self._waiting)
         self.on_lost: Callable[[], object] = lambda: None
-        self._num_lost = self._num_told = 0
-        self._stream = stream
+        self.num_lost = 0
         self._max_lines = max_lines
-        # Unlike `Queue` it may be put into by a signal handler that interrupts a `put`.
-        self._lines: SimpleQueue[str | threading.Event] = SimpleQueue()
-        threading.Thread(target=self._run, name="log", daemon=True).start()
+        _Listener(self, stream).start()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Hand one line in, or count it as lost."""
-        if self._lines.qsize() >= self._max_lines:
-            self._lose()
-            return
-        try:
-            self._lines.put(self.format(record))
-        except Exception:
-            self.handleError(record)
+    def enqueue(self, record: logging.LogRecord) -> None:
+        if self._waiting.qsize() < self._max_lines:
+            self._waiting.put(record)
+        else:
+            self.lose()
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Count a record that is no line; its text, and what was wrong with it, may be a prompt."""
-        self._lose()
+        """Lose a record that cannot be formatted: to tell what is wrong with it may quote it."""
+        self.lose()
 
     def flush(self) -> None:
-        """Wait until all that was handed in is written, for at most a second."""
+        """Wait until all that was logged is written, for at most a second."""
         written = threading.Event()
-        self._lines.put(written)
+        self._waiting.put(written)
         written.wait(_FLUSH_S)
 
-    def _run(self) -> None:
-        while True:
-            line = self._lines.get()
-            if isinstance(line, threading.Event):
-                line.set()
-            elif self._write(line):
-                self._tell_losses()
-            else:
-                self._lose()
-
-    def _lose(self) -> None:
-        self._num_lost += 1
+    def lose(self) -> None:
+        """Count a line that is not written."""
+        self.num_lost += 1
         self.on_lost()
 
-    def _tell_losses(self) -> None:
-        num_lost = self._num_lost
-        if num_lost == self._num_told:
-            return
-        message = f"{num_lost - self._num_told} lines of the log could not be written"
-        record = logging.LogRecord(__name__, logging.WARNING, "", 0, message, None, None)
-        if self._write(self.format(record)):
-            self._num_told = num_lost
+
+class _Listener(QueueListener):
+    """Writes what waits: formatted records, and events of those who wait for that."""
+
+    def __init__(self, writer: LogWriter, stream: TextIO | None) -> None:
+        super().__init__(writer.queue)
+        self._writer = writer
+        self._stream = stream
+        self._num_told = 0
+
+    def handle(self, record: logging.LogRecord | threading.Event) -> None:
+        if isinstance(record, threading.Event):
+            record.set()
+        elif not self._write(record.getMessage()):
+            self._writer.lose()
+        elif (num_lost := self._writer.num_lost) > self._num_told:
+            message = f"{num_lost - self._num_told} lines of the log could not be written"
+            told = logging.LogRecord(__name__, logging.WARNING, "", 0, message, None, None)
+            if self._write(self._writer.format(told)):
+                self._num_told = num_lost
 
     def _write(self, line: str) -> bool:
-        """Whether the line was written; it waits for whoever reads."""
+        """Whether the line was written; waits for whoever reads."""
         if self._stream is None:
             return False
         try:
@@ -91,7 +91,7 @@ class LogWriter(logging.Handler):
 
 
 class LoggedStream:
-    """Stands for `sys.stderr` where whatever is printed there has to be a line of the log."""
+    """Takes the place of `sys.stderr`, and logs each line that is printed there."""
 
     encoding = "utf-8"
 
@@ -108,14 +108,13 @@ class LoggedStream:
         return len(text)
 
     def flush(self) -> None:
-        """An incomplete line waits for its rest."""
+        """Do nothing: an incomplete line waits for its rest."""
 
     def isatty(self) -> bool:
-        """No."""
         return False
 
     def fileno(self) -> int:
-        """That of the process, for those who write around Python.
+        """That of the process, for libraries that write to the file itself.
 
         Raises:
             OSError: it has none.

@@ -1,14 +1,12 @@
 """Logs as one JSON object a line, or as text for people.
 
-Neither ever holds a prompt, an answer or a key.
-
-Of an exception they tell type and place alone: the text of one that is not ours may quote a prompt.
+Neither ever holds a prompt, an answer or a key: of an exception only type and place are logged,
+since the text of one that is not ours may quote a prompt.
 """
 
 import logging
 import sys
 import threading
-from collections.abc import Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from traceback import walk_tb
@@ -19,11 +17,10 @@ import orjson
 
 from app.http.log_writer import LoggedStream, LogWriter
 
-# Whatever is logged while a request is worked on carries its id, in tasks and threads that it
-# starts too.
+# Whatever is logged during a request carries its id, also in tasks and threads that it starts.
 current_request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-# What a record may carry beside its message; `extra` of other libraries stays out.
+# What a record may carry beside its message; other fields that libraries pass stay out.
 _FIELDS = ("route", "status", "seconds", "code", "key")
 _OUR_PACKAGES = ("app.", "workers.", "models.")
 
@@ -32,7 +29,6 @@ class JsonFormatter(logging.Formatter):
     """A record as a JSON object; what a record has no value of is left out."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         return orjson.dumps(_entry(record)).decode()
 
 
@@ -43,50 +39,51 @@ class TextFormatter(logging.Formatter):
         """One line, and one more for each exception."""
         entry = _entry(record)
         exceptions = entry.pop("exceptions", ())
-        head = " ".join(entry.pop(key) for key in ("time", "level", "logger", "message"))
-        line = " ".join((head, *(f"{key}={value}" for key, value in entry.items())))
-        return "\n".join(
-            (line, *(f"  {error['type']} at {' > '.join(error['at'])}" for error in exceptions))
-        )
+        words = [entry.pop(key) for key in ("time", "level", "logger", "message")]
+        words += [f"{key}={value}" for key, value in entry.items()]
+        lines = [" ".join(words)]
+        for error in exceptions:
+            lines.append(f"  {error['type']} at {' > '.join(error['at'])}")
+        return "\n".join(lines)
 
 
 class _RootedLogger(logging.Logger):
-    """A logger whose lines go where the root's go, and nowhere else.
+    """A logger whose lines go to the root's handlers only.
 
-    Libraries give theirs a handler of its own, which would write plain lines between ours.
+    Some libraries give their loggers handlers, which would write plain lines between ours.
     """
 
     def addHandler(self, hdlr: logging.Handler) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def callHandlers(self, record: logging.LogRecord) -> None:
-        """Those of the root, whatever `propagate` says."""
+        """Call the root's, whatever `propagate` says."""
         self.root.callHandlers(record)
 
 
 def set_up_logging(level: str, log_format: str) -> LogWriter:
-    """Send all that the process tells to stderr in one format, and never wait for its reader.
+    """Send all that the process says to stderr in one format, and never wait for its reader.
 
-    That is every logger that a library makes from here on, warnings, exceptions that nobody caught,
-    and in JSON whatever is printed to stderr.
+    That includes every logger that a library makes from here on, warnings, uncaught exceptions, and
+    in JSON whatever is printed to stderr.
 
     Args:
         level: of the root.
         log_format: `json`, `text`, or `auto`: text on a terminal, JSON otherwise.
     """
-    if log_format == "auto":
-        log_format = "text" if sys.stderr is not None and sys.stderr.isatty() else "json"
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    is_text = log_format == "text" or (log_format == "auto" and is_terminal)
     writer = LogWriter(sys.stderr)
-    writer.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    writer.setFormatter(TextFormatter() if is_text else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[writer], force=True)
     logging.setLoggerClass(_RootedLogger)
     logging.captureWarnings(True)
-    for name in ("sentence_transformers", "httpx"):  # what they remark on is no event here
+    for name in ("sentence_transformers", "httpx"):  # their remarks are no events here
         logging.getLogger(name).setLevel(logging.WARNING)
     sys.excepthook = lambda _, error, __: _log_uncaught(error)
     threading.excepthook = lambda args: _log_uncaught(args.exc_value)
     sys.unraisablehook = lambda args: _log_uncaught(args.exc_value)
-    if log_format == "json":
+    if not is_text:
         sys.stderr = LoggedStream(logging.getLogger("stderr"))
     return writer
 
@@ -110,29 +107,33 @@ def _entry(record: logging.LogRecord) -> dict[str, Any]:
     message = record.getMessage().strip()
     if record.name == "asyncio":
         message = message.partition("\n")[0]  # the lines below quote the exception of a task
-    entry = {
+    entry: dict[str, Any] = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": message.encode(
-            errors="backslashreplace"
-        ).decode(),  # lone surrogates are no JSON
-        "request_id": current_request_id.get(),
-        **{field: getattr(record, field, None) for field in _FIELDS},
-        "exceptions": _exceptions(record.exc_info[1]) if record.exc_info else None,
+        # Lone surrogates are no JSON.
+        "message": message.encode(errors="backslashreplace").decode(),
     }
-    return {key: value for key, value in entry.items() if value is not None}
+    if (request_id := current_request_id.get()) is not None:
+        entry["request_id"] = request_id
+    for field in _FIELDS:
+        if (value := getattr(record, field, None)) is not None:
+            entry[field] = value
+    if record.exc_info:
+        entry["exceptions"] = _exceptions(record.exc_info[1])
+    return entry
 
 
 def _exceptions(error: BaseException | None) -> list[dict[str, Any]]:
     """The exception, then its causes."""
-    return [{"type": type(cause).__name__, "at": places_of(cause)} for cause in _causes(error)]
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    told = []
     while error is not None:
-        yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        told.append({"type": type(error).__name__, "at": places_of(error)})
+        cause = error.__cause__
+        if cause is None and not error.__suppress_context__:
+            cause = error.__context__
+        error = cause
+    return told
 
 
 def _short_path(frame: FrameType) -> str:

@@ -226,29 +226,24 @@ class BodyLimit:
         declared = dict(scope["headers"]).get(b"content-length", b"0").lstrip(b"0")
         if declared.isdigit() and (len(declared) > _MAX_DIGITS or int(declared) > max_bytes):
             raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
+        body = bytearray()
         try:
             async with asyncio.timeout(max_s) as deadline:
-                return await _whole_body(receive, max_bytes)
+                has_more = True
+                while has_more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise ClientDisconnect
+                    body += message.get("body", b"")
+                    if len(body) > max_bytes:
+                        raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
+                    has_more = message.get("more_body", False)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            message, headers = f"the body was not there in {max_s:g} s", {"Connection": "close"}
-            raise HTTPException(408, message, headers) from None
-
-
-async def _whole_body(receive: Receive, max_bytes: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        if size > max_bytes:
-            raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
-        if not message.get("more_body", False):
-            return b"".join(chunks)
+            told, headers = f"the body was not there in {max_s:g} s", {"Connection": "close"}
+            raise HTTPException(408, told, headers) from None
+        return bytes(body)
 
 
 def at_ops_port(app: ASGIApp) -> ASGIApp:

@@ -60,6 +60,13 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         nli_model = model_info(result.nli)
     if result.generation is not None and result.samples_source == "model":
         seed = result.generation.seed
+    decision: DecisionInfo | None = None
+    if judgement.decision is not None:
+        decision = DecisionInfo(**asdict(judgement.decision))
+    escalation: EscalationInfo | None = None
+    if (asked := result.escalation) is not None:
+        first = subject.answer.text
+        escalation = EscalationInfo(model=asked.model, first_text=first, error=asked.error)
     samples: list[Sample] | None = None
     groups: list[SampleGroup] | None = None
     explanation: str | None = None
@@ -69,6 +76,9 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         if result.ask.explain and (found := groups_of(result.evidence)) is not None:
             explanation = sentence(found)
             groups = [SampleGroup(**asdict(group)) for group in found]
+    stage_ms = {}
+    for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
+        stage_ms[stage] = round(seconds * 1000, 3)
     return kind(
         mode="light" if result.ask.light else "full",
         strategy=plan.strategy,
@@ -79,8 +89,8 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         percentile=judgement.percentile,
         confidence_reason=judgement.reason,
         calibrator=judgement.calibrator,
-        decision=_decision(result),
-        escalation=_escalation(result),
+        decision=decision,
+        escalation=escalation,
         scores=dict(result.scores),
         reasons=dict(result.reasons),
         warnings=result.warnings,
@@ -101,7 +111,7 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         samples=samples,
         explanation=explanation,
         groups=groups,
-        timing_ms=_timing(result),
+        timing_ms=Timing(**stage_ms),
         cached=result.source == "cache",
         **own,
     )
@@ -148,19 +158,6 @@ def usage_of(result: Result) -> Usage:
     )
 
 
-def _decision(result: Result) -> DecisionInfo | None:
-    if result.judgement.decision is None:
-        return None
-    return DecisionInfo(**asdict(result.judgement.decision))
-
-
-def _escalation(result: Result) -> EscalationInfo | None:
-    if (asked := result.escalation) is None:
-        return None
-    first = result.evidence.subject.answer.text
-    return EscalationInfo(model=asked.model, first_text=first, error=asked.error)
-
-
 def _probe(result: Result) -> ProbeInfo | None:
     if result.probe is None:
         return None
@@ -185,10 +182,3 @@ def _samples(result: Result) -> list[Sample]:
             sample.logprob = float(one.token_logprobs.sum())
         samples.append(sample)
     return samples
-
-
-def _timing(result: Result) -> Timing:
-    stage_ms = {}
-    for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
-        stage_ms[stage] = round(seconds * 1000, 3)
-    return Timing(**stage_ms)

@@ -1,9 +1,13 @@
-"""Prometheus metrics of one gateway, on a registry of its own; labels come from fixed sets only."""
+"""Prometheus metrics of one process; labels come from fixed sets only.
+
+Nothing here ever sees a prompt, an answer or a key.
+"""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, get_args
+from itertools import product
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -11,13 +15,14 @@ from app.cache.breaker import State
 from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.keys.buckets import LIMITS, LimitName
+from app.scoring import result as results
 from app.scoring.observer import Observer
 from app.scoring.result import STAGES, Result
 from workers.config import Role
 from workers.hooks import Outcome
 
 logger = logging.getLogger(__name__)
-Params = ParamSpec("Params")
+Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 # 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
 _LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -40,13 +45,124 @@ SCORE_NAMES = (
 CONSISTENCY_NAMES = ("consistency", "consistency_light", "rb_consistency")
 
 
-def _harmless(
-    observe: "Callable[Concatenate[Telemetry, Params], None]",
-) -> "Callable[Concatenate[Telemetry, Params], None]":
-    """Have an observation that raises counted, and what was observed go on."""
+class _Row(NamedTuple):
+    """One metric.
 
+    Attributes:
+        text: its help.
+        labels: their names.
+        values: of each label, whose children exist from the start, so that `rate` sees the first
+            event as a step from 0.
+        buckets: of a histogram.
+    """
+
+    text: str
+    labels: Sequence[str] = ()
+    values: Sequence[Sequence[str]] = ()
+    buckets: Sequence[float] = ()
+
+
+_CLOSED = ("slow_request", "slow_reader", "evicted", "refused")
+_COUNTERS = {
+    # HTTP
+    "requests": _Row("HTTP requests by route and status.", ["route", "status"]),
+    "errors": _Row("Typed errors by code.", ["code"]),
+    "closed_connections": _Row(
+        "Connections that were closed before their clients wanted that.", ["reason"], [_CLOSED]
+    ),
+    "lost_log_lines": _Row("Lines of the log that could not be written."),
+    # the core
+    "joined_requests": _Row("Requests that shared the work of an identical one."),
+    "tokens": _Row("Tokens by kind.", ["kind"], [("prompt", "answer", "sample")]),
+    "samples": _Row("Samples of scored answers."),
+    "distinct_samples": _Row("Different texts among the samples of each answer."),
+    "pairs": _Row("Text pairs by kind.", ["kind"], [("asked", "cached", "computed")]),
+    "probe_readings": _Row("Answers read by a probe.", ["domain"], [("in", "out")]),
+    "missing_scores": _Row(
+        "Scores without a value.", ["estimator"], [SCORE_NAMES + CONSISTENCY_NAMES]
+    ),
+    "decisions": _Row(
+        "Answers that were asked to keep a target error.", ["outcome"], [get_args(results.Outcome)]
+    ),
+    # the cache
+    "cache_lookups": _Row("Statistics looked up.", ["result"], [("hit", "miss")]),
+    "cache_corrupt_entries": _Row("Entries that were not what was stored under their names."),
+    "cache_breaker_openings": _Row("Times that the cache was given up for a while."),
+    "redis_suspicions": _Row(
+        "Exchanges with Redis that failed or were late after a calm; a probe decides.",
+        ["use"],
+        [("cache", "limits")],
+    ),
+    # workers
+    "worker_calls": _Row(
+        "Calls of workers in other processes; a typed error is an answer, too.",
+        ["worker", "outcome"],
+        [get_args(Role), get_args(Outcome)],
+    ),
+    # feedback
+    "feedback_answers": _Row("Answers for labels to come.", ["outcome"], [get_args(AnswerOutcome)]),
+    "feedback_labels": _Row("Labels.", ["outcome"], [get_args(LabelOutcome)]),
+    # keys
+    "key_requests": _Row("Requests by the name of their key.", ["key"]),
+    "key_tokens": _Row("Tokens that were computed, by the name of the key.", ["key"]),
+    "key_refusals": _Row("Requests beyond a limit of their key.", ["key", "limit"]),
+}
+_GAUGES = {
+    # HTTP
+    "ready": _Row("1 while requests are accepted."),
+    # the core
+    "admitted_requests": _Row("Requests under way."),
+    "admission_limit_requests": _Row("Requests under way before one is refused."),
+    "waiting_requests": _Row("Admitted requests without a token."),
+    "calibration_shift_ratio": _Row(
+        "Distance of the latest scores from those of the calibration, 0 to 1.",
+        ["group", "estimator"],
+        [["all"], ["rb_cocoa_sp"]],
+    ),
+    # the cache
+    "cache_breaker_open": _Row("1 while the cache is not asked."),
+    # workers
+    "running_rows": _Row("Rows of the last decoding step."),
+    # keys
+    "keys": _Row("Keys that are good."),
+    "keys_file_broken": _Row("1 while the file of keys cannot be used, and the earlier ones are."),
+    "key_limits_breaker_open": _Row("1 while limits of keys are those of this process alone."),
+}
+_HISTOGRAMS = {
+    # HTTP
+    "request_seconds": _Row("HTTP latency.", ["route"], buckets=_LATENCY_S),
+    "first_token_seconds": _Row(
+        "From a request to the first token of its stream.", ["route"], buckets=_LATENCY_S
+    ),
+    # the core
+    "stage_seconds": _Row("Latency by stage.", ["stage"], [STAGES], _LATENCY_S),
+    "score_nats": _Row("CoCoA scores; higher is less sure.", ["estimator"], [SCORE_NAMES], _SCORES),
+    "consistency": _Row(
+        "Dissimilarity of an answer to its samples, drawn, weighed or predicted.",
+        ["estimator"],
+        [CONSISTENCY_NAMES],
+        _CONSISTENCIES,
+    ),
+    # workers
+    "worker_call_seconds": _Row(
+        "Calls of workers in other processes.", ["worker"], [get_args(Role)], _LATENCY_S
+    ),
+    "decode_batch_rows": _Row("Rows decoded in one step.", buckets=_SIZES),
+    "similarity_batch_pairs": _Row("Pairs scored in one call.", buckets=_SIZES),
+}
+
+
+def _harmless(telemetry: type["Telemetry"]) -> type["Telemetry"]:
+    """Have every observation that raises counted and logged, and whoever observes go on."""
+    for name, observe in list(vars(telemetry).items()):
+        if name.startswith(("observe_", "set_")):
+            setattr(telemetry, name, _guarded(observe))
+    return telemetry
+
+
+def _guarded(observe: Callable[..., None]) -> Callable[..., None]:
     @wraps(observe)
-    def observed(self: "Telemetry", /, *args: Params.args, **kwargs: Params.kwargs) -> None:
+    def observed(self: "Telemetry", *args: Any, **kwargs: Any) -> None:
         try:
             observe(self, *args, **kwargs)
         except Exception as error:
@@ -55,305 +171,152 @@ def _harmless(
     return observed
 
 
+@_harmless
 class Telemetry(Observer):
-    """Counters and histograms; nothing here ever sees a prompt, an answer or a key.
+    """What is told to Prometheus, and by which methods; those named `observe_` never raise.
 
-    A metric that raises is counted, logged once, and left out: it fails no request, and no other
-    metric.
-
-    Children of every fixed label set exist from the start, so that `rate` sees the first event as a
-    step from 0.
+    Attributes:
+        registry: of all metrics.
+        counters: by name, without the prefix `cocoa_`.
+        gauges: likewise.
+        histograms: likewise.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._collectors: list[Counter | Gauge | Histogram] = []
+        self.counters = self._made(Counter, _COUNTERS)
+        self.gauges = self._made(Gauge, _GAUGES)
+        self.histograms = self._made(Histogram, _HISTOGRAMS)
+        text = "Times that a metric could not be told or exposed."
+        self._failures = Counter("cocoa_metric_failures", text, registry=self.registry)
         self._failed: set[str] = set()
-        self.metric_failures = Counter(
-            "cocoa_metric_failures",
-            "Times that a metric could not be told or exposed.",
-            registry=self.registry,
-        )
-        self.requests = self._counter(
-            "requests", "HTTP requests by route and status.", ["route", "status"]
-        )
-        self.errors = self._counter("errors", "Typed errors by code.", ["code"])
-        self.joined = self._counter(
-            "joined_requests", "Requests that shared the work of an identical one."
-        )
-        self.tokens = self._counter(
-            "tokens", "Tokens by kind.", ["kind"], ("prompt", "answer", "sample")
-        )
-        self.samples = self._counter("samples", "Samples of scored answers.")
-        self.distinct_samples = self._counter(
-            "distinct_samples", "Different texts among the samples of each answer."
-        )
-        self.pairs = self._counter(
-            "pairs", "Text pairs by kind.", ["kind"], ("asked", "cached", "computed")
-        )
-        self.lookups = self._counter(
-            "cache_lookups", "Statistics looked up.", ["result"], ("hit", "miss")
-        )
-        self.corrupt_entries = self._counter(
-            "cache_corrupt_entries", "Entries that were not what was stored under their names."
-        )
-        self.breaker_openings = self._counter(
-            "cache_breaker_openings", "Times that the cache was given up for a while."
-        )
-        self.redis_suspicions = self._counter(
-            "redis_suspicions",
-            "Exchanges with Redis that failed or were late after a calm; a probe decides.",
-            ["use"],
-            ("cache", "limits"),
-        )
-        self.worker_calls = self._counter(
-            "worker_calls",
-            "Calls of workers in other processes; a typed error is an answer, too.",
-            ["worker", "outcome"],
-        )
-        self.worker_call_seconds = self._histogram(
-            "worker_call_seconds", "Calls of workers in other processes.", ["worker"], _LATENCY_S
-        )
-        for worker in get_args(Role):
-            self.worker_call_seconds.labels(worker)
-            for outcome in get_args(Outcome):
-                self.worker_calls.labels(worker, outcome)
-        self.probe_readings = self._counter(
-            "probe_readings", "Answers read by a probe.", ["domain"], ("in", "out")
-        )
-        self.closed_connections = self._counter(
-            "closed_connections",
-            "Connections that were closed before their clients wanted that.",
-            ["reason"],
-            ("slow_request", "slow_reader", "evicted", "refused"),
-        )
-        self.lost_log_lines = self._counter(
-            "lost_log_lines", "Lines of the log that could not be written."
-        )
-        self.missing_scores = self._counter(
-            "missing_scores",
-            "Scores without a value.",
-            ["estimator"],
-            SCORE_NAMES + CONSISTENCY_NAMES,
-        )
-        self.request_seconds = self._histogram(
-            "request_seconds", "HTTP latency.", ["route"], _LATENCY_S
-        )
-        self.first_token_seconds = self._histogram(
-            "first_token_seconds",
-            "From a request to the first token of its stream.",
-            ["route"],
-            _LATENCY_S,
-        )
-        self.stage_seconds = self._histogram(
-            "stage_seconds", "Latency by stage.", ["stage"], _LATENCY_S, STAGES
-        )
-        self.batch_rows = self._histogram(
-            "decode_batch_rows", "Rows decoded in one step.", [], _SIZES
-        )
-        self.batch_pairs = self._histogram(
-            "similarity_batch_pairs", "Pairs scored in one call.", [], _SIZES
-        )
-        self.scores = self._histogram(
-            "score_nats", "CoCoA scores; higher is less sure.", ["estimator"], _SCORES, SCORE_NAMES
-        )
-        self.consistency = self._histogram(
-            "consistency",
-            "Dissimilarity of an answer to its samples, drawn, weighed or predicted.",
-            ["estimator"],
-            _CONSISTENCIES,
-            CONSISTENCY_NAMES,
-        )
-        self.running_rows = self._gauge("running_rows", "Rows of the last decoding step.")
-        self.ready = self._gauge("ready", "1 while requests are accepted.")
-        self.admitted = self._gauge("admitted_requests", "Requests under way.")
-        self.admission_limit = self._gauge(
-            "admission_limit_requests", "Requests under way before one is refused."
-        )
-        self.waiting = self._gauge("waiting_requests", "Admitted requests without a token.")
-        self.calibration_shift = self._gauge(
-            "calibration_shift_ratio",
-            "Distance of the latest scores from those of the calibration, 0 to 1.",
-            ["group", "estimator"],
-        )
-        # From 0, as before a window of scores is full, so that a dashboard knows it.
-        self.calibration_shift.labels("all", "rb_cocoa_sp").set(0)
-        self.decisions = self._counter(
-            "decisions",
-            "Answers that were asked to keep a target error.",
-            ["outcome"],
-            ("accepted", "given", "held_back", "escalated", "escalation_failed"),
-        )
-        self.feedback_answers = self._counter(
-            "feedback_answers", "Answers for labels to come.", ["outcome"], ("remembered", "lost")
-        )
-        self.feedback_labels = self._counter(
-            "feedback_labels", "Labels.", ["outcome"], ("kept", "unknown", "failed")
-        )
-        self.breaker_open = self._gauge("cache_breaker_open", "1 while the cache is not asked.")
-        self.key_requests = self._counter(
-            "key_requests", "Requests by the name of their key.", ["key"]
-        )
-        self.key_tokens = self._counter(
-            "key_tokens", "Tokens that were computed, by the name of the key.", ["key"]
-        )
-        self.key_refusals = self._counter(
-            "key_refusals", "Requests beyond a limit of their key.", ["key", "limit"]
-        )
-        self.keys = self._gauge("keys", "Keys that are good.")
-        self.keys_broken = self._gauge(
-            "keys_file_broken", "1 while the file of keys cannot be used, and the earlier ones are."
-        )
-        self.limits_breaker_open = self._gauge(
-            "key_limits_breaker_open", "1 while limits of keys are those of this process alone."
-        )
 
-    @_harmless
+    # HTTP
+
     def observe_request(self, route: str, status: int, seconds: float) -> None:
-        """One response over HTTP."""
-        self.requests.labels(route, str(status)).inc()
-        self.request_seconds.labels(route).observe(seconds)
+        self.counters["requests"].labels(route, str(status)).inc()
+        self.histograms["request_seconds"].labels(route).observe(seconds)
 
-    @_harmless
     def observe_first_token(self, route: str, seconds: float) -> None:
-        """The first token of one stream."""
-        self.first_token_seconds.labels(route).observe(seconds)
+        self.histograms["first_token_seconds"].labels(route).observe(seconds)
 
-    @_harmless
     def observe_error(self, code: str) -> None:
-        """One typed error."""
-        self.errors.labels(code).inc()
+        self.counters["errors"].labels(code).inc()
 
-    @_harmless
     def observe_closed(self, reason: str) -> None:
-        """One connection that was closed before its client wanted that."""
-        self.closed_connections.labels(reason).inc()
+        """A connection was closed before its client wanted that."""
+        self.counters["closed_connections"].labels(reason).inc()
 
-    @_harmless
     def observe_lost_line(self) -> None:
-        """One line of the log that could not be written."""
-        self.lost_log_lines.inc()
+        self.counters["lost_log_lines"].inc()
 
-    @_harmless
+    # the core, as its `Observer`
+
     def observe_result(self, result: Result) -> None:
-        """One served answer: its samples, its scores, its probe, and what computing it cost."""
-        if result.source == "computed":  # whoever joined cost nothing
-            self._observe_work(result)
-        self.samples.inc(len(result.evidence.subject.samples))
-        self.distinct_samples.inc(result.num_distinct_samples)
-        self._observe_scores(result.scores)
+        if result.source == "computed":  # the others cost nothing
+            if (generation := result.generation) is not None:
+                sampled = sum(sample.num_tokens for sample in generation.samples)
+                self.counters["tokens"].labels("prompt").inc(generation.prompt_tokens)
+                self.counters["tokens"].labels("answer").inc(generation.answer.num_tokens)
+                self.counters["tokens"].labels("sample").inc(sampled)
+            for stage, seconds in result.stage_s.items():
+                self.histograms["stage_seconds"].labels(stage).observe(seconds)
+        self.counters["samples"].inc(len(result.evidence.subject.samples))
+        self.counters["distinct_samples"].inc(result.num_distinct_samples)
+        for metric, names in (("score_nats", SCORE_NAMES), ("consistency", CONSISTENCY_NAMES)):
+            for name in result.scores.keys() & set(names):
+                if (value := result.scores[name]) is not None:
+                    self.histograms[metric].labels(name).observe(value)
+                else:
+                    self.counters["missing_scores"].labels(name).inc()
         if (outcome := result.outcome) is not None:
-            self.decisions.labels(outcome).inc()
+            self.counters["decisions"].labels(outcome).inc()
         if result.probe is not None:
             _, reading = result.probe
-            self.probe_readings.labels("out" if reading.out_of_domain else "in").inc()
+            domain = "out" if reading.out_of_domain else "in"
+            self.counters["probe_readings"].labels(domain).inc()
 
-    @_harmless
     def observe_failure(self, estimator: str, error: Exception) -> None:
-        """One score that is null for a defect of its estimator; its error's text may quote."""
+        """A score is null for a defect of its estimator; the error's text may quote a prompt."""
         places = " > ".join(places_of(error)) or "an unknown place"
         logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
 
-    @_harmless
     def observe_shift(self, group: str, estimator: str, distance: float) -> None:
-        """How far the latest scores lie from the reference of their calibration."""
-        self.calibration_shift.labels(group, estimator).set(distance)
+        self.gauges["calibration_shift_ratio"].labels(group, estimator).set(distance)
 
-    @_harmless
-    def observe_remembered(self, outcome: AnswerOutcome) -> None:
-        """One served answer that can be labelled, or no longer can before its time."""
-        self.feedback_answers.labels(outcome).inc()
-
-    @_harmless
-    def observe_label(self, outcome: LabelOutcome) -> None:
-        """What became of one label."""
-        self.feedback_labels.labels(outcome).inc()
-
-    @_harmless
     def observe_lookup(self, hit: bool) -> None:
-        """One request's statistics looked up in the cache."""
-        self.lookups.labels("hit" if hit else "miss").inc()
+        self.counters["cache_lookups"].labels("hit" if hit else "miss").inc()
 
-    @_harmless
     def observe_corrupt(self) -> None:
-        """One entry of the cache that was not what was stored under its name."""
-        self.corrupt_entries.inc()
+        self.counters["cache_corrupt_entries"].inc()
 
-    @_harmless
     def observe_joined(self) -> None:
-        """One request that joined an identical one under way."""
-        self.joined.inc()
+        self.counters["joined_requests"].inc()
 
-    @_harmless
     def observe_pairs(self, asked: int, cached: int) -> None:
-        """Distinct pairs that one request asked for, and those of them found in the cache."""
-        self.pairs.labels("asked").inc(asked)
-        self.pairs.labels("cached").inc(cached)
+        self.counters["pairs"].labels("asked").inc(asked)
+        self.counters["pairs"].labels("cached").inc(cached)
 
-    @_harmless
-    def observe_batch(self, num_pairs: int) -> None:
-        """One call of a pair model."""
-        self.batch_pairs.observe(num_pairs)
-        self.pairs.labels("computed").inc(num_pairs)
+    # the cache
 
-    @_harmless
-    def observe_call(self, worker: Role, outcome: Outcome, seconds: float) -> None:
-        """One call of a worker in another process."""
-        self.worker_calls.labels(worker, outcome).inc()
-        self.worker_call_seconds.labels(worker).observe(seconds)
-
-    @_harmless
     def set_breaker(self, state: State) -> None:
         """Told at each change of whether the cache is asked."""
-        self.breaker_open.set(state == "open")
+        self.gauges["cache_breaker_open"].set(state == "open")
         if state == "open":
-            self.breaker_openings.inc()
+            self.counters["cache_breaker_openings"].inc()
         elif state == "suspect":
-            self.redis_suspicions.labels("cache").inc()
+            self.counters["redis_suspicions"].labels("cache").inc()
 
-    @_harmless
+    # workers
+
+    def observe_step(self, num_rows: int) -> None:
+        self.gauges["running_rows"].set(num_rows)
+        if num_rows:  # 0 once the batch has run empty
+            self.histograms["decode_batch_rows"].observe(num_rows)
+
+    def observe_batch(self, num_pairs: int) -> None:
+        self.histograms["similarity_batch_pairs"].observe(num_pairs)
+        self.counters["pairs"].labels("computed").inc(num_pairs)
+
+    def observe_call(self, worker: Role, outcome: Outcome, seconds: float) -> None:
+        self.counters["worker_calls"].labels(worker, outcome).inc()
+        self.histograms["worker_call_seconds"].labels(worker).observe(seconds)
+
+    # feedback
+
+    def observe_remembered(self, outcome: AnswerOutcome) -> None:
+        self.counters["feedback_answers"].labels(outcome).inc()
+
+    def observe_label(self, outcome: LabelOutcome) -> None:
+        self.counters["feedback_labels"].labels(outcome).inc()
+
+    # keys
+
     def set_keys(self, names: Sequence[str]) -> None:
-        """Told at the start and at each change of which keys there are."""
-        self.keys.set(len(names))
+        self.gauges["keys"].set(len(names))
         for name in names:
-            self.key_requests.labels(name)
-            self.key_tokens.labels(name)
+            self.counters["key_requests"].labels(name)
+            self.counters["key_tokens"].labels(name)
             for limit in LIMITS:
-                self.key_refusals.labels(name, limit)
+                self.counters["key_refusals"].labels(name, limit)
 
-    @_harmless
     def set_keys_broken(self, broken: bool) -> None:
-        """Told at each change of the file of keys whether it cannot be used."""
-        self.keys_broken.set(broken)
+        self.gauges["keys_file_broken"].set(broken)
 
-    @_harmless
     def observe_key(self, name: str) -> None:
-        """One request with a key that is good."""
-        self.key_requests.labels(name).inc()
+        self.counters["key_requests"].labels(name).inc()
 
-    @_harmless
     def observe_charge(self, name: str, tokens: int) -> None:
-        """What was computed for one key."""
-        self.key_tokens.labels(name).inc(tokens)
+        self.counters["key_tokens"].labels(name).inc(tokens)
 
-    @_harmless
     def observe_refusal(self, name: str, limit: LimitName) -> None:
-        """One request beyond a limit of its key."""
-        self.key_refusals.labels(name, limit).inc()
+        self.counters["key_refusals"].labels(name, limit).inc()
 
-    @_harmless
     def set_limits_breaker(self, state: State) -> None:
         """Told at each change of whether limits are shared."""
-        self.limits_breaker_open.set(state == "open")
+        self.gauges["key_limits_breaker_open"].set(state == "open")
         if state == "suspect":
-            self.redis_suspicions.labels("limits").inc()
-
-    @_harmless
-    def observe_step(self, num_rows: int) -> None:
-        """One decoding step; 0 when the batch has run empty."""
-        self.running_rows.set(num_rows)
-        if num_rows:
-            self.batch_rows.observe(num_rows)
+            self.counters["redis_suspicions"].labels("limits").inc()
 
     def read_gauges(
         self,
@@ -362,75 +325,37 @@ class Telemetry(Observer):
         waiting: Callable[[], float],
     ) -> None:
         """Take these gauges from their owners whenever they are scraped."""
-        self.ready.set_function(ready)
-        self.admitted.set_function(admitted)
-        self.waiting.set_function(waiting)
+        self.gauges["ready"].set_function(ready)
+        self.gauges["admitted_requests"].set_function(admitted)
+        self.gauges["waiting_requests"].set_function(waiting)
 
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes, of every metric that can be read."""
         texts = []
-        for collector in self._collectors:
-            try:
-                texts.append(generate_latest(collector))
-            except Exception as error:
-                self.fail(collector._name, error)
-        return b"".join([*texts, generate_latest(self.metric_failures)])
+        for metrics in (self.counters, self.gauges, self.histograms):
+            for name, metric in metrics.items():
+                try:
+                    texts.append(generate_latest(metric))
+                except Exception as error:
+                    self.fail(f"cocoa_{name}", error)
+        return b"".join([*texts, generate_latest(self._failures)])
 
     def fail(self, name: str, error: Exception) -> None:
         """Count a metric that raises; the log gets type and place of the first time."""
-        self.metric_failures.inc()
+        self._failures.inc()
         if name not in self._failed:
             self._failed.add(name)
             logger.error("a metric cannot be told: %s", name, exc_info=error)
 
-    def _observe_work(self, result: Result) -> None:
-        """Tokens and stages of one answer that was computed."""
-        if (generation := result.generation) is not None:
-            sampled = sum(sample.num_tokens for sample in generation.samples)
-            self.tokens.labels("prompt").inc(generation.prompt_tokens)
-            self.tokens.labels("answer").inc(generation.answer.num_tokens)
-            self.tokens.labels("sample").inc(sampled)
-        for stage, seconds in result.stage_s.items():
-            self.stage_seconds.labels(stage).observe(seconds)
+    def _made(self, kind: type[Kind], rows: dict[str, _Row]) -> dict[str, Kind]:
+        made = {}
+        for name, row in rows.items():
+            options: dict[str, Any] = {"registry": self.registry}
+            if row.buckets:
+                options["buckets"] = row.buckets
+            made[name] = kind(f"cocoa_{name}", row.text, row.labels, **options)
+            if row.values:
+                for values in product(*row.values):
+                    made[name].labels(*values)
+        return made
 
-    def _observe_scores(self, scores: Mapping[str, float | None]) -> None:
-        """The scores of one served answer; estimators without a histogram are ignored."""
-        for histogram, names in ((self.scores, SCORE_NAMES), (self.consistency, CONSISTENCY_NAMES)):
-            for name in names:
-                if (value := scores.get(name)) is not None:
-                    histogram.labels(name).observe(value)
-                elif name in scores:
-                    self.missing_scores.labels(name).inc()
-
-    def _counter(
-        self, name: str, text: str, labels: Sequence[str] = (), values: Sequence[str] = ()
-    ) -> Counter:
-        counter = Counter(f"cocoa_{name}", text, labels, registry=self.registry)
-        self._collectors.append(counter)
-        for value in values:
-            counter.labels(value)
-        return counter
-
-    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        gauge = Gauge(f"cocoa_{name}", text, labels, registry=self.registry)
-        self._collectors.append(gauge)
-        return gauge
-
-    def _histogram(
-        self,
-        name: str,
-        text: str,
-        labels: Sequence[str],
-        buckets: Sequence[float],
-        values: Sequence[str] = (),
-    ) -> Histogram:
-        histogram = Histogram(
-            f"cocoa_{name}", text, labels, buckets=buckets, registry=self.registry
-        )
-        self._collectors.append(histogram)
-        for value in values:
-            histogram.labels(value)
-        return histogram
-
-
-_: type[Observer] = Telemetry  # mypy holds the class to its protocol

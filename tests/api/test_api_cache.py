@@ -149,7 +149,7 @@ async def test_fifty_identical_requests_at_once_are_one_generation(service):
     calls = service.engine.num_calls
     async with gated(service) as gate:
         requests = [asyncio.create_task(service.generate()) for _ in range(50)]
-        await until(lambda: service.telemetry.joined._value.get() == 49)
+        await until(lambda: service.metric("cocoa_joined_requests_total") == 49)
         assert service.admission.num_admitted == 1
         gate.set()
         responses = await asyncio.gather(*requests)
@@ -170,7 +170,7 @@ async def test_two_gateways_with_one_redis_generate_at_most_twice(tmp_path):
         cache = CacheConfig(url=SecretStr(redis_server.url), timeout_s=1.0)
         async with serving(cache=cache) as one, serving(cache=cache) as other:
             for service in (one, other):
-                await until(lambda s=service: s.telemetry.breaker_open._value.get() == 0)
+                await until(lambda s=service: s.metric("cocoa_cache_breaker_open") == 0)
                 await until_cached(service)
             calls = one.engine.num_calls + other.engine.num_calls
             responses = await asyncio.gather(
@@ -237,7 +237,7 @@ async def test_a_client_that_goes_leaves_the_work_to_those_who_stay(service):
         leaving = asyncio.create_task(service.generate(seed=1))
         await until(lambda: service.admission.num_admitted == 1)
         staying = asyncio.create_task(service.generate(seed=1))
-        await until(lambda: service.telemetry.joined._value.get() == 1)
+        await until(lambda: service.metric("cocoa_joined_requests_total") == 1)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
         gate.set()

@@ -288,7 +288,7 @@ async def test_nobody_joins_the_work_of_another_key(service):
     asked = [asyncio.create_task(generate(service, name, seed=1)) for name in ("one", "other")]
     await until(lambda: service.admission.num_admitted == 2)
     asked.append(asyncio.create_task(generate(service, "one", seed=1)))
-    await until(lambda: service.telemetry.joined._value.get() == 1)
+    await until(lambda: service.metric("cocoa_joined_requests_total") == 1)
     assert service.admission.num_admitted == 2
     opened.set()
     assert {response.status_code for response in await asyncio.gather(*asked)} == {200}

@@ -164,9 +164,9 @@ async def test_a_metric_that_raises_fails_neither_a_request_nor_the_others(servi
     def fail(*_):
         raise RuntimeError("no metric")
 
-    monkeypatch.setattr(service.telemetry.samples, "inc", fail)
-    monkeypatch.setattr(service.telemetry.request_seconds, "labels", fail)
-    monkeypatch.setattr(service.telemetry.tokens, "collect", fail)
+    monkeypatch.setattr(service.telemetry.counters["samples"], "inc", fail)
+    monkeypatch.setattr(service.telemetry.histograms["request_seconds"], "labels", fail)
+    monkeypatch.setattr(service.telemetry.counters["tokens"], "collect", fail)
     assert (await service.generate(seed=1)).status_code == 200
     text = (await service.client.get("/metrics")).text
     assert f'cocoa_requests_total{{route="{GENERATE}",status="200"}} 1.0' in text

@@ -74,7 +74,7 @@ async def test_a_joined_answer_comes_as_one_event_and_outlives_the_one_that_it_j
     first = asyncio.create_task(streamed(service))
     await begun.wait()
     second = asyncio.create_task(streamed(service))
-    await until(lambda: service.telemetry.joined._value.get() == 1)
+    await until(lambda: service.metric("cocoa_joined_requests_total") == 1)
     first.cancel()
     released.set()
     tokens, results = named(await second, "token"), named(await second, "result")

@@ -169,7 +169,7 @@ async def test_a_reply_of_redis_without_sense_is_a_miss_and_the_cache_serves_aga
         async with proxy_to(redis_server.port) as proxy:
             cache = CacheConfig(url=SecretStr(proxy.url), timeout_s=1.0)
             async with serving(cache=cache) as service:
-                await until(lambda: service.telemetry.breaker_open._value.get() == 0)
+                await until(lambda: service.metric("cocoa_cache_breaker_open") == 0)
                 await until_cached(service)
                 first = await service.generate(prompt="Is Redis there?", seed=0)
                 proxy.instead = {b"MGET": reply}

@@ -334,16 +334,17 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         own["prompt"] = "".join(body.prompt)  # a list holds one
     if wanted.estimators is not None:
         own["estimators"] = tuple(wanted.estimators)
+    num_samples, stop_mass = wanted.sample_bounds
     return Ask(
         sampling=SamplingParams(
-            num_samples=wanted.most_samples,
+            num_samples=num_samples,
             max_new_tokens=body.max_tokens,
             temperature=temperature,
             top_k=wanted.top_k,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,
-            stop_mass=wanted.wave_stop_mass,
+            stop_mass=stop_mass,
         ),
         strategy=strategy,
         light=light,

@@ -96,9 +96,14 @@ class ScoringRequest(ScoresWanted, Prompted):
     return_tokens: bool = False
     """Adds `tokens` to the response."""
 
-    def _check_input(self, *, required: bool) -> None:
+    @property
+    def _needs_input(self) -> bool:
+        return True
+
+    @model_validator(mode="after")
+    def _check_input(self) -> Self:
         num_given = (self.prompt is not None) + (self.messages is not None)
-        if num_given > 1 or (required and num_given == 0):
+        if num_given > 1 or (num_given == 0 and self._needs_input):
             raise PydanticCustomError(
                 "one_of", "exactly one of prompt and messages must be given", {"field": "prompt"}
             )
@@ -106,6 +111,7 @@ class ScoringRequest(ScoresWanted, Prompted):
             raise PydanticCustomError(
                 "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
             )
+        return self
 
 
 class GenerateRequest(ScoringRequest):
@@ -128,11 +134,6 @@ class GenerateRequest(ScoringRequest):
             ],
         }
     )
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self._check_input(required=True)
-        return self
 
 
 class ClientSample(Body):
@@ -167,10 +168,9 @@ class ScoreRequest(ScoringRequest):
         json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS]}
     )
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self._check_input(required=self.samples is None and self.answer_token_logprobs is None)
-        return self
+    @property
+    def _needs_input(self) -> bool:
+        return self.samples is None and self.answer_token_logprobs is None
 
 
 class ScoreBatch(Body):
@@ -195,18 +195,19 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             own["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
         if body.samples is not None:
             own["samples"] = tuple(map(_given_sample, body.samples))
+    num_samples, stop_mass = body.sample_bounds
     return Ask(
         prompt=body.prompt,
         chat_template_kwargs=body.chat_template_kwargs or {},
         sampling=SamplingParams(
-            num_samples=body.most_samples,
+            num_samples=num_samples,
             max_new_tokens=body.max_new_tokens,
             temperature=body.temperature,
             top_k=body.top_k,
             top_p=body.top_p,
             stop=tuple(body.stop),
             seed=body.seed,
-            stop_mass=body.wave_stop_mass,
+            stop_mass=stop_mass,
         ),
         primary=body.estimator,
         similarity=body.similarity,

@@ -1,7 +1,7 @@
 """Fields that bodies of several routes have, and the checks that all bodies share."""
 
 import json
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -113,22 +113,17 @@ class Body(Described):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
+    null_is_default: ClassVar[bool] = False
+
     @model_validator(mode="before")
     @classmethod
-    def _few_fields(cls, value: Any) -> Any:
-        if isinstance(value, dict) and len(value) > _MAX_FIELDS:
+    def _read(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        if len(body) > _MAX_FIELDS:
             message = "Input should have at most {limit} fields"
             raise PydanticCustomError("too_many_fields", message, {"limit": _MAX_FIELDS})
-        return value
-
-
-class NullIsDefault(Body):
-    """A body in which null means the same as leaving a field out."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_nulls(cls, body: Any) -> Any:
-        if not isinstance(body, dict):
+        if not cls.null_is_default:
             return body
         given = {}
         for name, value in body.items():
@@ -136,6 +131,12 @@ class NullIsDefault(Body):
             if value is not None or field is None or field.is_required():
                 given[name] = value
         return given
+
+
+class NullIsDefault(Body):
+    """A body in which null means the same as leaving a field out."""
+
+    null_is_default = True
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -221,18 +222,11 @@ class ScoresWanted(NullIsDefault):
     """Group of the calibrator, such as a task. Default: "all"."""
 
     @property
-    def most_samples(self) -> int:
-        """How many are drawn, or with "auto" at most."""
+    def sample_bounds(self) -> tuple[int, float | None]:
+        """Number of samples, and None; with "auto" the most, and what `found_mass` ends them."""
         if self.num_samples == "auto":
-            return self.max_samples or DEFAULT_MAX_SAMPLES
-        return self.num_samples
-
-    @property
-    def wave_stop_mass(self) -> float | None:
-        """`found_mass` that ends the waves of "auto"; None where all samples are drawn at once."""
-        if self.num_samples == "auto":
-            return self.stop_mass or DEFAULT_STOP_MASS
-        return None
+            return self.max_samples or DEFAULT_MAX_SAMPLES, self.stop_mass or DEFAULT_STOP_MASS
+        return self.num_samples, None
 
     @model_validator(mode="after")
     def _check_waves(self) -> Self:

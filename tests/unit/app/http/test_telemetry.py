@@ -66,9 +66,14 @@ def test_the_names_are_those_that_dashboards_know():
 
 def test_the_labels_are_those_that_dashboards_know():
     telemetry = Telemetry()
-    metrics = telemetry.registry._collector_to_names
-    declared = {metric._name: list(metric._labelnames) for metric in metrics}
-    assert declared == {name: labels for name, (_, labels) in NAMES.items()}
+    telemetry.set_keys(["a"])
+    telemetry.observe_request("/score", 200, 0.5)
+    telemetry.observe_first_token("/score", 0.5)
+    telemetry.observe_error("overloaded")
+    found = {}
+    for family in telemetry.registry.collect():
+        found[family.name] = set().union(*(sample.labels for sample in family.samples)) - {"le"}
+    assert found == {name: set(labels) for name, (_, labels) in NAMES.items()}
 
 
 def scored(telemetry, scores):
@@ -270,8 +275,8 @@ def test_what_is_exposed_is_what_the_registry_holds():
 
 def test_a_metric_that_cannot_be_told_harms_nobody(monkeypatch, caplog):
     telemetry = Telemetry()
-    monkeypatch.setattr(telemetry.requests, "labels", raising)
-    monkeypatch.setattr(telemetry.scores, "labels", raising)
+    monkeypatch.setattr(telemetry.counters["requests"], "labels", raising)
+    monkeypatch.setattr(telemetry.histograms["score_nats"], "labels", raising)
     for _ in range(2):
         telemetry.observe_request("/score", 200, 0.5)
         scored(telemetry, {"cocoa_sp": 0.5})
