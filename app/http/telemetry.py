@@ -358,4 +358,3 @@ class Telemetry(Observer):
                 for values in product(*row.values):
                     made[name].labels(*values)
         return made
-
