@@ -134,8 +134,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._since = time.monotonic()
         self._unread_since: float | None = None
         self._closing_since: float | None = None
-        # Bytes of the request that is being read that came and are not known to be its body.
-        self._num_raw = 0
+        # Of the request that is being read: bytes that are not known to be its body, and headers.
+        self._num_raw = self._num_headers = 0
 
     @property
     def awaits_client(self) -> bool:
@@ -214,15 +214,17 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._reading, self._since, self._num_raw = "head", time.monotonic(), 0
+        self._num_headers = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._num_headers += 1
+        if self._num_headers > self._limits.max_headers:
+            raise _HeadTooLarge(f"a request may have {self._limits.max_headers} headers")
         if self._reading == "head":  # trailers are left out
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._check_head(len(self.url) + sum(len(name + value) for name, value in self.headers))
-        if len(self.headers) > self._limits.max_headers:
-            raise _HeadTooLarge(f"a request may have {self._limits.max_headers} headers")
         if self.parser.should_upgrade():
             return
         path = self.url.partition(b"?")[0].decode("latin-1")
@@ -278,7 +280,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class _HeadTooLarge(Exception):
-    """The head of a request, or what follows its body."""
+    """The head of a request, or the trailers behind its body."""
 
 
 def _raw_response(status: int, code: str, message: str) -> bytes:
