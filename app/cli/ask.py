@@ -47,10 +47,10 @@ def ask(
 
     body = {
         "prompt": prompt,
-        "messages": None if messages is None else json_of(messages),
+        "messages": messages and json_of(messages),
         "mode": mode,
         "estimators": estimator or None,
-        "estimator": estimator[0] if estimator else None,
+        "estimator": next(iter(estimator or ()), None),
         "num_samples": num_samples,
         "max_new_tokens": max_new_tokens,
         "seed": seed,

@@ -15,11 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.environment import settings_or_exit
+from app.cli.environment import exit_code_of, settings_or_exit
 from app.http.schemas import ErrorResponse, GenerateResponse
 from app.keys.records import KeysConfig
 from app.main import create_app
-from models.errors import ModelNotLoaded
 from workers.supervision import Supervisor
 
 _TIMEOUT_S = 90  # above the request's own deadline, which answers first
@@ -49,8 +48,10 @@ def ask_and_print(
         kind = response.headers.get("content-type", "no content type")
         _fail(f"{url}: no cocoa service answers there ({response.status_code}, {kind})")
     if not is_success:
-        field = f" (field {error.field})" if error.field else ""
-        _fail(f"{error.code}: {error.message}{field}")
+        message = f"{error.code}: {error.message}"
+        if error.field:
+            message += f" (field {error.field})"
+        _fail(message)
     if as_json:
         typer.echo(response.text)
     else:
@@ -58,13 +59,16 @@ def ask_and_print(
 
 
 def json_of(messages: str) -> JsonValue:
-    """What a file of that name says, or else the text itself."""
+    """What the text says, or the file that it names."""
+    text: str | bytes = messages
     try:
-        path = Path(messages)
-        is_file = not messages.lstrip().startswith("[") and path.is_file()
-        value: JsonValue = json.loads(path.read_bytes() if is_file else messages)
+        if not messages.lstrip().startswith("[") and (path := Path(messages)).is_file():
+            text = path.read_bytes()
+        value: JsonValue = json.loads(text)
     except (OSError, ValueError) as error:
-        what = "is neither a file nor JSON" if not messages.endswith(".json") else "cannot be read"
+        what = "is neither a file nor JSON"
+        if messages.endswith(".json"):
+            what = "cannot be read"
         raise typer.BadParameter(
             f"{what} ({type(error).__name__}): "
             """'[{"role": "user", "content": "Hello"}]' would do""",
@@ -81,7 +85,9 @@ def _fail(message: str) -> NoReturn:
 async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:
     path = "/generate-with-uncertainty"
     if url is not None:
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        headers = {}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
             return await client.post(path, json=body)
     # The same application as `cocoa serve`, without a socket: one path for every answer.
@@ -92,7 +98,7 @@ async def _post(body: Mapping[str, object], url: str | None, key: str | None) ->
             os._exit(1)  # a thread may hang; the log has the reason
         died.set()
 
-    # Whoever runs it needs no key, and finds all paths at the one door there is.
+    # The caller needs no key here, and all paths are served at the one port there is.
     settings = settings_or_exit().model_copy(update={"keys": KeysConfig(), "ops_port": None})
     app = create_app(settings, on_death)
     supervisor: Supervisor = app.state.service.supervisor
@@ -107,13 +113,17 @@ async def _post(body: Mapping[str, object], url: str | None, key: str | None) ->
         for event in events:
             event.cancel()
         if died.is_set():  # the log has the reason
-            is_refused = isinstance(supervisor.failure, ModelNotLoaded)
-            raise typer.Exit(2 if is_refused else 1)
+            raise typer.Exit(exit_code_of(supervisor.failure))
         return await client.post(path, json=body)
 
 
 def _print(response: GenerateResponse, console: Console) -> None:
-    console.print(Text.assemble(("answer      ", "dim"), (_shown_text(response), "bold")))
+    text, model = "(held back)", "-"
+    if response.text is not None:
+        text = response.text.strip() or "(empty)"
+    if response.model is not None:
+        model = response.model.id
+    console.print(Text.assemble(("answer      ", "dim"), (text, "bold")))
     console.print(
         Text.assemble(
             ("uncertainty ", "dim"), f"{_number(response.uncertainty)} nats ({response.estimator})"
@@ -132,7 +142,7 @@ def _print(response: GenerateResponse, console: Console) -> None:
     console.print(_samples(response))
     console.print(
         Text(
-            f"{response.model.id if response.model else '-'} · seed {response.seed} · "
+            f"{model} · seed {response.seed} · "
             f"{response.usage.prompt_tokens} prompt, {response.usage.completion_tokens} answer, "
             f"{response.usage.sample_tokens} sampled tokens · {response.timing_ms.total:.0f} ms",
             style="dim",
@@ -140,16 +150,12 @@ def _print(response: GenerateResponse, console: Console) -> None:
     )
 
 
-def _shown_text(response: GenerateResponse) -> str:
-    return "(held back)" if response.text is None else response.text.strip() or "(empty)"
-
-
 def _scores(response: GenerateResponse) -> Table:
     table = Table()
     table.add_column("score (higher: less sure)")
     table.add_column("value", justify="right")
     for name, value in response.scores.items():
-        table.add_row(name, response.reasons.get(name, "") if value is None else _number(value))
+        table.add_row(name, response.reasons.get(name) or _number(value))
     return table
 
 
@@ -167,4 +173,6 @@ def _samples(response: GenerateResponse) -> Table:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    if value is None:
+        return "-"
+    return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Settings of a command, or its end with 2 and a message."""
+"""What commands share: settings from the environment, and codes to exit with."""
 
 from typing import TYPE_CHECKING
 
@@ -17,3 +17,12 @@ def settings_or_exit() -> "Settings":
     except ValueError as error:  # pydantic's ValidationError is one
         typer.echo(f"invalid settings: {error}", err=True)
         raise typer.Exit(2) from None
+
+
+def exit_code_of(failure: BaseException | None) -> int:
+    """2 for a model that cannot be loaded, as for invalid settings: another try would not help."""
+    from models.errors import ModelNotLoaded
+
+    if isinstance(failure, ModelNotLoaded):
+        return 2
+    return 1

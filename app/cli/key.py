@@ -52,14 +52,14 @@ def new(
     fields = {
         "name": _quoted(name),
         "sha256": _quoted(digest_of(fresh)),
-        "namespace": _quoted(namespace) if namespace else None,
+        "namespace": namespace and _quoted(namespace),
         "requests_per_minute": requests_per_minute,
         "tokens_per_minute": tokens_per_minute,
         "max_concurrent": max_concurrent,
-        "modes": None if mode is None else f"[{_quoted(mode)}]",
-        "expires": None if expires is None else expires.isoformat(),
+        "modes": mode and f"[{_quoted(mode)}]",
+        "expires": expires and expires.isoformat(),
     }
-    lines = [f"{field} = {value}" for field, value in fields.items() if value is not None]
+    lines = [f"{field} = {value}" for field, value in fields.items() if value]
     entry = "\n".join(["[[keys]]", *lines, ""])
     path = file or Path(settings_or_exit().keys.file)
     try:
@@ -90,12 +90,13 @@ def _add(path: Path, entry: str) -> None:
     from app.keys.records import parse_keys
 
     path = path.resolve()
-    content = path.read_bytes() if path.exists() else b""
-    if content and not content.endswith(b"\n"):
-        content += b"\n"
-    content += (b"\n" if content else b"") + entry.encode()
+    content, rights = b"", 0o600
+    if path.exists():
+        content, rights = path.read_bytes(), path.stat().st_mode & 0o777
+    if content:
+        content = content.removesuffix(b"\n") + b"\n\n"
+    content += entry.encode()
     parse_keys(content)
-    rights = path.stat().st_mode & 0o777 if path.exists() else 0o600
     written = path.with_name(f".{path.name}.new")
     with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, rights), "wb") as target:
         target.write(content)

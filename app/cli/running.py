@@ -15,6 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from app.cli.environment import exit_code_of
 from app.http.connections import BACKLOG, Connections
 from app.http.logs import set_up_logging
 from app.http.middleware import at_ops_port
@@ -51,7 +52,8 @@ def run(
     """
     log = set_up_logging(settings.log_level, settings.log_format)
     host = host or settings.host
-    port = settings.port if port is None else port
+    if port is None:
+        port = settings.port
     ops_host = settings.ops_host or host
     _check_free(host, port)
     if ops_port is not None:
@@ -60,9 +62,7 @@ def run(
 
     def on_death() -> None:
         nonlocal code
-        # As with invalid settings: to start it again would not help.
-        refused = isinstance(app.state.service.supervisor.failure, ModelNotLoaded)
-        code = 2 if refused else 1
+        code = exit_code_of(app.state.service.supervisor.failure)
         server.should_exit = True
 
     try:
@@ -103,22 +103,23 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """A server, and that of operation beside it, which answers until the other has ended."""
+    """A server, and where operation has a port of its own a second one, which ends last."""
 
     def __init__(self, config: uvicorn.Config, app: Starlette, ops: uvicorn.Config | None) -> None:
         super().__init__(config)
         self._app = app
-        self._ops = None if ops is None else _OpsServer(ops)
+        self._ops: _OpsServer | None = None
+        if ops is not None:
+            self._ops = _OpsServer(ops)
         self._ops_ended: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server`."""
         await super().startup(sockets)
         if self._ops is not None:
             self._ops_ended = asyncio.create_task(self._ops.serve())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server`; from here on nobody is to send anything any more."""
+        # From here on `/readyz` says that nothing more is to be sent.
         self._app.state.is_draining = True
         await super().shutdown(sockets)
         if self._ops is not None and self._ops_ended is not None:
@@ -127,11 +128,10 @@ class _Server(uvicorn.Server):
 
 
 class _OpsServer(uvicorn.Server):
-    """Leaves the signals to the server that it stands beside."""
+    """The second server, which leaves signals to the first."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """See `uvicorn.Server`."""
         yield
 
 
@@ -140,7 +140,9 @@ def _check_free(host: str, port: int) -> None:
 
     The server would find that out, too, but the process could end only when its models are loaded.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    family = socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
