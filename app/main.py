@@ -103,8 +103,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         )
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
-        admitted=lambda: service.scorer.admission.num_admitted if service.scorer else 0,
-        waiting=lambda: service.scorer.num_waiting if service.scorer else 0,
+        admitted_requests=lambda: service.scorer.admission.num_admitted if service.scorer else 0,
+        waiting_requests=lambda: service.scorer.num_waiting if service.scorer else 0,
     )
     telemetry.gauges["admission_limit_requests"].set(settings.generation.admission_limit)
     return app

@@ -96,8 +96,8 @@ def create_worker_app(
     add_middleware(app, telemetry, limits)
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
-        admitted=lambda: 0,
-        waiting=service.num_waiting,
+        admitted_requests=lambda: 0,
+        waiting_requests=service.num_waiting,
     )
     return app
 

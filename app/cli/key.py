@@ -34,8 +34,7 @@ def new(
     ] = None,
     max_concurrent: Annotated[int | None, typer.Option(min=1, help="Requests under way.")] = None,
     mode: Annotated[
-        Literal["full", "light"] | None,
-        typer.Option(help="The only one that may be asked for."),
+        Literal["full", "light"] | None, typer.Option(help="The only one that may be asked for.")
     ] = None,
     expires: Annotated[
         datetime | None,

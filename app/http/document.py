@@ -44,7 +44,10 @@ def add_document(app: FastAPI, *, needs_keys: bool) -> None:
     @cache
     def document() -> dict[str, Any]:
         made = _with_definitions(make())
-        _add_examples(made["paths"])
+        shown = json.loads(_EXAMPLES.read_bytes())
+        for name, examples in shown["bodies"].items():
+            made["components"]["schemas"][name]["examples"] = examples
+        _add_examples(made["paths"], shown)
         if needs_keys:
             _add_keys(made)
         return made
@@ -61,9 +64,8 @@ def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def _add_examples(paths: dict[str, Any]) -> None:
+def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
     """Add to each operation its errors, and an example of everything."""
-    shown = json.loads(_EXAMPLES.read_bytes())
     for path, about in shown["operations"].items():
         (operation,) = paths[path].values()
         if examples := about.get("request"):

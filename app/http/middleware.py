@@ -25,15 +25,7 @@ logger = logging.getLogger(__name__)
 # What orchestrators, Prometheus and readers of the documentation ask. These paths need no key, and
 # are served at the second port where there is one; every other path needs a key.
 OPERATION_PATHS = frozenset(
-    {
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/docs",
-        "/docs/oauth2-redirect",
-        "/redoc",
-        "/openapi.json",
-    }
+    {"/livez", "/readyz", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
 )
 _ASSETS = "/static-offline-docs/"
 _AT_BOTH_PORTS = "/version"

@@ -62,13 +62,14 @@ class _Row(NamedTuple):
     buckets: Sequence[float] = ()
 
 
-_CLOSED = ("slow_request", "slow_reader", "evicted", "refused")
 _COUNTERS = {
     # HTTP
     "requests": _Row("HTTP requests by route and status.", ["route", "status"]),
     "errors": _Row("Typed errors by code.", ["code"]),
     "closed_connections": _Row(
-        "Connections that were closed before their clients wanted that.", ["reason"], [_CLOSED]
+        "Connections that were closed before their clients wanted that.",
+        ["reason"],
+        [("slow_request", "slow_reader", "evicted", "refused")],
     ),
     "lost_log_lines": _Row("Lines of the log that could not be written."),
     # the core
@@ -318,16 +319,10 @@ class Telemetry(Observer):
         if state == "suspect":
             self.counters["redis_suspicions"].labels("limits").inc()
 
-    def read_gauges(
-        self,
-        ready: Callable[[], float],
-        admitted: Callable[[], float],
-        waiting: Callable[[], float],
-    ) -> None:
-        """Take these gauges from their owners whenever they are scraped."""
-        self.gauges["ready"].set_function(ready)
-        self.gauges["admitted_requests"].set_function(admitted)
-        self.gauges["waiting_requests"].set_function(waiting)
+    def read_gauges(self, **owners: Callable[[], float]) -> None:
+        """Take gauges, by their names, from their owners whenever they are scraped."""
+        for name, owner in owners.items():
+            self.gauges[name].set_function(owner)
 
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes, of every metric that can be read."""

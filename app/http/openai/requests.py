@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     JsonValue,
@@ -243,20 +242,6 @@ class ChatRequest(_OpenAIRequest):
     verbosity: Annotated[Any, only("medium")] = None
     web_search_options: None = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "cocoa",
-                    "messages": [{"role": "user", "content": "What is the capital of France?"}],
-                    "max_completion_tokens": 24,
-                    "seed": 1,
-                    "uncertainty": {"num_samples": 4},
-                }
-            ]
-        }
-    )
-
     @model_validator(mode="after")
     def _one_bound(self) -> Self:
         if self.max_completion_tokens is None:
@@ -285,20 +270,6 @@ class CompletionRequest(_OpenAIRequest):
     best_of: One = 1
     echo: No = False
     suffix: Annotated[Any, only("")] = None
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "cocoa",
-                    "prompt": "What is the capital of France?",
-                    "max_tokens": 24,
-                    "seed": 1,
-                    "uncertainty": {"num_samples": 4},
-                }
-            ]
-        }
-    )
 
     @property
     def wants_logprobs(self) -> bool:

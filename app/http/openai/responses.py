@@ -50,31 +50,16 @@ class Wanted:
 
 def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     """The whole response to a chat."""
-    message, logprobs = AssistantMessage(content=result.text, refusal=None), None
+    message = AssistantMessage(content=result.text, refusal=None)
     if result.is_held_back:
         message.refusal = _HELD_BACK
-    if _tells_logprobs(result, wanted):
-        logprobs = chat_logprobs(_texts_and_logprobs(result))
-    choice = ChatChoice(
-        message=message,
-        logprobs=logprobs,
-        finish_reason=result.evidence.subject.answer.finish_reason,
-        uncertainty=uncertainty_of(result),
-    )
+    choice = ChatChoice(message=message, **_choice(result, wanted, chat_logprobs))
     return ChatCompletion(**_head(result, wanted), choices=[choice])
 
 
 def completion(result: Result, wanted: Wanted) -> Completion:
     """The whole response to a text."""
-    logprobs = None
-    if _tells_logprobs(result, wanted):
-        logprobs = text_logprobs(_texts_and_logprobs(result))
-    choice = TextChoice(
-        text=result.text or "",
-        logprobs=logprobs,
-        finish_reason=result.evidence.subject.answer.finish_reason,
-        uncertainty=uncertainty_of(result),
-    )
+    choice = TextChoice(text=result.text or "", **_choice(result, wanted, text_logprobs))
     return Completion(**_head(result, wanted), choices=[choice])
 
 
@@ -236,10 +221,19 @@ def _usage(result: Result) -> OpenAIUsage:
     return OpenAIUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
 
-def _tells_logprobs(result: Result, wanted: Wanted) -> bool:
-    """Whether log-probs are wanted, and are those of the text that is given."""
+def _choice(
+    result: Result, wanted: Wanted, tell: Callable[[Sequence[_TextAndLogprob]], Any]
+) -> dict[str, Any]:
+    """What choices of both kinds have; log-probs only of the text that is given."""
+    logprobs = None
     is_other = result.escalation is not None and result.escalation.text is not None
-    return wanted.logprobs and not result.is_held_back and not is_other
+    if wanted.logprobs and not result.is_held_back and not is_other:
+        logprobs = tell(_texts_and_logprobs(result))
+    return {
+        "logprobs": logprobs,
+        "finish_reason": result.evidence.subject.answer.finish_reason,
+        "uncertainty": uncertainty_of(result),
+    }
 
 
 def _texts_and_logprobs(result: Result) -> list[_TextAndLogprob]:

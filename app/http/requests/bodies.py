@@ -84,7 +84,7 @@ class ScoringRequest(ScoresWanted, Prompted):
         NewTokens | None,
         Field(
             description="Tokens of the answer, and of each sample. "
-            f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context.",
+            f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."
         ),
     ] = None
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -126,14 +126,7 @@ class GenerateRequest(ScoringRequest):
     """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
     greedy or sample, and `on_reject` answer."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [_OF_PROMPT, _OF_MESSAGES],
-            "examples": [
-                {"prompt": "What is the capital of France?", "max_new_tokens": 24, "seed": 1}
-            ],
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES]})
 
 
 class ClientSample(Body):

@@ -16,7 +16,7 @@ def _not_all(task: str | None) -> str | None:
     return task
 
 
-# What `_one_label` holds a request to.
+# `_one_label` as JSON schemas.
 _OF_CORRECT: JsonDict = {
     "required": ["correct"],
     "properties": {"correct": {"type": "boolean"}, "quality": NULL},
@@ -44,15 +44,7 @@ class FeedbackRequest(Body):
     ] = None
     """What kind of question it was, for a calibration by task."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [_OF_CORRECT, _OF_QUALITY],
-            "examples": [
-                {"id": "1b4e28ba2fa111d2883f0016d3cca427", "correct": True},
-                {"id": "1b4e28ba2fa111d2883f0016d3cca427", "quality": 0.8, "task": "billing"},
-            ],
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_CORRECT, _OF_QUALITY]})
 
     @model_validator(mode="after")
     def _one_label(self) -> Self:
@@ -65,4 +57,6 @@ class FeedbackRequest(Body):
     @property
     def as_quality(self) -> float:
         """The label as a number, 1 for right."""
-        return float(self.correct or 0) if self.quality is None else self.quality
+        if self.quality is None:
+            return float(self.correct or 0)
+        return self.quality

@@ -229,8 +229,8 @@ def test_gauges_are_read_when_scraped():
     telemetry, owner = Telemetry(), {"ready": False, "admitted": 2, "waiting": 1}
     telemetry.read_gauges(
         ready=lambda: owner["ready"],
-        admitted=lambda: owner["admitted"],
-        waiting=lambda: owner["waiting"],
+        admitted_requests=lambda: owner["admitted"],
+        waiting_requests=lambda: owner["waiting"],
     )
     value = telemetry.registry.get_sample_value
     names = ("cocoa_ready", "cocoa_admitted_requests", "cocoa_waiting_requests")
@@ -255,7 +255,7 @@ def raising(*_):
 
 def test_a_metric_that_cannot_be_read_is_left_out_counted_and_logged_once(caplog):
     telemetry = Telemetry()
-    telemetry.read_gauges(ready=raising, admitted=lambda: 7, waiting=lambda: 0)
+    telemetry.read_gauges(ready=raising, admitted_requests=lambda: 7)
     for count in (1, 2):
         text = telemetry.exposition().decode()
         assert "cocoa_ready" not in text
