@@ -1,44 +1,48 @@
 """The page of estimators, from their docstrings: what docs/estimators.md holds."""
 
 import inspect
+import textwrap
 
 from models.estimators import ESTIMATORS, formula, needs
 from models.statistics import STATISTICS
 
-_HEAD = (
-    "# Estimators\n"
-    "\n"
-    "Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator "
-    "is an uncertainty: higher means less\n"
-    "sure. Logarithms are natural. A pair is one forward pass of the similarity or NLI "
-    "model over two texts, D the number of\n"
-    "distinct samples, T the tokens of an answer; every request also costs the generation "
-    "of the answer itself. Whatever\n"
-    "several estimators of one request have in common is computed once.\n"
-)
+_HEAD = """Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator is an
+uncertainty: higher means less sure. Logarithms are natural. A pair is one forward pass of the
+similarity or NLI model over two texts, D the number of distinct samples, T the tokens of an answer;
+every request also costs the generation of the answer itself. Whatever several estimators of one
+request have in common is computed once.
+"""
 
 
 def page() -> str:
     """The text of docs/estimators.md."""
-    return "\n".join([_HEAD, *map(_section, ESTIMATORS)])
+    return "\n".join(["# Estimators\n", _HEAD, *map(_section, ESTIMATORS)])
 
 
 def _section(name: str) -> str:
     body = (inspect.getdoc(ESTIMATORS[name]) or "").partition("\n")[2].strip()
     details, _, use = body.partition("Use: ")
-    lines = [
-        f"## {name}",
-        formula(name),
-        *_paragraphs(details),
-        f"- Reads: {', '.join(f'`{statistic}`' for statistic in sorted(needs([name])))}",
-        f"- Costs: {_cost(name)}",
-        f"- Use: {' '.join(use.split())}",
-    ]
-    return "\n\n".join(lines[:-2]) + "\n" + "\n".join(lines[-2:]) + "\n"
+    paragraphs = [formula(name), *filter(None, map(str.strip, details.split("\n\n")))]
+    reads = ", ".join(f"`{statistic}`" for statistic in sorted(needs([name])))
+    facts = [f"- Reads: {reads}", f"- Costs: {_cost(name)}", f"- Use: {use}"]
+    return (
+        "\n\n".join([f"## {name}", *map(_filled, paragraphs), "\n".join(map(_filled, facts))])
+        + "\n"
+    )
 
 
-def _paragraphs(text: str) -> list[str]:
-    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
+def _filled(text: str) -> str:
+    """Lines of up to 100 characters; those after the first of an item of a list are indented."""
+    indent = ""
+    if text.startswith("- "):
+        indent = "  "
+    return textwrap.fill(
+        " ".join(text.split()),
+        100,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _cost(name: str) -> str:

@@ -68,8 +68,8 @@ class Version(Described):
     """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; empty
     where there is none"""
     model_self_test_tokens: int | None = None
-    """tokens on which the model, as it is served, agreed at its start with its own full forward
-    pass; null for a server behind the service"""
+    """tokens, ≥ 0, on which the model, as it is served, agreed at its start with its own full
+    forward pass; null for a server behind the service"""
     similarity_models: dict[str, ModelInfo] = {}  # noqa: RUF012 - pydantic copies it for each body
     """by similarity function"""
     default_similarity: str | None = None
