@@ -1,7 +1,7 @@
 """The contract of every engine: blocking calls around one language model.
 
 An engine knows no event loop, no queue of waiters and no deadline; those belong to the worker that
-owns it (`workers.generation`). tests/contract/test_engines.py runs on each implementation.
+owns it (`workers.generation`). tests/contract/test_engines_*.py run on each implementation.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,152 @@
+"""The contract of engines: answers and samples, by seed, in waves."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from models.records import GivenAnswer
+from models.waves import num_taken
+from tests.contract.generators import (
+    asked,
+    needs_of_server,
+    samples_of,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_answer_and_m_samples_carry_one_value_a_token(generator):
+    request = asked(generator)
+    generation = await generator.generate(request)
+
+    assert len(generation.samples) == 4
+    for role, sequence in (
+        ("answer", generation.answer),
+        *(("sample", sample) for sample in generation.samples),
+    ):
+        assert 1 <= sequence.num_tokens <= 12
+        for kind in ("logprobs", "entropies", "texts"):
+            values = getattr(sequence, f"token_{kind}")
+            if f"{role}_token_{kind}" in request.statistics:
+                assert len(values) == sequence.num_tokens
+            else:
+                assert values is None
+        if sequence.token_logprobs is not None:
+            assert (sequence.token_logprobs <= 1e-6).all()
+        if sequence.token_entropies is not None:
+            assert (sequence.token_entropies >= -1e-6).all()
+        if sequence.token_ids is not None:
+            assert len(sequence.token_ids) == sequence.num_tokens
+        assert sequence.finish_reason == "stop" or sequence.num_tokens == 12
+        assert sequence.compared_text == sequence.text.strip()
+    assert generation.prompt_tokens > 0
+
+
+async def test_a_reply_names_the_weights_that_spoke(generator):
+    info = generator.info
+    generation = await generator.generate(asked(generator))
+
+    assert generation.identity == info.identity != ""
+    assert (generation.model_id, generation.revision) == (info.model_id, info.revision)
+
+
+@pytest.mark.parametrize(
+    "statistics", [frozenset(), frozenset({"answer_token_logprobs"})], ids=["none", "log-probs"]
+)
+async def test_what_is_not_wanted_is_not_computed(generator, statistics):
+    generation = await generator.generate(asked(generator, statistics=statistics))
+
+    assert generation.samples == ()
+    assert generation.answer.token_entropies is None
+    assert generation.answer.token_texts is None
+    assert (generation.answer.token_logprobs is not None) == bool(statistics)
+
+
+async def test_samples_come_without_statistics_when_only_their_texts_are_wanted(generator):
+    generation = await generator.generate(asked(generator, statistics=frozenset({"sample_texts"})))
+
+    assert len(generation.samples) == 4
+    for sample in generation.samples:
+        assert sample.token_logprobs is None
+        assert sample.token_entropies is None
+    assert generation.answer.token_logprobs is None
+
+
+async def test_a_seed_repeats_the_samples_whatever_runs_beside_them(generator):
+    alone = await generator.generate(asked(generator))
+    other = asked(generator, prompt="A different prompt", sampling={"seed": 8})
+    joined, *_ = await asyncio.gather(
+        generator.generate(asked(generator)), generator.generate(other), generator.generate(other)
+    )
+
+    assert alone.seed == joined.seed == 7
+    assert samples_of(joined) == samples_of(alone)
+    np.testing.assert_allclose(joined.answer.token_logprobs, alone.answer.token_logprobs, atol=1e-4)
+
+
+async def test_a_sample_is_the_same_however_many_are_drawn_and_however_long(generator):
+    request = asked(generator, sampling={"num_samples": 4, "max_new_tokens": 6})
+    few = await generator.generate(request)
+    many = await generator.generate(
+        asked(generator, sampling={"num_samples": 9, "max_new_tokens": 12})
+    )
+
+    for one, longer in zip(few.samples, many.samples[:4], strict=True):
+        if one.finish_reason == "stop":
+            assert (one.text, one.num_tokens) == (longer.text, longer.num_tokens)
+        else:
+            assert longer.text.startswith(one.text.rstrip("\ufffd"))
+
+
+@pytest.mark.parametrize("stop_mass", [1e-30, 0.6, 1.0])
+async def test_waves_end_at_the_mass_and_draw_what_one_go_would_have_drawn(generator, stop_mass):
+    whole = await generator.generate(asked(generator, sampling={"num_samples": 12}))
+    request = asked(generator, sampling={"num_samples": 12, "stop_mass": stop_mass})
+    in_waves, beside = await asyncio.gather(
+        generator.generate(request), generator.generate(asked(generator))
+    )
+
+    num_samples = num_taken(request, whole)
+    assert num_samples in (2, 5, 10, 12)
+    assert stop_mass > 1e-30 or num_samples == 2
+    assert samples_of(in_waves) == samples_of(whole)[:num_samples]
+    assert samples_of(beside) == samples_of(whole)[:4]
+    assert generator.num_waiting == 0
+
+
+async def test_waves_go_without_the_answer_where_its_log_probs_are_not_wanted(generator):
+    wanted = frozenset({"sample_texts", "sample_token_logprobs"})
+    sampling = {"num_samples": 12, "stop_mass": 0.6}
+    with_answer = await generator.generate(asked(generator, sampling=sampling))
+    without = await generator.generate(asked(generator, sampling=sampling, statistics=wanted))
+
+    assert len(without.samples) >= len(with_answer.samples)
+    assert samples_of(with_answer) == samples_of(without)[: len(with_answer.samples)]
+
+
+async def test_a_given_answer_counts_to_the_mass(generator):
+    needs_of_server(generator, scoring_of_given_answers=("prompt_logprobs", "echo"))
+    whole = (await generator.generate(asked(generator))).answer
+    given = GivenAnswer(whole.text)
+    sampling = {"num_samples": 12, "stop_mass": 1e-30}
+    scored = await generator.generate(asked(generator, answer=given, sampling=sampling))
+
+    assert scored.answer.finish_reason == "given"
+    assert len(scored.samples) == 2
+
+
+async def test_a_seed_that_was_drawn_comes_back_and_repeats_the_samples(generator):
+    first = await generator.generate(asked(generator, sampling={"seed": None}))
+    again = await generator.generate(asked(generator, sampling={"seed": first.seed}))
+
+    assert samples_of(first) == samples_of(again)
+
+
+async def test_the_answer_does_not_depend_on_seed_or_temperature(generator):
+    one = await generator.generate(asked(generator))
+    changed = {"seed": 99, "temperature": 0.3, "top_k": 3, "top_p": 0.5}
+    two = await generator.generate(asked(generator, sampling=changed))
+
+    assert (one.answer.text, one.answer.token_ids) == (two.answer.text, two.answer.token_ids)
+    np.testing.assert_allclose(one.answer.token_logprobs, two.answer.token_logprobs, atol=1e-5)
