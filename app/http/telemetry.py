@@ -154,7 +154,7 @@ _HISTOGRAMS = {
 
 
 def _harmless(telemetry: type["Telemetry"]) -> type["Telemetry"]:
-    """Have every observation that raises counted and logged, and whoever observes go on."""
+    """Have observations that raise counted and logged; whoever observes goes on."""
     for name, observe in list(vars(telemetry).items()):
         if name.startswith(("observe_", "set_")):
             setattr(telemetry, name, _guarded(observe))
@@ -174,14 +174,7 @@ def _guarded(observe: Callable[..., None]) -> Callable[..., None]:
 
 @_harmless
 class Telemetry(Observer):
-    """What is told to Prometheus, and by which methods; those named `observe_` never raise.
-
-    Attributes:
-        registry: of all metrics.
-        counters: by name, without the prefix `cocoa_`.
-        gauges: likewise.
-        histograms: likewise.
-    """
+    """Metrics, by names without `cocoa_`; no method `observe_…` or `set_…` ever raises."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.test_api_errors import assert_error
+from tests.api.errors_told import assert_error
 from tests.conftest import GENERATE, serving
 from tests.made_keys import bearer, keys_in
 

@@ -1,6 +1,5 @@
 """Every error code over HTTP, in the one shape, and without a word of the prompt."""
 
-import json
 import logging
 import re
 
@@ -8,16 +7,14 @@ import numpy as np
 import pytest
 
 from app.http.errors import STATUS
-from app.settings import Limits
 from models import errors
 from models.statistics import SAMPLE_STATISTICS
+from tests.api.errors_told import SENTINEL, assert_error
 from tests.conftest import GENERATE, serving, until
 
 pytestmark = pytest.mark.anyio
 
-SENTINEL = "zanzibar-sentinel"
 BODY = {"prompt": f"{SENTINEL} is the prompt", "max_new_tokens": 8}
-JSON = {"content-type": "application/json"}
 
 
 def generation_raises(error):
@@ -177,18 +174,6 @@ SCENARIOS = {
 }
 
 
-def assert_error(response, status, code, field=None):
-    """The one shape of every error; returns its message."""
-    assert response.status_code == status, response.text
-    error = response.json()["error"]
-    assert response.json().keys() == {"error"}
-    assert error.keys() == {"code", "message", "field", "details", "request_id"}
-    assert (error["code"], error["field"]) == (code, field), error
-    assert error["request_id"] == response.headers["x-request-id"]
-    assert error["message"]
-    return error["message"]
-
-
 @pytest.mark.parametrize(
     ("breakage", "change", "status", "code", "field"),
     SCENARIOS.values(),
@@ -262,90 +247,6 @@ async def test_an_engine_that_draws_no_samples_supplies_no_similarity(service):
     assert result["reasons"]["consistency"]
 
 
-BAD_JSON = {
-    "empty": b"{",
-    "text": b"What is the capital of France?",
-    "trailing comma": b'{"prompt": "a",}',
-    "not UTF-8": b'{"prompt": "\xff\xfe"}',
-    "nested 9000 deep": b'{"prompt": ' + b"[" * 9000 + b"]" * 9000 + b"}",
-    "an integer of 5000 digits": b'{"prompt": "a", "seed": ' + b"1" * 5000 + b"}",
-}
-
-
-@pytest.mark.parametrize("content", BAD_JSON.values(), ids=list(BAD_JSON.keys()))
-async def test_a_body_that_is_no_json_is_refused_with_400(service, content):
-    response = await service.client.post(GENERATE, content=content, headers=JSON)
-    assert_error(response, 400, "invalid_json")
-
-
-@pytest.mark.parametrize("headers", [{}, {"content-type": "text/plain"}], ids=["none", "text"])
-async def test_json_that_is_not_declared_as_json_is_read(service, headers):
-    content = b'{"prompt": "Hi", "max_new_tokens": 8}'
-    response = await service.client.post(GENERATE, content=content, headers=headers)
-    assert response.status_code == 200
-
-
-@pytest.mark.parametrize("content", [*BAD_JSON.values(), b"prompt=Hi"], ids=[*BAD_JSON, "a form"])
-async def test_what_is_neither_json_nor_declared_as_such_is_told_what_to_send(service, content):
-    headers = {"content-type": "application/x-www-form-urlencoded"}
-    response = await service.client.post(GENERATE, content=content, headers=headers)
-    assert "application/json" in assert_error(response, 415, "unsupported_media_type")
-
-
-async def test_no_body_at_all_is_an_invalid_request(service):
-    assert_error(await service.client.post(GENERATE), 422, "invalid_request")
-
-
-@pytest.mark.parametrize(
-    ("unknown", "meant"),
-    [
-        ("max_tokens", "max_new_tokens"),
-        ("n", "num_samples"),
-        ("num_sample", "num_samples"),
-        ("temperatures", "temperature"),
-        ("estimators_", "estimators"),
-    ],
-)
-async def test_an_unknown_field_names_the_one_that_was_meant(service, unknown, meant):
-    response = await service.generate(**{unknown: 1})
-    message = assert_error(response, 422, "invalid_request", unknown)
-    assert message.endswith(f"did you mean {meant}?")
-
-
-async def test_an_unknown_field_like_no_other_names_none(service):
-    response = await service.generate(zebra=1)
-    assert "mean" not in assert_error(response, 422, "invalid_request", "zebra")
-
-
-async def chunks():
-    for _ in range(64):
-        yield b"x" * 64
-
-
-@pytest.mark.parametrize(
-    ("content", "headers"),
-    [
-        pytest.param(b"x" * 1025, {}, id="as its length says"),
-        pytest.param(chunks(), {}, id="chunked"),
-        pytest.param(b"{}", {"content-length": "1025"}, id="by its declared length alone"),
-    ],
-)
-async def test_a_body_above_the_limit_is_refused_with_413(content, headers):
-    async with serving(limits=Limits(max_body_bytes=1024)) as service:
-        response = await service.client.post(GENERATE, content=content, headers=JSON | headers)
-        assert "1024" in assert_error(response, 413, "body_too_large")
-        assert (
-            'cocoa_errors_total{code="body_too_large"} 1.0'
-            in (await service.client.get("/metrics")).text
-        )
-
-
-async def test_a_body_of_exactly_the_limit_is_read():
-    async with serving(limits=Limits(max_body_bytes=1024)) as service:
-        body = json.dumps({"prompt": "a", "max_new_tokens": 8}).encode().ljust(1024)
-        assert (await service.client.post(GENERATE, content=body, headers=JSON)).status_code == 200
-
-
 async def test_above_the_admission_limit_the_answer_is_429_with_retry_after():
     async with serving(admission_limit=1) as service:
         async with service.admission.admit():
@@ -382,34 +283,6 @@ async def test_an_unknown_method_is_405_and_the_allowed_one_is_named(service):
     assert response.headers["allow"] == "POST"
 
 
-@pytest.mark.parametrize(
-    "given", ["a", "req-1/~!", "x" * 128], ids=["short", "punctuation", "long"]
-)
-async def test_a_good_request_id_of_the_client_is_kept(service, given):
-    response = await service.client.post(GENERATE, json=BODY, headers={"x-request-id": given})
-    assert response.headers.get_list("x-request-id") == [given]
-    assert response.json()["id"] == given
-    refused = await service.client.post(GENERATE, json={}, headers={"x-request-id": given})
-    assert assert_error(refused, 422, "invalid_request", "prompt")
-    assert refused.headers.get_list("x-request-id") == [given]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [b"", b"with blanks", b"x" * 129, b"\xff", b"tab\there"],
-    ids=["empty", "blank", "long", "bytes", "tab"],
-)
-async def test_a_bad_request_id_of_the_client_is_replaced(service, given):
-    response = await service.client.post(GENERATE, json=BODY, headers={b"x-request-id": given})
-    assert re.fullmatch("[0-9a-f]{32}", response.headers["x-request-id"])
-    assert response.json()["id"] == response.headers["x-request-id"]
-
-
-async def test_two_requests_have_two_ids(service):
-    first, second = await service.generate(), await service.generate()
-    assert first.json()["id"] != second.json()["id"]
-
-
 async def test_a_success_leaves_no_word_of_prompt_or_answer_in_logs_and_metrics(service, caplog):
     caplog.set_level(logging.DEBUG)
     response = await service.generate(prompt=SENTINEL, return_samples=True, return_tokens=True)
@@ -417,14 +290,3 @@ async def test_a_success_leaves_no_word_of_prompt_or_answer_in_logs_and_metrics(
     assert response.json()["text"].strip()
     assert SENTINEL not in caplog.text + metrics
     assert response.json()["text"].strip() not in caplog.text + metrics
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
-async def test_json_in_another_encoding_than_utf_8_is_refused(service, encoding):
-    content, headers = '{"prompt": "Hi", "max_new_tokens": 8}', {"content-type": "application/json"}
-    refused = await service.client.post(GENERATE, content=content.encode(encoding), headers=headers)
-    marked = await service.client.post(
-        GENERATE, content=content.encode("utf-8-sig"), headers=headers
-    )
-    assert_error(refused, 400, "invalid_json", None)
-    assert marked.status_code == 200

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from app.feedback.protocol import FeedbackConfig
 from cocoa_lab.calibration.calibrating import calibrate, to_json
 from cocoa_lab.calibration.feedback import read_feedback, stored_labels
-from tests.api.test_api_errors import SENTINEL, assert_error
+from tests.api.errors_told import SENTINEL, assert_error
 from tests.chaos.redis_server import free_port
 from tests.conftest import serving, until
 

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 from app.http import json_calls
 from app.http.requests.bodies import GenerateRequest
 from app.http.routes.score import SCORE_BODY
+from tests.api.errors_told import JSON, assert_error
 from tests.api.large_bodies import GENERATE, LARGE, SCORE, content_of
-from tests.api.test_api_errors import JSON, assert_error
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,19 @@ import json
 
 import pytest
 
-from models.errors import EngineError, InvalidLogits, Overloaded
+from models.errors import EngineError
 from models.probes.protocol import ProbeConfig
+from tests.api.openai_calls import (
+    CHAT,
+    INPUTS,
+    QUESTION,
+    TEXT,
+    answered,
+    both,
+    post,
+    text_of,
+    uncertainty_of,
+)
 from tests.conftest import serving
 from tests.events import events_of
 from tests.tiny_probes import saved
@@ -18,35 +29,6 @@ pytestmark = pytest.mark.anyio
 def placement(request):
     """Each test once with the models in the service's process, and once behind HTTP."""
     return request.param
-
-
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
-QUESTION = "What is the capital of France?"
-INPUTS = {CHAT: {"messages": [{"role": "user", "content": QUESTION}]}, TEXT: {"prompt": QUESTION}}
-both = pytest.mark.parametrize("path", [CHAT, TEXT], ids=["chat", "text"])
-
-
-async def post(service, path, **body):
-    """POST a body with an input unless it has one."""
-    given = {"model": "cocoa", "max_tokens": 64} | body
-    if not {"messages", "prompt"} & body.keys():
-        given |= INPUTS[path]
-    return await service.client.post(path, json=given)
-
-
-async def answered(service, path, **body):
-    response = await post(service, path, **body)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-def text_of(body):
-    [choice] = body["choices"]
-    return choice["message"]["content"] if "message" in choice else choice["text"]
-
-
-def uncertainty_of(body):
-    return body["choices"][0]["uncertainty"]
 
 
 @both
@@ -112,210 +94,6 @@ async def test_a_list_of_one_prompt_is_a_prompt(service):
     listed = await answered(service, TEXT, prompt=[QUESTION])
     assert uncertainty_of(await answered(service, TEXT))["cached"]
     assert text_of(listed)
-
-
-# What clients send unasked.
-HARMLESS = {
-    "n": 1,
-    "frequency_penalty": 0,
-    "presence_penalty": 0.0,
-    "logit_bias": {},
-    "user": "someone",
-    "stream": False,
-    "stream_options": None,
-    "stop": None,
-    "seed": None,
-    "top_p": 1,
-    "temperature": 0,
-}
-HARMLESS_IN = {
-    CHAT: {
-        "logprobs": False,
-        "top_logprobs": None,
-        "tools": [],
-        "tool_choice": "none",
-        "functions": [],
-        "function_call": "auto",
-        "parallel_tool_calls": True,
-        "response_format": {"type": "text"},
-        "store": False,
-        "metadata": {"team": "a"},
-        "modalities": ["text"],
-        "service_tier": "auto",
-        "prediction": None,
-        "audio": None,
-        "reasoning_effort": None,
-        "safety_identifier": "x",
-        "prompt_cache_key": "x",
-        "web_search_options": None,
-    },
-    TEXT: {"best_of": 1, "echo": False, "suffix": None, "logprobs": None},
-}
-
-
-@both
-async def test_fields_that_ask_for_nothing_mean_nothing(service, path):
-    plain = await answered(service, path)
-    body = await answered(service, path, **HARMLESS, **HARMLESS_IN[path])
-    assert text_of(body) == text_of(plain)
-    assert uncertainty_of(body)["cached"]
-
-
-async def test_an_answer_that_a_client_sends_back_is_taken_as_it_is(service):
-    message = (await answered(service, CHAT))["choices"][0]["message"]
-    message |= {"tool_calls": None, "function_call": None, "audio": None, "annotations": []}
-    question = {"role": "user", "content": "Are you sure?", "name": None}
-    await answered(service, CHAT, messages=[*INPUTS[CHAT]["messages"], message, question])
-
-
-UNSUPPORTED = [
-    (CHAT, {"n": 2}, "n"),
-    (CHAT, {"frequency_penalty": 0.5}, "frequency_penalty"),
-    (CHAT, {"presence_penalty": -1}, "presence_penalty"),
-    (CHAT, {"logit_bias": {"50": 1}}, "logit_bias"),
-    (CHAT, {"tools": [{"type": "function"}]}, "tools"),
-    (CHAT, {"tool_choice": "required"}, "tool_choice"),
-    (CHAT, {"functions": [{"name": "f"}]}, "functions"),
-    (CHAT, {"response_format": {"type": "json_object"}}, "response_format.type"),
-    (CHAT, {"store": True}, "store"),
-    (CHAT, {"modalities": ["text", "audio"]}, "modalities"),
-    (CHAT, {"reasoning_effort": "high"}, "reasoning_effort"),
-    (CHAT, {"service_tier": "flex"}, "service_tier"),
-    (CHAT, {"verbosity": "low"}, "verbosity"),
-    (CHAT, {"logprobs": True, "top_logprobs": 3}, "top_logprobs"),
-    (CHAT, {"web_search_options": {}}, "web_search_options"),
-    (CHAT, {"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
-    (CHAT, {"stream_options": {"include_usage": True}}, "stream_options"),
-    (CHAT, {"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
-    (
-        CHAT,
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-        "messages.0.content.0.type",
-    ),
-    (
-        CHAT,
-        {"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}]},
-        "messages.0.tool_calls",
-    ),
-    (CHAT, {"messages": [{"role": "user", "content": "a", "name": "Bo"}]}, "messages.0.name"),
-    (TEXT, {"prompt": ["a", "b"]}, "prompt"),
-    (TEXT, {"prompt": [1]}, "prompt.0"),
-    (TEXT, {"prompt": ""}, "prompt"),
-    (TEXT, {"best_of": 2}, "best_of"),
-    (TEXT, {"echo": True}, "echo"),
-    (TEXT, {"suffix": "."}, "suffix"),
-    (TEXT, {"logprobs": 1}, "logprobs"),
-    (TEXT, {"n": True}, "n"),
-    (TEXT, {"max_tokens": 0}, "max_tokens"),
-    (TEXT, {"temperature": 2.5}, "temperature"),
-    (TEXT, {"temperature": 0.01}, "temperature"),
-    (TEXT, {"top_k": 5}, "top_k"),
-    (TEXT, {"max_new_tokens": 5}, "max_new_tokens"),
-    (TEXT, {"max_tokens": 8000}, "max_tokens"),
-    (TEXT, {"uncertainty": {"num_samples": 65}}, "uncertainty.num_samples"),
-    (TEXT, {"uncertainty": {"estimators": ["no_such"]}}, "uncertainty.estimators.0"),
-    (TEXT, {"uncertainty": {"similarity": "no_such"}}, "uncertainty.similarity"),
-    (TEXT, {"uncertainty": {"target_error": 0.05}}, "uncertainty.target_error"),
-    (TEXT, {"uncertainty": {"prompt": "a"}}, "uncertainty.prompt"),
-    (TEXT, {"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
-    (TEXT, {"temperature": 1, "uncertainty": {"mode": "light"}}, "temperature"),
-    (TEXT, {"uncertainty": {"mode": "light", "strategy": "mbr"}}, "uncertainty.strategy"),
-    (TEXT, {"stream": True, "uncertainty": {"strategy": "mbr"}}, "uncertainty.strategy"),
-    (TEXT, {"model": "cocoa:light", "uncertainty": {"mode": "full"}}, "uncertainty.mode"),
-]
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "param"), UNSUPPORTED, ids=[str(c[1]) for c in UNSUPPORTED]
-)
-async def test_what_is_not_supported_is_refused_by_its_name(service, path, body, param):
-    calls = service.engine.num_calls
-    response = await post(service, path, **body)
-    error = response.json()["error"]
-
-    assert (response.status_code, error["param"]) == (422, param), error
-    assert error["type"] == "invalid_request_error"
-    assert error["code"] in ("invalid_request", "prompt_too_long", "not_calibrated")
-    assert service.engine.num_calls == calls
-
-
-@pytest.mark.parametrize(
-    ("field", "meant"),
-    [
-        ("max_new_tokens", "max_tokens"),
-        ("num_samples", "uncertainty.num_samples"),
-        ("top_k", "uncertainty.top_k"),
-        ("max_completion_token", "max_completion_tokens"),
-    ],
-)
-async def test_an_unknown_field_is_told_what_it_may_have_meant(service, field, meant):
-    error = (await post(service, CHAT, **{field: 3})).json()["error"]
-    assert error["param"] == field
-    assert error["message"].endswith(f"did you mean {meant}?")
-
-
-async def test_errors_are_of_openais_shape_whoever_finds_them(service):
-    client = service.client
-    found = {
-        "invalid_json": await client.post(CHAT, content=b"{", headers=JSON),
-        "unsupported_media_type": await client.post(CHAT, content=b"a=b", headers=FORM),
-        "method_not_allowed": await client.get(CHAT),
-        "not_found": await client.post("/v1/responses", json={}),
-        "body_too_large": await client.post(CHAT, content=b"x" * 1_000_001, headers=JSON),
-        "model_not_found": await post(service, CHAT, model="gpt-9"),
-        "invalid_request": await post(service, CHAT, messages=[]),
-    }
-    for code, response in found.items():
-        error = response.json()["error"]
-        assert error.keys() == {"message", "type", "param", "code", "request_id"}, code
-        assert (error["code"], error["type"]) == (code, "invalid_request_error")
-        assert error["request_id"] == response.headers["x-request-id"]
-        assert int(response.headers["content-length"]) == len(response.content)
-    assert found["model_not_found"].status_code == 404
-    assert found["model_not_found"].json()["error"]["param"] == "model"
-
-
-JSON, FORM = {"Content-Type": "application/json"}, {"Content-Type": "text/plain"}
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "kind"),
-    [
-        (Overloaded("full", retry_after_s=7), 429, "rate_limit_error"),
-        (EngineError("broken"), 503, "server_error"),
-        (InvalidLogits("NaN"), 500, "server_error"),
-        (RuntimeError("zanzibar"), 500, "server_error"),
-    ],
-    ids=["overloaded", "engine", "logits", "defect"],
-)
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_errors_of_the_core_keep_status_code_and_time_to_come_back(
-    service, placement, error, status, kind, stream
-):
-    code = getattr(error, "code", "internal_error")
-    if placement == "remote" and type(error) is RuntimeError:
-        status, code = 503, "engine_error"  # a defect of the worker is its model's failure here
-    service.generation_raises(error)
-    response = await post(service, CHAT, stream=stream)
-    told = response.json()["error"]
-
-    assert (response.status_code, told["type"]) == (status, kind)
-    assert told["code"] == code
-    assert response.headers.get("retry-after") == ("7" if status == 429 else None)
-    assert "zanzibar" not in response.text
-
-
-async def test_before_the_models_are_loaded_it_is_not_ready():
-    async with serving(ready=False) as service:
-        for response in (await post(service, CHAT), await service.client.get("/v1/models")):
-            assert response.status_code == 503
-            assert response.json()["error"]["code"] == "not_ready"
-
-
-async def test_a_deadline_of_its_own_ends_it(service):
-    service.generation_takes(5)
-    response = await post(service, CHAT, uncertainty={"timeout_s": 0.05})
-    assert (response.status_code, response.json()["error"]["code"]) == (504, "deadline_exceeded")
 
 
 async def chunks(service, path, **body):
