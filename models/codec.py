@@ -6,7 +6,7 @@ are declared here.
 """
 
 from dataclasses import asdict, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from annotated_types import Ge
@@ -29,6 +29,7 @@ from models.records import (
     Generation,
     GenerationRequest,
     ProbeReading,
+    Reasoning,
     Sequence,
 )
 
@@ -44,6 +45,13 @@ _Count = Annotated[int, Ge(0)]
 
 
 @with_config(_EXACT)
+class _Reasoning(TypedDict):
+    text: str
+    num_tokens: _Count
+    is_finished: bool
+
+
+@with_config(_EXACT)
 class _Sequence(TypedDict):
     text: str
     compared_text: str
@@ -53,6 +61,7 @@ class _Sequence(TypedDict):
     token_logprobs: Annotated[Array, _array(LOGPROBS)] | None
     token_entropies: Annotated[Array, _array(ENTROPIES)] | None
     token_texts: list[str] | None
+    reasoning: NotRequired[_Reasoning | None]
 
 
 @with_config(_EXACT)
@@ -142,6 +151,8 @@ def _fields_of(record: Any) -> dict[str, Any]:
 
 def _sequence(found: _Sequence) -> Sequence:
     changed: dict[str, Any] = {}
+    if reasoning := found.get("reasoning"):
+        changed["reasoning"] = Reasoning(**reasoning)
     for name in ("token_ids", "token_texts", "token_logprobs", "token_entropies"):
         values = found[name]
         if values is None:

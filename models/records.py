@@ -99,26 +99,46 @@ class Token:
 
     Attributes:
         text: that became certain with it; empty while a part of a code point, or what may begin a
-            stop string, is held back. The texts of a sequence's tokens join to its `text`.
+            stop string or a tag, is held back. The texts of a sequence's tokens join to its `text`.
         logprob: nats, from the raw distribution; None where not wanted.
         entropy: nats, over the full vocabulary; None where not wanted.
+        reasoning: that became certain with it, where the token belongs to the reasoning before the
+            answer; it has no text then.
     """
 
     text: str
     logprob: float | None = None
     entropy: float | None = None
+    reasoning: str | None = None
 
 
 OnToken = Callable[[Token], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What a model wrote before an answer, up to the end of its end tag.
+
+    Attributes:
+        text: between the tags, stripped.
+        num_tokens: of it, tags included; 0 for a text that no model has read.
+        is_finished: whether an answer follows; without one nothing can be scored.
+    """
+
+    text: str
+    num_tokens: int
+    is_finished: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence:
-    """One generated (or given) token sequence of length T, its terminating token included.
+    """One generated (or given) answer of T tokens, its terminating token included.
+
+    A reasoning before it stands apart: text, tokens and statistics are those of the answer alone.
 
     Attributes:
         text: decoded text without special tokens and without the stop string that ended it.
-        compared_text: what similarity reads: stripped, without a `<think>…</think>` prefix.
+        compared_text: what similarity reads: stripped.
         num_tokens: T; 0 for a text that no model has read.
         token_ids: (T,); None where the generator does not tell them.
         token_logprobs: (T,) nats, from the raw distribution; None where not wanted.
@@ -135,6 +155,19 @@ class Sequence:
     token_logprobs: Array | None = None
     token_entropies: Array | None = None
     token_texts: tuple[str, ...] | None = None
+    reasoning: Reasoning | None = None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it ended before its reasoning did, so that there is no answer."""
+        return self.reasoning is not None and not self.reasoning.is_finished
+
+    @property
+    def num_written(self) -> int:
+        """Tokens of the reasoning and of the answer."""
+        if self.reasoning is None:
+            return self.num_tokens
+        return self.reasoning.num_tokens + self.num_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,8 @@ def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) 
         answer = samples[0]  # no text adds to the mass that the samples hold themselves
     if len(logprobs) < len(samples) or answer.token_logprobs is None:
         return 0.0
+    if any(one.reasoning is not None for one in (answer, *samples)):
+        return 0.0  # p(answer | its reasoning) is no part of one distribution
     texts = [one.compared_text for one in samples]
     matches = np.array([float(text == answer.compared_text) for text in texts])
     try:

@@ -65,28 +65,35 @@ class Listener:
 
     Attributes:
         on_token: hears each token; None where nobody listens.
-        num_tokens: told so far.
+        num_tokens: of the answer, told so far.
         num_characters: of their texts.
+        num_thoughts: characters of the reasoning before the answer, told so far.
     """
 
     def __init__(self, on_token: OnToken | None) -> None:
         self.on_token = on_token
-        self.num_tokens = self.num_characters = 0
+        self.num_tokens = self.num_characters = self.num_thoughts = 0
 
     def tell(self, token: Token) -> None:
         """Tell one further token."""
-        if self.on_token is not None:
+        if self.on_token is None:
+            return
+        if token.reasoning is None:
             self.num_tokens += 1
             self.num_characters += len(token.text)
-            self.on_token(token)
+        else:
+            self.num_thoughts += len(token.reasoning)
+        self.on_token(token)
 
     def tell_rest(self, sequence: Sequence) -> None:
         """Tell what is left of the sequence, which has ended."""
         if self.on_token is None:
             return
+        if sequence.reasoning and (rest := sequence.reasoning.text[self.num_thoughts :]):
+            self.tell(Token("", reasoning=rest))
         for token in remaining_tokens(sequence, self.num_tokens, self.num_characters):
             self.tell(token)
 
     def has_heard_nothing(self) -> bool:
         """Whether all may still be told anew, by another server."""
-        return self.num_tokens == 0
+        return self.num_tokens == self.num_thoughts == 0

@@ -36,7 +36,7 @@ from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATIS
 from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
-VERSION = 1
+VERSION = 2
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
@@ -131,7 +131,7 @@ _COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
 _FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
 _CONTEXTS, _ERROR = TypeAdapter(list[str], config=_EXACT), TypeAdapter(_Error)
 _TOKEN: TypeAdapter[Any] = TypeAdapter(
-    Annotated[tuple[str, Logprob | None, Entropy | None], _FROM_LIST], config=_EXACT
+    Annotated[tuple[str, Logprob | None, Entropy | None, str | None], _FROM_LIST], config=_EXACT
 )
 
 
@@ -260,7 +260,7 @@ def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
 
 def encode_token(token: Token) -> bytes:
     """One further token of what is streamed."""
-    return _dumps({"token": [token.text, token.logprob, token.entropy]})
+    return _dumps({"token": [token.text, token.logprob, token.entropy, token.reasoning]})
 
 
 def decode_token(value: Any) -> Token:

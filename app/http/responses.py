@@ -41,6 +41,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         id=request_id,
         model=model,
         text=result.text,
+        reasoning=result.reasoning,
         finish_reason=result.evidence.subject.answer.finish_reason,
         retokenized=result.is_read,
         answer_form=answer_form,
@@ -148,13 +149,16 @@ def tokens_of(result: Result) -> list[Token] | None:
 
 def usage_of(result: Result) -> Usage:
     """Tokens read and written."""
-    subject, prompt_tokens = result.evidence.subject, 0
+    subject, prompt_tokens, reasoning_tokens = result.evidence.subject, 0, 0
+    if subject.answer.reasoning is not None:
+        reasoning_tokens = subject.answer.reasoning.num_tokens
     if result.generation is not None:
         prompt_tokens = result.generation.prompt_tokens
     return Usage(
         prompt_tokens=prompt_tokens,
-        completion_tokens=subject.answer.num_tokens,
-        sample_tokens=sum(sample.num_tokens for sample in subject.samples),
+        completion_tokens=subject.answer.num_written,
+        reasoning_tokens=reasoning_tokens,
+        sample_tokens=sum(sample.num_written for sample in subject.samples),
     )
 
 

@@ -65,7 +65,9 @@ class Usage(Described):
     prompt_tokens: int
     """of the prompt, ≥ 0, read once for the answer and all samples"""
     completion_tokens: int
-    """of the answer, ≥ 0"""
+    """of the answer and of the reasoning before it, ≥ 0"""
+    reasoning_tokens: int
+    """of these the reasoning's, ≥ 0"""
     sample_tokens: int
     """of all samples together, ≥ 0"""
 
@@ -234,6 +236,9 @@ class Answered(Described):
     text: str | None
     """the answer; null where it did not pass and was to be held back; a second model's where
     `escalation` says so"""
+    reasoning: str | None
+    """what the model wrote before the answer, without its tags; null where it wrote none, or where
+    the answer is held back"""
     finish_reason: FinishReason
     """what ended the answer; `length` where it was cut at max_new_tokens"""
     retokenized: bool

@@ -47,13 +47,16 @@ class EventFormat(Protocol):
 
 
 class NamedEvents:
-    """Events `token`, and at the end `result` or `error`: the bodies of a whole response."""
+    """Events `token`, and at the end `result` or `error`: the bodies of a whole response.
+
+    What a model writes before its answer comes as events `reasoning`.
+    """
 
     def __init__(self, request_id: str) -> None:
         self._request_id = request_id
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        return b"".join(_event(b"token", orjson.dumps(token)) for token in tokens)
+        return b"".join(map(_token_event, tokens))
 
     def result(self, result: Result) -> bytes:
         response = to_response(result, self._request_id)
@@ -160,6 +163,13 @@ class EventStream(Response):
             self._has_begun = True
             await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _token_event(token: Token) -> bytes:
+    if token.reasoning is not None:
+        return _event(b"reasoning", orjson.dumps({"text": token.reasoning}))
+    told = {"text": token.text, "logprob": token.logprob, "entropy": token.entropy}
+    return _event(b"token", orjson.dumps(told))
 
 
 def _event(name: bytes, data: bytes) -> bytes:

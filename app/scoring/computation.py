@@ -216,5 +216,5 @@ class Computation:
 
 def num_tokens(generation: Generation) -> int:
     """What a generation has read and written: the prompt, the answer and the samples."""
-    sampled = sum(sample.num_tokens for sample in generation.samples)
-    return generation.prompt_tokens + generation.answer.num_tokens + sampled
+    sampled = sum(sample.num_written for sample in generation.samples)
+    return generation.prompt_tokens + generation.answer.num_written + sampled

@@ -25,6 +25,9 @@ from models.statistics import PROBE_STATISTICS, STATISTICS, supplied_by
 # does not tell the two apart by one token; None where the question exceeds the model's context.
 TrueFalse = tuple[float | None, float | None] | None
 
+UNFINISHED = "reasoning_unfinished: the model was cut off before it gave an answer"
+BEHIND_REASONING = "the probability of an answer behind its own reasoning is not that of the answer"
+
 _NLI = supplied_by("nli")
 _BY_TOKEN = supplied_by("answer", "samples")
 
@@ -87,9 +90,15 @@ def derive(
     Raises:
         RuntimeError: a planned statistic has neither.
     """
+    truncated = replies.similarity.truncated or bool(replies.nli and replies.nli.truncated)
     statistics = token_statistics(subject)
+    if subject.answer.is_unfinished:
+        absent = dict.fromkeys(plan.statistics - statistics.keys(), UNFINISHED)
+        return Evidence(subject, statistics, absent, truncated)
     statistics |= _compared(plan, subject, asked, replies)
-    absent: dict[str, str] = {}
+    absent = {}
+    if subject.is_reasoned:
+        absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:
         absent |= {name: why for name, why in generation.absent.items() if name not in statistics}
         statistics |= {name: one.value for name, one in generation.probe_readings.items()}
@@ -107,14 +116,22 @@ def derive(
             statistics["p_true_logprob"] = value
     if forgotten := plan.statistics - statistics.keys() - absent.keys():
         raise RuntimeError(f"planned and forgotten: {', '.join(sorted(forgotten))}")
-    truncated = replies.similarity.truncated or bool(replies.nli and replies.nli.truncated)
     return Evidence(subject, statistics, absent, truncated)
 
 
 def token_statistics(subject: Subject) -> dict[str, Any]:
-    """The statistics that the sequences hold as they are; those of samples where all hold them."""
+    """The statistics that the sequences hold as they are; those of samples where all hold them.
+
+    Behind a reasoning, samples are not weighed by probability; of an answer that never came
+    nothing is known.
+    """
     statistics: dict[str, Any] = {}
-    for name in _BY_TOKEN:
+    names = _BY_TOKEN
+    if subject.answer.is_unfinished:
+        names = frozenset({"sample_texts"})
+    elif subject.is_reasoned:
+        names = _BY_TOKEN - {"sample_token_logprobs"}
+    for name in names:
         row = STATISTICS[name]
         field = row.field or ""
         if row.source == "answer":

@@ -30,7 +30,6 @@ _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
-_MAY_BE_ABSENT = supplied_by("answer", "samples", "probe", "question")
 
 # The content of an entry: its values, and the generation among them. Callers share it.
 Content = tuple[Mapping[str, Any], Generation | None]
@@ -166,6 +165,8 @@ def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
     readings: set[str] = set()
     if generation is not None:
         readings.update(generation.probe_readings)
+    if subject.answer.is_unfinished:
+        readings = set()  # what a probe read is no reading of an answer
     if readings != (plan.statistics & PROBE_STATISTICS) - absent.keys():
         raise ValueError("other probes")
     if type(truncated) is not bool:
@@ -238,7 +239,7 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
 
 
 def _absent(value: Mapping[str, Any]) -> dict[str, str]:
-    if not value.keys() <= _MAY_BE_ABSENT or not set(map(type, value.values())) <= {str}:
+    if not value.keys() <= STATISTICS.keys() or not set(map(type, value.values())) <= {str}:
         raise ValueError("no reasons for what may be absent")
     return dict(value)
 

@@ -223,7 +223,10 @@ def judge(
     """What an uncertainty means; an answer without one has no confidence and does not pass."""
     found = _calibration(ask, plan, calibrator)
     if calibrator is None or isinstance(found, str):
-        return Judgement(reason=str(found))
+        decision = None
+        if ask.target_error is not None:  # answers of another kind than was foreseen
+            decision = Decision(False, None, ask.target_error, f"{found}: nothing is accepted")
+        return Judgement(decision=decision, reason=str(found))
     decision = _decision(ask, found, calibrator, uncertainty)
     if uncertainty is None:
         return Judgement(decision=decision, reason=f"{plan.primary} has no value")
@@ -273,6 +276,8 @@ def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
         return "scores on given samples are not calibrated"
     if ask.answer_token_logprobs is not None:
         return "scores on given log-probs are not calibrated"
+    if plan.is_reasoned:
+        return "answers behind a reasoning are not calibrated"
     read, sampling = needs([plan.primary]), ask.sampling
     differing: dict[str, tuple[Any, Any]] = {
         "input": (binding.input, ask.input),

@@ -1,7 +1,7 @@
 """Pure: what an ask needs computed, decided before any work."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from app.scoring.ask import Ask
@@ -46,6 +46,8 @@ LIGHT_ESTIMATORS = (
 )
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 _PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
+# Behind a reasoning, where the first of them has no meaning.
+_PRIMARY_OF_REASONED = ("cocoa_sp", "cocoa_sp_light", "sp")
 # In their place where a model tells no log-probs: samples have texts nevertheless.
 _FALLBACK = "consistency"
 
@@ -88,6 +90,7 @@ class Plan:
         statistics: all that estimators, strategy and returned fields read, derived ones included.
         returned: those of the statistics that only returned fields read.
         degraded: whether the primary is a weaker one than would be reported if all could be known.
+        is_reasoned: whether the answer has turned out to have a reasoning before it.
     """
 
     estimators: tuple[str, ...]
@@ -97,6 +100,7 @@ class Plan:
     statistics: frozenset[str]
     returned: frozenset[str] = frozenset()
     degraded: bool = False
+    is_reasoned: bool = False
 
     @property
     def is_sampled(self) -> bool:
@@ -208,6 +212,20 @@ def check_streamed(ask: Ask, plan: Plan) -> None:
     if ask.on_reject != "answer":
         message = "must be answer where tokens are streamed: they are read before the decision"
         raise InvalidRequest(message, field="on_reject")
+
+
+def for_reasoned(plan: Plan, ask: Ask) -> Plan:
+    """The plan once the answer has turned out to have a reasoning before it.
+
+    An uncertainty that nobody named is then one that does not weigh answers by probability.
+    """
+    primary = plan.primary
+    if ask.primary is None and "sample_token_logprobs" in needs([primary]):
+        for name in _PRIMARY_OF_REASONED:
+            if name in plan.estimators:
+                primary = name
+                break
+    return replace(plan, primary=primary, is_reasoned=True)
 
 
 def is_repeatable(ask: Ask, plan: Plan) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 
 from app.scoring.ask import Ask
 from app.scoring.plan import Plan
-from models.engines.texts import without_reasoning
+from models.engines.texts import parted
+from models.errors import InvalidRequest
 from models.records import Generation, GenerationRequest, Pair, SamplingParams
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
@@ -42,6 +43,11 @@ class Subject:
     answer: TokenSequence
     answer_sample: int | None
     samples: tuple[TokenSequence, ...]
+
+    @property
+    def is_reasoned(self) -> bool:
+        """Whether the answer or a sample has a reasoning before it."""
+        return any(one.reasoning is not None for one in (self.answer, *self.samples))
 
     @property
     def texts(self) -> list[str]:
@@ -134,7 +140,7 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
         text: as it is given.
         token_logprobs: (T,) nats, of whoever wrote it.
     """
-    sequence = TokenSequence(text, without_reasoning(text).strip(), 0, "given")
+    sequence = parted(TokenSequence(text, text.strip(), 0, "given"))
     if token_logprobs is None:
         return sequence
     return replace(sequence, token_logprobs=np.array(token_logprobs))
@@ -147,10 +153,16 @@ def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None
         strategy: how.
         subject: answer and samples.
         matrix: scores of all pairs of samples, for "mbr".
+
+    Raises:
+        InvalidRequest: the strategy weighs by probability what came behind a reasoning.
     """
     if strategy in ("greedy", "given"):
         return subject
     index = 0
+    if strategy in ("most_probable", "most_probable_normalized") and subject.is_reasoned:
+        message = f"{strategy} weighs answers by probability, which is not known behind a reasoning"
+        raise InvalidRequest(message, field="strategy")
     if strategy == "mbr" and matrix is not None:
         index = mbr(similarity_matrix(subject.texts, matrix))
     elif strategy != "sample":

@@ -82,6 +82,14 @@ class Result:
         return self.evidence.subject.answer.text
 
     @property
+    def reasoning(self) -> str | None:
+        """What the model wrote before the answer; None where nothing, or where it is held back."""
+        reasoning = self.evidence.subject.answer.reasoning
+        if reasoning is None or self.is_held_back:
+            return None
+        return reasoning.text
+
+    @property
     def outcome(self) -> Outcome | None:
         """What became of an answer that was asked to keep a target error."""
         decision = self.judgement.decision
@@ -215,8 +223,7 @@ class Result:
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
         subject, plan, nli, codes = self.evidence.subject, self.plan, self.nli, []
-        texts = (subject.answer, *subject.samples)
-        if not subject.answer.compared_text:
+        if not subject.answer.compared_text and not subject.answer.is_unfinished:
             codes.append("empty_answer")
         if subject.answer.finish_reason == "length":
             codes.append("answer_truncated")
@@ -227,8 +234,10 @@ class Result:
             codes.append("similarity_out_of_domain")
         if self.evidence.truncated:
             codes.append("similarity_truncated")
-        if any(one.compared_text != one.text.strip() for one in texts):
+        if subject.is_reasoned:
             codes.append("reasoning_excluded")
+        if subject.answer.is_unfinished:
+            codes.append("reasoning_unfinished")
         if self.judgement.has_shifted:
             codes.append("calibration_shift")
         if self.escalation is not None and self.escalation.text is None:

@@ -18,6 +18,7 @@ from app.scoring.plan import (
     Plan,
     available_statistics,
     check_streamed,
+    for_reasoned,
     is_repeatable,
     make_plan,
 )
@@ -158,7 +159,12 @@ class Scorer:
             computed, source = await self._obtain(plan, ask, recorded, on_token)
             evidence = computed.evidence
             if on_token is not None and source != "computed":
-                on_token(Token(evidence.subject.answer.text))
+                answer = evidence.subject.answer
+                if answer.reasoning is not None:
+                    on_token(Token("", reasoning=answer.reasoning.text))
+                on_token(Token(answer.text))
+            if evidence.subject.answer.reasoning is not None:
+                plan = for_reasoned(plan, ask)
             scored_at = time.monotonic()
             scores, reasons = await self._score(ask, plan.estimators, evidence)
             judgement = self.judge.judge(ask, plan, scores[plan.primary], source)

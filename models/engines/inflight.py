@@ -108,7 +108,9 @@ class InflightBatch:
                 first = 1
             rows = []
             for index in range(first, job.num_joined):
-                rows.append(Row(job, index, job.fields[index > 0]))
+                row = Row(job, index, job.fields[index > 0])
+                self._detokenizer.begin(row)
+                rows.append(row)
             if rows and not job.cancelled:
                 joins.append((prefix, rows))
         if joins:
@@ -228,9 +230,8 @@ class InflightBatch:
             entropies[form],
         )
         if job.request.answer is not None:
-            row.text = (
-                job.request.answer.text
-            )  # decoding its tokens would not bring back every text
+            # Decoding its tokens would not bring back every text.
+            self._detokenizer.give(row, job.request.answer.text)
         if all(map(math.isfinite, row.logprobs)):
             self._finish(row, report)
         else:
@@ -249,21 +250,38 @@ class InflightBatch:
             row.token_ids.append(token)
             row.logprobs.append(logprob)
             row.entropies.append(entropy)
+            self._detokenizer.find_answer(row)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
-                report.tokens.append((row.job, self._new_token(row)))
+                for new in self._new_tokens(row):
+                    report.tokens.append((row.job, new))
             if row.finish_reason is not None:
                 self._finish(row, report)
         self._branch(columns[0])
 
-    def _new_token(self, row: Row) -> Token:
-        """The row's latest token, with the text that became certain."""
-        logprob = entropy = None
-        if "token_logprobs" in row.fields:
-            logprob = row.logprobs[-1]
-        if "token_entropies" in row.fields:
-            entropy = row.entropies[-1]
-        return Token(self._detokenizer.new_piece(row), logprob, entropy)
+    def _new_tokens(self, row: Row) -> list[Token]:
+        """The row's tokens that were not told yet, with the text that became certain.
+
+        None while the row may turn out to begin with a reasoning.
+        """
+        told, tags = row.job.told, self._detokenizer.tags
+        if row.is_undecided:
+            return []
+        num_told, told.num_tokens = told.num_tokens, len(row.token_ids)
+        if row.is_reasoning and tags is not None and told.num_tokens <= row.first_of_answer:
+            return [Token("", reasoning=self._detokenizer.new_thoughts(row, tags))]
+        tokens: list[Token] = []
+        for i in range(num_told, told.num_tokens):
+            logprob = entropy = None
+            if "token_logprobs" in row.fields:
+                logprob = row.logprobs[i]
+            if "token_entropies" in row.fields:
+                entropy = row.entropies[i]
+            piece = ""
+            if i == told.num_tokens - 1:
+                piece = self._detokenizer.new_piece(row)
+            tokens.append(Token(piece, logprob, entropy))
+        return tokens
 
     def _branch(self, tokens: list[int]) -> None:
         """Keep the unfinished rows, and give each its slot of the cache.
@@ -297,7 +315,12 @@ class InflightBatch:
         self._unread = []
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
-                hidden.add(self._cache.tap.state(hidden.layers, slot))
+                state = self._cache.tap.state(hidden.layers, slot)
+                if row.is_reasoning and len(row.token_ids) <= row.first_of_answer:
+                    # The answer begins behind the reasoning, as others do behind their prompt.
+                    row.job.hidden = HiddenMean(hidden.layers, state)
+                else:
+                    hidden.add(state)
 
     def _finish(self, row: Row, report: StepReport) -> None:
         """A job ends with its last row, unless it wants a further wave of samples."""

@@ -28,6 +28,10 @@ class Row:
         index: 0 is the answer, i the i-th sample.
         fields: of `models.records.Sequence`, that the request wants of this row.
         finish_reason: None while it has further tokens to decode.
+        is_reasoning: whether it began with a reasoning.
+        behind: index of the answer's first token; None while it is not known, as in the middle of
+            a reasoning.
+        lead: of the answer's text, what the token that ended the reasoning held beyond its tag.
     """
 
     job: "RowJob"
@@ -38,6 +42,23 @@ class Row:
     entropies: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     text: str = ""
+    is_reasoning: bool = False
+    behind: int | None = 0
+    lead: str = ""
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it may yet turn out to begin with a reasoning."""
+        return self.behind is None and not self.is_reasoning and self.finish_reason is None
+
+    @property
+    def first_of_answer(self) -> int:
+        """Index of the answer's first token; that behind the last one where there is none yet."""
+        if self.behind is not None:
+            return self.behind
+        if self.is_reasoning:
+            return len(self.token_ids)
+        return 0
 
 
 @dataclass(eq=False, slots=True)
@@ -45,12 +66,18 @@ class Told:
     """How far a streamed sequence was decoded and reported.
 
     Attributes:
-        num_characters: that were reported.
-        pending: text that was decoded and may yet be cut by a stop string.
+        in_thoughts: whether the text of the reasoning has begun.
+        in_answer: whether the answer has begun.
+        num_tokens: of the sequence, that were reported.
+        num_characters: of the answer, that were reported.
+        pending: text that was decoded and may yet be cut by a stop string or a tag.
         start, read: the tokens between them are those of the latest piece, which a tokenizer may
             need to decode the next one.
     """
 
+    in_thoughts: bool = False
+    in_answer: bool = False
+    num_tokens: int = 0
     num_characters: int = 0
     pending: str = ""
     start: int = 0
@@ -75,7 +102,7 @@ class RowJob(Job):
         answer_form: the likelier of them, once they are scored.
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
             prompt's next token.
-        reasoning_opened: whether the prompt ends in `<think>`.
+        reasoning_opened: whether the prompt ends in the tag that begins a reasoning.
         prefix: the prefilled prompt, until all rows have joined.
         hidden: of the answer, where the request names layers.
         num_joined: rows that have joined the batch.

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeVar
 
 from annotated_types import Ge
+from pydantic import StringConstraints
 
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
 from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Token
 
 # Told of each step, in order, how many rows it decoded; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
+# "auto", "off", or a tag, a comma and the other tag.
+_REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class EngineConfig:
         engine: key of `models.engines.ENGINES`.
         model: Hugging Face id, local path, or "embedded" or "embedded-second" for those that ship
             with the project.
+        reasoning: the tags around what the model writes before an answer, as "<think>,</think>";
+            "auto" takes them from its chat template and tokenizer, "off" calls it all answer.
         dtype: "auto" takes the checkpoint's own.
         device: "auto" takes CUDA where there is one.
         max_rows: rows (answers and samples of all requests) that decode together.
@@ -40,6 +45,7 @@ class EngineConfig:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     attn_implementation: str | None = None
+    reasoning: Annotated[str, StringConstraints(pattern=_REASONING)] = "auto"
     max_rows: Annotated[int, Ge(1)] = 256
     max_cache_tokens: Annotated[int, Ge(1)] = 131_072
     admission_limit: Annotated[int, Ge(1)] = 64

@@ -1,17 +1,15 @@
-"""Pure functions on generated text: stop strings, reasoning prefixes, incremental output."""
+"""Pure functions on generated text: stop strings, reasonings, incremental output."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from models.records import FinishReason, SamplingParams, Sequence, Token
+from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token
+from models.units.reasoning import KNOWN_TAGS, Tags, part
 
 TokenName = TypeVar("TokenName", int, str)
-
-_REASONING = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
-_REASONING_OPENED = re.compile(r".*?</think>\s*", re.DOTALL)
 
 
 def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
@@ -42,23 +40,61 @@ def ended(tokens: list[str], sampling: SamplingParams) -> tuple[list[str], str, 
     return kept, "".join(kept), "stop" if len(kept) == len(tokens) else "length"
 
 
-def without_reasoning(text: str, *, opened: bool = False) -> str:
-    """Text after a complete `<think>…</think>` prefix; the text itself where there is none.
+def parted(
+    sequence: Sequence, texts: SequenceOf[str] | None = None, *, opened: bool = False
+) -> Sequence:
+    """The answer of a sequence, with the reasoning that it began with apart.
 
-    An unfinished prefix stays: leaving it out would make all cut-off samples equal, and so look
-    certain.
+    For those whose engine does not part them, by the tags that are known.
 
     Args:
-        text: generated text.
-        opened: whether the prompt already ended in `<think>`.
+        sequence: whose text may begin with a reasoning.
+        texts: (T,) of its tokens; where they are not known, nothing is known of the answer's own.
+        opened: whether the prompt ended in the tag that begins a reasoning.
 
-    >>> without_reasoning("<think>hm</think> Paris")
-    'Paris'
+    >>> found = parted(Sequence("<think>hm</think> Paris", "", 0, "given"))
+    >>> found.text, found.reasoning
+    (' Paris', Reasoning(text='hm', num_tokens=0, is_finished=True))
     """
-    pattern = _REASONING_OPENED if opened else _REASONING
-    if match := pattern.match(text):
-        return text[match.end() :]
-    return text
+    tags = tags_in(sequence.text, opened=opened)
+    found = part(texts or [sequence.text], tags, opened=opened)
+    if found.text is None:
+        return sequence
+    first = found.num_tokens if texts else None
+    reasoning = Reasoning(found.text, first or 0, found.state == "finished")
+    return behind(sequence, reasoning, found.answer, first)
+
+
+def tags_in(text: str, *, opened: bool) -> Tags:
+    """The known tags that a text begins with, or by which it ends a reasoning that was opened."""
+    for tags in KNOWN_TAGS:
+        if text.lstrip().startswith(tags.start) or (opened and tags.end in text):
+            return tags
+    return KNOWN_TAGS[0]
+
+
+def behind(sequence: Sequence, reasoning: Reasoning, answer: str, first: int | None) -> Sequence:
+    """The answer's part of a sequence.
+
+    Args:
+        sequence: with the statistics of all its tokens.
+        reasoning: that it began with.
+        answer: text behind it.
+        first: index of the answer's first token; None where nobody knows it, and so no statistics.
+    """
+    changed: dict[str, Any] = {}
+    for name in ("token_ids", "token_logprobs", "token_entropies", "token_texts"):
+        values = getattr(sequence, name)
+        if values is not None and first is not None:
+            values = values[first:]
+        elif first is None:
+            values = None
+        changed[name] = values
+    if first is not None:
+        changed["num_tokens"] = sequence.num_tokens - first
+    return replace(
+        sequence, text=answer, compared_text=answer.strip(), reasoning=reasoning, **changed
+    )
 
 
 def num_stable(text: str, stop: tuple[str, ...]) -> int:

@@ -3,7 +3,7 @@
 import inspect
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from models.engines.jobs import Row, Told
-from models.engines.texts import cut_at_stop, num_stable, unshared, without_reasoning
+from models.engines.texts import cut_at_stop, num_stable, unshared
 from models.errors import ChatTemplateError, InvalidRequest
-from models.records import AnswerForm, GenerationRequest, Sequence
+from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence
+from models.units.reasoning import Tags, is_opened, part, recognise
 
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
@@ -27,11 +28,21 @@ class Detokenizer:
     Args:
         tokenizer: of the model.
         eos_ids: all ids that end a sequence.
+        tags: around its reasonings; None for a model that does not reason.
+
+    Attributes:
+        tags: see above.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        eos_ids: frozenset[int],
+        tags: Tags | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._eos_ids = eos_ids
+        self.tags = tags
 
     def text(self, token_ids: list[int]) -> str:
         """Decoded text without special tokens, exactly as generated."""
@@ -41,34 +52,81 @@ class Detokenizer:
             )
         )
 
+    def begin(self, row: Row) -> None:
+        """Prepare a row of a model that may reason; of others every token is the answer's."""
+        if self.tags is not None:
+            row.is_reasoning, row.behind = row.job.reasoning_opened, None
+
+    def find_answer(self, row: Row) -> None:
+        """Set `is_reasoning` and `behind` where the row's last token decides them."""
+        if row.behind is not None or (tags := self.tags) is None:
+            return
+        if not row.is_reasoning:
+            text = self._text_with_tags(row.token_ids).lstrip()
+            row.is_reasoning = text.startswith(tags.start)
+            if not row.is_reasoning and not tags.start.startswith(text):
+                row.behind = 0
+        if row.is_reasoning:
+            # Every token that shows carries at least one byte.
+            tail = self._text_with_tags(row.token_ids[-len(tags.end.encode()) :])
+            _, found, row.lead = tail.partition(tags.end)
+            if found:
+                row.behind = len(row.token_ids)
+
     def finish(self, row: Row) -> None:
-        """Set `finish_reason` and `text` where the row's last token ends it."""
-        sampling = row.job.request.sampling
+        """Set `finish_reason` and `text` where the row's last token ends it.
+
+        Stop strings act on the answer alone.
+        """
+        stop = row.job.request.sampling.stop
+        answer = row.token_ids[row.first_of_answer :]
         if row.token_ids[-1] in self._eos_ids:
-            row.finish_reason, row.text = "stop", self.text(row.token_ids[:-1])
-        elif sampling.stop and self._has_stop(row.token_ids, sampling.stop):
+            row.finish_reason, row.text = "stop", row.lead + self.text(answer[:-1])
+        elif answer and stop and self._has_stop(row.lead, answer, stop):
             row.finish_reason = "stop"
-            row.text = cut_at_stop(self.text(row.token_ids), sampling.stop) or ""
+            row.text = cut_at_stop(row.lead + self.text(answer), stop) or ""
         elif len(row.token_ids) == row.job.max_new_tokens:
-            row.finish_reason, row.text = "length", self.text(row.token_ids)
+            row.finish_reason, row.text = "length", row.lead + self.text(answer)
 
     def new_piece(self, row: Row) -> str:
-        """Text of a streamed row that has become certain since the last call."""
+        """Text of a streamed answer that has become certain since the last call."""
         told = row.job.told
         if row.finish_reason:
             piece = row.text[told.num_characters :]
         else:
-            self._decode_further(told, row.token_ids)
+            if not told.in_answer:
+                told.in_answer, told.pending = True, row.lead
+                told.start = told.read = row.first_of_answer
+            self._decode_further(told, row.token_ids, self.text)
             end = num_stable(told.pending, row.job.request.sampling.stop)
             piece, told.pending = told.pending[:end], told.pending[end:]
         told.num_characters += len(piece)
         return piece
 
-    def _decode_further(self, told: Told, token_ids: list[int]) -> None:
+    def new_thoughts(self, row: Row, tags: Tags) -> str:
+        """Text of a streamed reasoning that has become certain since the last call."""
+        told, (opening, closing) = row.job.told, tags.inner
+        self._decode_further(told, row.token_ids, self._text_with_tags)
+        if not told.in_thoughts:
+            text = told.pending.lstrip().removeprefix(tags.start).lstrip()
+            if not text or opening.startswith(text):
+                return ""
+            told.in_thoughts, told.pending = True, text.removeprefix(opening)
+        end = closing + tags.end
+        thoughts, found, _ = told.pending.partition(end)
+        if found:
+            return thoughts.rstrip()
+        num_certain = num_stable(thoughts, (end,))
+        told.pending = thoughts[num_certain:]
+        return thoughts[:num_certain]
+
+    def _decode_further(
+        self, told: Told, token_ids: list[int], decode: Callable[[list[int]], str]
+    ) -> None:
         """Add what the latest tokens show; decoding all of them each time would cost T²."""
-        text = self.text(token_ids[told.start :])
+        text = decode(token_ids[told.start :])
         if not text.endswith("\ufffd"):  # it may be half a code point
-            told.pending += text[len(self.text(token_ids[told.start : told.read])) :]
+            told.pending += text[len(decode(token_ids[told.start : told.read])) :]
             told.start, told.read = told.read, len(token_ids)
 
     def sequence(self, row: Row, *, with_texts: bool = True) -> Sequence:
@@ -76,34 +134,59 @@ class Detokenizer:
 
         Token texts take long; without them the record is made quickly.
         """
-        # Where the prompt ends in `<think>`, a given answer is what came after the reasoning.
-        opened = row.job.reasoning_opened and row.finish_reason != "given"
+        first, reasoning = row.first_of_answer, None
+        if row.is_reasoning:
+            opened = row.job.reasoning_opened and row.finish_reason != "given"
+            thoughts = self._thoughts(row.token_ids[:first], opened=opened)
+            is_finished = first < len(row.token_ids)
+            reasoning = Reasoning(thoughts, first, is_finished)
+        token_ids = row.token_ids[first:]
         statistics: dict[str, Any] = {}
         if "token_logprobs" in row.fields:
-            statistics["token_logprobs"] = np.array(row.logprobs)
+            statistics["token_logprobs"] = np.array(row.logprobs[first:])
         if "token_entropies" in row.fields:
-            statistics["token_entropies"] = np.array(row.entropies)
+            statistics["token_entropies"] = np.array(row.entropies[first:])
         if with_texts and "token_texts" in row.fields:
-            statistics["token_texts"] = self.token_texts(row.token_ids)
+            statistics["token_texts"] = self.token_texts(token_ids)
         return Sequence(
             text=row.text,
-            compared_text=without_reasoning(row.text, opened=opened).strip(),
-            num_tokens=len(row.token_ids),
-            token_ids=tuple(row.token_ids),
+            compared_text=row.text.strip(),
+            num_tokens=len(token_ids),
+            token_ids=tuple(token_ids),
             finish_reason=row.finish_reason or "length",
+            reasoning=reasoning,
             **statistics,
         )
 
-    def token_texts(self, token_ids: list[int]) -> tuple[str, ...]:
+    def give(self, row: Row, text: str) -> None:
+        """Set the text of a given answer, parted from the reasoning that it may begin with."""
+        row.text, row.behind = text, 0
+        if self.tags is None:
+            return
+        ended = row.token_ids[-1:] and row.token_ids[-1] in self._eos_ids
+        token_ids = row.token_ids[:-1] if ended else row.token_ids
+        texts = self.token_texts(token_ids, with_tags=True)
+        found = part(texts, self.tags, ended=bool(ended))
+        if found.state != "none":
+            row.is_reasoning, row.behind, row.text = True, found.num_tokens, found.answer
+
+    def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.
 
         The bytes of a code point count with the last of its tokens.
+
+        Args:
+            token_ids: of one sequence.
+            with_tags: whether special tokens have their text, too.
         """
+        decode = self.text
+        if with_tags:
+            decode = self._text_with_tags
         texts: list[str] = []
         # A tokenizer may need the tokens of the last complete piece to decode the next one.
         start, read = 0, 0
         for end in range(1, len(token_ids) + 1):
-            before, text = self.text(token_ids[start:read]), self.text(token_ids[start:end])
+            before, text = decode(token_ids[start:read]), decode(token_ids[start:end])
             if text.endswith("\ufffd") and not self._is_whole(token_ids, start, end):
                 texts.append("")
             else:
@@ -111,11 +194,24 @@ class Detokenizer:
                 start, read = read, end
         return tuple(texts)
 
-    def _has_stop(self, token_ids: list[int], stop: tuple[str, ...]) -> bool:
+    def _text_with_tags(self, token_ids: list[int]) -> str:
+        """Decoded text with special tokens, as a tag may be one."""
+        return str(
+            self._tokenizer.decode(
+                token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
+
+    def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
+        """The text between the tags of a reasoning, finished or not."""
+        found = part([self._text_with_tags(token_ids)], self.tags, opened=opened)
+        return found.text or ""
+
+    def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:
         # Every token that shows carries at least one byte, so this tail covers the longest stop
         # string; special tokens and a first code point that is cut in half take the few more.
         tail = max(len(string.encode()) for string in stop) + 8
-        return cut_at_stop(self.text(token_ids[-tail:]), stop) is not None
+        return cut_at_stop(lead + self.text(token_ids[-tail:]), stop) is not None
 
     def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
         """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not."""
@@ -169,10 +265,42 @@ def first_token_ids(
     return unshared([[_ids(tokenizer, one)[0] for one in group] for group in groups])
 
 
-def opens_reasoning(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> bool:
-    """Whether the rendered prompt ends in `<think>`, as some chat templates' do."""
-    tail = tokenizer.decode(ids[-_TAIL:], skip_special_tokens=False)
-    return str(tail).rstrip().endswith("<think>")
+def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
+    """The tags around a model's reasonings; None where it does not reason.
+
+    Args:
+        tokenizer: with the chat template and the special tokens that tell them.
+        setting: "auto", "off", or both tags with a comma between them.
+    """
+    if setting == "off":
+        return None
+    if setting != "auto":
+        start, _, end = setting.partition(",")
+        return Tags(start.strip(), end.strip())
+    return recognise(str(tokenizer.chat_template or ""), tokenizer.get_added_vocab())
+
+
+def opens_reasoning(
+    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags | None
+) -> bool:
+    """Whether the prompt ends in the tag that begins a reasoning.
+
+    Of a chat, whether its template puts the tag there: one that ends a message is text.
+    """
+    if tags is None:
+        return False
+    if request.prompt is not None:
+        return request.prompt.rstrip().endswith(tags.start)
+    rendered = []
+    for add_generation_prompt in (True, False):
+        text = tokenizer.apply_chat_template(
+            list(map(dict, request.messages or ())),
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            **request.chat_template_kwargs,
+        )
+        rendered.append(str(text))
+    return is_opened(rendered[0], rendered[1], tags)
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

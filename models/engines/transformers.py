@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from operator import attrgetter
 from typing import Any, Self
 
@@ -43,6 +43,7 @@ from models.engines.tokenization import (
     encode_prompt,
     first_token_ids,
     opens_reasoning,
+    tags_of,
 )
 from models.errors import ModelNotLoaded
 from models.loadable import check_checkpoint
@@ -69,7 +70,8 @@ class TransformersEngine:
         self._eos_id = tokenizer.eos_token_id
         if self._eos_id not in eos_ids:
             self._eos_id = min(eos_ids, default=None)
-        self._detokenizer = Detokenizer(tokenizer, eos_ids)
+        self._tags = tags_of(tokenizer, config.reasoning)
+        self._detokenizer = Detokenizer(tokenizer, eos_ids, self._tags)
         self._cache = RowCache(model)
         self._batch = InflightBatch(
             self._cache,
@@ -82,12 +84,14 @@ class TransformersEngine:
             "max_cache_tokens": config.max_cache_tokens,
         }
         dtype = str(model.dtype).removeprefix("torch.")
+        decisive: list[Any] = [model_id, revision, dtype, tokenizer_fingerprint(tokenizer)]
+        decisive.append(sorted(eos_ids))
+        if self._tags is not None:  # what else is an answer then
+            decisive.append(astuple(self._tags))
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
-            fingerprint=digest_of(
-                model_id, revision, dtype, tokenizer_fingerprint(tokenizer), sorted(eos_ids)
-            ),
+            fingerprint=digest_of(*decisive),
             dtype=dtype,
             statistics=supplied_by("answer", "samples", "question"),
             max_context_tokens=min(self._limits.values()),
@@ -163,7 +167,7 @@ class TransformersEngine:
                 fields_of(request.statistics, "samples"),
             ),
             answer_forms=forms,
-            reasoning_opened=opens_reasoning(self._tokenizer, prompt_ids),
+            reasoning_opened=opens_reasoning(self._tokenizer, request, self._tags),
         )
 
     def prepare_first_token(

@@ -21,10 +21,11 @@ def assign(weights: Array) -> list[tuple[int, int]]:
     num_rows, num_columns = weights.shape
     if num_rows > num_columns:
         return sorted((row, column) for column, row in assign(weights.T))
+    costs = -weights
     row_prices, column_prices = np.zeros(num_rows), np.zeros(num_columns)
     column_of, row_of = np.full(num_rows, -1), np.full(num_columns, -1)
     for row in range(num_rows):
-        _match(row, -weights, row_prices, column_prices, column_of, row_of)
+        _match(row, costs, row_prices, column_prices, column_of, row_of)
     return list(enumerate(column_of.tolist()))
 
 

@@ -68,7 +68,7 @@ def spans_of_bytes(token_bytes: Sequence[bytes]) -> TokenSpans:
 
 
 def behind(tokens: TokenSpans, first_token: int, first_character: int) -> TokenSpans:
-    """The tokens behind a reasoning, counted from its end on, as are their characters."""
+    """The tokens behind a reasoning; they and their characters are counted from its end on."""
     kept = tokens.indices >= first_token
     starts, ends = tokens.starts[kept] - first_character, tokens.ends[kept] - first_character
     return TokenSpans(tokens.indices[kept] - first_token, starts, ends)
@@ -83,7 +83,7 @@ def overlapping(tokens: TokenSpans, spans: Iterable[Span]) -> Indices:
     found = [np.empty(0, np.intp)]
     for start, end in spans:
         first = np.searchsorted(tokens.ends, start, side="right")
-        behind = np.searchsorted(tokens.starts, end, side="left")
+        last = np.searchsorted(tokens.starts, end, side="left")
         if start < end:
-            found.append(tokens.indices[first:behind])
+            found.append(tokens.indices[first:last])
     return np.unique(np.concatenate(found))

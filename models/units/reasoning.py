@@ -74,18 +74,20 @@ def recognise(chat_template: str | None, vocabulary: Collection[str]) -> Tags | 
     """The tags of a model, or None where it is not known to reason.
 
     Args:
-        chat_template: source text; templates of models that reason name the end tag, since they
-            leave the reasoning of earlier turns out.
+        chat_template: source text; a model's that reasons names the end tag, since it leaves the
+            reasoning of earlier turns out. It counts more than the vocabulary.
         vocabulary: the tokenizer's special and added tokens.
 
-    >>> recognise("{{ content.split('</think>')[-1] }}", ())
-    Tags(start='<think>', end='</think>')
+    >>> recognise("{{ content.split('</think>')[-1] }}", ()).start
+    '<think>'
     """
     if _HARMONY_TOKENS.issubset(vocabulary):
         return HARMONY
     for tags in KNOWN_TAGS:
-        both_are_tokens = tags.start in vocabulary and tags.end in vocabulary
-        if both_are_tokens or tags.end in (chat_template or ""):
+        if tags.end in (chat_template or ""):
+            return tags
+    for tags in KNOWN_TAGS:
+        if {tags.start, tags.end}.issubset(vocabulary):
             return tags
     return None
 
@@ -123,7 +125,7 @@ def part(
         ended: whether a terminating token follows, which counts as one of the answer.
 
     >>> part(["<think>", "hm", "</think", ">\n", "Paris"], Tags("<think>", "</think>"))
-    Reasoning(state='finished', num_tokens=4, text='hm', answer='\\nParis')
+    Reasoning(state='finished', num_tokens=4, text='hm', answer='\nParis')
     """
     text = "".join(token_texts)
     if tags is None:

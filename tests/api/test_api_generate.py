@@ -72,7 +72,8 @@ async def test_usage_counts_tokens_of_prompt_answer_and_samples(service):
     result = await generated(
         service, prompt="one two three", return_tokens=True, max_new_tokens=1, num_samples=7
     )
-    assert result["usage"] == {"prompt_tokens": 4, "completion_tokens": 1, "sample_tokens": 7}
+    tokens = {"prompt_tokens": 4, "completion_tokens": 1, "reasoning_tokens": 0, "sample_tokens": 7}
+    assert result["usage"] == tokens
 
 
 @pytest.mark.parametrize(

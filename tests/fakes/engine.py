@@ -22,7 +22,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.texts import ended, remaining_tokens, without_reasoning
+from models.engines.texts import ended, remaining_tokens
 from models.errors import ChatTemplateError
 from models.records import (
     Array,
@@ -192,7 +192,7 @@ def _with_statistics(
 ) -> Sequence:
     return Sequence(
         text=text,
-        compared_text=without_reasoning(text).strip(),
+        compared_text=text.strip(),
         num_tokens=len(tokens),
         finish_reason=finish_reason,
         token_ids=tuple(_token_id(token) for token in tokens),

@@ -8,6 +8,7 @@ from typing import Any
 
 from models import records
 from models.engines.protocol import fitted
+from models.engines.texts import parted
 from models.entropy_bounds import mean_bounds
 from models.errors import EngineError
 from models.records import (
@@ -27,6 +28,7 @@ from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
 from workers.openai.replies import (
     Choice,
+    behind_reasoning,
     fields_of,
     merged,
     read_choices,
@@ -44,6 +46,7 @@ _MISSING = {
     "token_entropies": "the server told no entropy of a token",
     "token_texts": "the server's texts of tokens do not join to the answer",
 }
+_NOT_APART = "the server does not tell the tokens of the answer from those of its reasoning"
 _SCALED = "the server's log-probs are raw at temperature 1 only"
 
 
@@ -212,7 +215,7 @@ class OpenAIRequest:
         """Choices of one call, with the token counts that `usage` reports."""
         path = self._prompt.path
         if is_streamed and self._listener.on_token is not None:
-            teller = Teller(self._request, place, self._listener)
+            teller = Teller(self._request, place, self._listener, opened=self._prompt.opened)
             reply = merged(await self._calls.post_for_events(path, body, teller.hear))
         else:
             reply = await self._calls.post(path, body)
@@ -230,9 +233,13 @@ class OpenAIRequest:
         sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=num_tokens)
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
-        if "token_texts" in wanted and sequence.token_texts is None:
-            return replace(sequence, token_texts=await self._texts_of(choice))
-        return sequence
+        texts = token_texts(choice)
+        is_reasoned = parted(records.Sequence(choice.text, "", 0, "stop"), opened=opened).reasoning
+        if texts is None and (is_reasoned or "token_texts" in wanted):
+            texts = await self._texts_of(choice)
+        if "token_texts" in wanted:
+            sequence = replace(sequence, token_texts=texts)
+        return behind_reasoning(sequence, choice, texts, opened=opened)
 
     @property
     def _most(self) -> int:
@@ -274,11 +281,19 @@ class OpenAIRequest:
         if "sample_token_logprobs" in request.statistics and not is_raw:
             samples = tuple(replace(sample, token_logprobs=None) for sample in samples)
             self._absent["sample_token_logprobs"] = _SCALED
+        if generation.answer.reasoning is not None:
+            # Probes, and bounds of entropies, are read over all that the server wrote.
+            for name in generation.probe_readings:
+                self._absent[name] = _NOT_APART
+            generation = replace(generation, probe_readings={}, mte_bounds=None)
         for name in request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
             row = STATISTICS[name]
             sequences = (generation.answer,) if row.source == "answer" else samples
             if any(getattr(one, row.field or "") is None for one in sequences):
-                self._absent.setdefault(name, _MISSING.get(row.field or "", ""))
+                reason = _MISSING.get(row.field or "", "")
+                if any(one.reasoning is not None for one in sequences):
+                    reason = _NOT_APART
+                self._absent.setdefault(name, reason)
         warned = tuple(self._warnings)
         return replace(generation, samples=samples, absent=self._absent, warnings=warned)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from models import records
-from models.engines.texts import without_reasoning
+from models.engines.texts import parted
 from models.records import AnswerForm, Array, GivenAnswer
 from models.statistics import ANSWER_STATISTICS
 from workers.calling import together
@@ -93,7 +93,8 @@ async def score_given(
         read = await _by_echo(calls, can, prompt.text, answer.text)
     if not read:
         return Given(
-            _sequence(answer), absent=dict.fromkeys(statistics & ANSWER_STATISTICS, _NOT_READ)
+            parted(_sequence(answer)),
+            absent=dict.fromkeys(statistics & ANSWER_STATISTICS, _NOT_READ),
         )
     # The first of equally likely ones, which is the literal one.
     form = max(read, key=lambda one: float(read[one].logprobs.sum()))
@@ -109,7 +110,7 @@ async def score_given(
         if entropies is None:
             absent["answer_token_entropies"] = _NO_ENTROPIES
     counts_its_end = not answer.append_eos or (forms and can.eos_id is not None)
-    return Given(sequence, form, bool(counts_its_end), absent)
+    return Given(parted(sequence, best.texts), form, bool(counts_its_end), absent)
 
 
 async def _by_ids(calls: Calls, can: Capabilities, prompt: Prompt, ids: tuple[int, ...]) -> _Read:
@@ -144,7 +145,7 @@ async def _by_echo(
 def _sequence(answer: GivenAnswer) -> records.Sequence:
     return records.Sequence(
         text=answer.text,
-        compared_text=without_reasoning(answer.text).strip(),
+        compared_text=answer.text.strip(),
         num_tokens=0,
         finish_reason="given",
     )

@@ -3,7 +3,7 @@
 Completions and chat completions differ in where things are, and in nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -12,10 +12,11 @@ from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models import records
-from models.engines.texts import cut_at_stop, without_reasoning
+from models.engines.texts import behind, cut_at_stop, parted, tags_in
 from models.ranges import Logprob
 from models.records import Array, FinishReason
 from models.statistics import STATISTICS, Source
+from models.units.reasoning import part
 from workers.calls import read
 from workers.client import Unreachable
 
@@ -60,6 +61,8 @@ class _Logprobs(TypedDict, total=False):
 
 class _Message(TypedDict, total=False):
     content: str | None
+    reasoning: str | None
+    reasoning_content: str | None  # of older servers
 
 
 class _Choice(TypedDict, total=False):
@@ -100,6 +103,7 @@ class Choice:
             them; None without.
         token_ids: (T,); None where it does not tell them.
         ended_by_eos: whether no stop string ended it, where the server says so.
+        reasoning: that the server tells apart; None where it tells none.
     """
 
     text: str
@@ -109,6 +113,7 @@ class Choice:
     tops: tuple[Mapping[str, float], ...] | None = None
     token_ids: tuple[int, ...] | None = None
     ended_by_eos: bool = False
+    reasoning: str | None = None
 
     @property
     def num_tokens(self) -> int | None:
@@ -232,7 +237,7 @@ def to_sequence(
     """
     sequence = records.Sequence(
         text=choice.text,
-        compared_text=without_reasoning(choice.text, opened=opened).strip(),
+        compared_text=choice.text.strip(),
         num_tokens=num_tokens,
         finish_reason=choice.finish_reason,
         token_ids=choice.token_ids,
@@ -247,6 +252,34 @@ def to_sequence(
     if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
         changed["token_entropies"] = np.maximum(column, 0.0)
     return replace(sequence, **changed)
+
+
+def behind_reasoning(
+    sequence: records.Sequence,
+    choice: Choice,
+    texts: Sequence[str] | None,
+    *,
+    opened: bool,
+) -> records.Sequence:
+    """The answer of a choice, with the reasoning before it apart.
+
+    Args:
+        sequence: record of the choice, with the statistics of all its tokens.
+        choice: as the server tells it; one that parts the two itself tells log-probs of both.
+        texts: (T,) of its tokens; None where they are not known.
+        opened: whether the prompt ended in the tag that begins a reasoning.
+    """
+    if choice.reasoning is None:
+        return parted(sequence, texts, opened=opened)
+    first = None
+    tokens = choice.tokens or ()
+    tags = tags_in("".join(tokens), opened=True)
+    found = part(tokens, tags, opened=True)
+    if found.state == "finished":
+        first = found.num_tokens
+    is_finished = bool(choice.text) or choice.finish_reason == "stop"
+    reasoning = records.Reasoning(choice.reasoning.strip(), first or 0, is_finished)
+    return behind(sequence, reasoning, choice.text, first)
 
 
 def fields_of(statistics: frozenset[str], source: Source) -> frozenset[str]:
@@ -276,7 +309,10 @@ def _index(choice: _Choice) -> int:
 
 def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     message = told.get("message")
-    text = told["text"] if message is None else message.get("content") or ""
+    if message is None:
+        text, reasoning = told["text"], None
+    else:
+        text, reasoning = message.get("content") or "", reasoning_in(message)
     finish_reason = _FINISHED[told["finish_reason"]]
     tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
     ids = told.get("token_ids")
@@ -287,7 +323,12 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     if cut is not None:
         text = cut
     token_ids = tuple(ids or ()) or None
-    return Choice(text, finish_reason, tokens, logprobs, tops, token_ids, ended_by_eos=ended)
+    return Choice(text, finish_reason, tokens, logprobs, tops, token_ids, ended, reasoning)
+
+
+def reasoning_in(message: Mapping[str, Any]) -> str | None:
+    """The reasoning that a message or a delta tells apart, by its present name or its former."""
+    return message.get("reasoning") or message.get("reasoning_content")
 
 
 def _tokens(told: _Logprobs) -> _Tokens:
@@ -313,6 +354,8 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     if "delta" in piece:
         message = choice.setdefault("message", {"content": ""})
         message["content"] += piece["delta"].get("content") or ""
+        if thoughts := reasoning_in(piece["delta"]):
+            message["reasoning"] = message.get("reasoning", "") + thoughts
     else:
         choice["text"] = choice.get("text", "") + (piece.get("text") or "")
     if piece.get("token_ids") is not None:

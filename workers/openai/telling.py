@@ -1,13 +1,22 @@
 """Tokens of a streamed sequence, told as they come."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from models.engines.texts import tags_in
 from models.records import GenerationRequest, Token
 from models.statistics import Source
+from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.replies import ENTROPY_COLUMN, fields_of, read_choices, sentinel
+from workers.openai.replies import (
+    ENTROPY_COLUMN,
+    fields_of,
+    read_choices,
+    reasoning_in,
+    sentinel,
+)
 
 
 class Teller:
@@ -17,11 +26,21 @@ class Teller:
         request: says what is wanted of each token.
         index: of the choice.
         listener: told each of its tokens.
+        opened: whether the prompt ended in the tag that begins a reasoning.
     """
 
-    def __init__(self, request: GenerationRequest, index: int, listener: Listener) -> None:
+    def __init__(
+        self, request: GenerationRequest, index: int, listener: Listener, *, opened: bool
+    ) -> None:
         self._index = index
         self._listener = listener
+        self._opened = opened
+        # What was heard while the answer has not begun.
+        self._text = ""
+        self._held: list[Token] = []
+        self._has_begun = False
+        # What the last token of the reasoning held of the answer's text.
+        self._lead = ""
         source: Source = "samples" if request.streamed else "answer"
         self._wanted = fields_of(request.statistics, source)
 
@@ -42,6 +61,9 @@ class Teller:
         whole = {**piece, "finish_reason": piece.get("finish_reason") or "length"}
         if "delta" in piece:
             whole["message"] = piece["delta"]
+            if thoughts := reasoning_in(piece["delta"]):
+                self._listener.tell(Token("", reasoning=thoughts))
+                return
         [choice] = read_choices({"choices": [whole]}, 1)
         text, logprobs = choice.text, choice.logprobs
         num_tokens = choice.num_tokens
@@ -56,5 +78,27 @@ class Teller:
             if entropy is not None:
                 entropy = max(entropy, 0.0)
             # What becomes certain with several tokens at once comes with the first of them.
-            self._listener.tell(Token(text, logprob, entropy))
+            self._hear_token(Token(text, logprob, entropy))
             text = ""
+
+    def _hear_token(self, token: Token) -> None:
+        """Tell a token of the answer; hold those that may be of a reasoning until its end."""
+        if self._has_begun:
+            self._listener.tell(replace(token, text=self._lead + token.text))
+            self._lead = ""
+            return
+        self._text += token.text
+        self._held.append(token)
+        tags, text = tags_in(self._text, opened=self._opened), self._text.lstrip()
+        may_reason = self._opened or any(
+            text.startswith(one.start) or one.start.startswith(text) for one in KNOWN_TAGS
+        )
+        if not may_reason:
+            self._has_begun = True
+            for held in self._held:
+                self._listener.tell(held)
+        elif tags.end in self._text:
+            self._has_begun = True
+            found = part([self._text], tags, opened=self._opened)
+            self._listener.tell(Token("", reasoning=found.text))
+            self._lead = found.answer

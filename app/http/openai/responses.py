@@ -14,6 +14,7 @@ from app.http.openai.schemas import (
     ChatCompletion,
     ChatLogprobs,
     Completion,
+    CompletionTokensDetails,
     OpenAIUsage,
     TextChoice,
     TextLogprobs,
@@ -50,7 +51,12 @@ class Wanted:
 
 def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     """The whole response to a chat."""
-    message = AssistantMessage(content=result.text, refusal=None)
+    message = AssistantMessage(
+        content=result.text,
+        refusal=None,
+        reasoning=result.reasoning,
+        reasoning_content=result.reasoning,
+    )
     if result.is_held_back:
         message.refusal = _HELD_BACK
     choice = ChatChoice(message=message, **_choice(result, wanted, chat_logprobs))
@@ -99,12 +105,14 @@ class ChunkKind:
         opening: what the choice of a first chunk without text holds; None where there is no such
             chunk.
         piece: what a choice holds for a piece of text.
+        thoughts: what it holds for a piece of the reasoning; None where it has no place for it.
         logprobs: for consecutive tokens, and the character at which the first begins.
     """
 
     name: str
     opening: dict[str, Any] | None
     piece: Callable[[str], dict[str, Any]]
+    thoughts: Callable[[str], dict[str, Any]] | None
     logprobs: Callable[[Sequence[_TextAndLogprob], int], ChatLogprobs | TextLogprobs]
 
 
@@ -114,13 +122,18 @@ def _chat_piece(text: str) -> dict[str, Any]:
     return {"delta": {"content": text}}
 
 
+def _chat_thoughts(text: str) -> dict[str, Any]:
+    return {"delta": {"reasoning": text, "reasoning_content": text}}
+
+
 CHAT_CHUNKS = ChunkKind(
     "chat.completion.chunk",
     {"delta": {"role": "assistant", "content": ""}},
     _chat_piece,
+    _chat_thoughts,
     chat_logprobs,
 )
-TEXT_CHUNKS = ChunkKind("text_completion", None, lambda text: {"text": text}, text_logprobs)
+TEXT_CHUNKS = ChunkKind("text_completion", None, lambda text: {"text": text}, None, text_logprobs)
 
 
 class Chunks:
@@ -134,7 +147,24 @@ class Chunks:
         self._num_characters = 0
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        known = [(token.text, token.logprob) for token in tokens]
+        thoughts, known = "", []
+        for token in tokens:
+            if token.reasoning is not None:
+                thoughts += token.reasoning
+            else:
+                known.append((token.text, token.logprob))
+        return self._thoughts(thoughts) + self._answer(known)
+
+    def _thoughts(self, text: str) -> bytes:
+        """A chunk of the reasoning, where the endpoint's chunks have a place for it."""
+        if not text or self._kind.thoughts is None:
+            return b""
+        choice = {"index": 0, **self._kind.thoughts(text), "logprobs": None, "finish_reason": None}
+        return self._opening() + self._chunk([choice])
+
+    def _answer(self, known: Sequence[_TextAndLogprob]) -> bytes:
+        if not known:
+            return b""
         texts, logprobs = zip(*known, strict=True)
         # An answer that was not written for this request alone comes without log-probs. The result
         # has them.
@@ -218,7 +248,12 @@ def _fingerprint(result: Result) -> str | None:
 def _usage(result: Result) -> OpenAIUsage:
     usage = usage_of(result)
     read, written = usage.prompt_tokens, usage.completion_tokens
-    return OpenAIUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
+    return OpenAIUsage(
+        prompt_tokens=read,
+        completion_tokens=written,
+        total_tokens=read + written,
+        completion_tokens_details=CompletionTokensDetails(reasoning_tokens=usage.reasoning_tokens),
+    )
 
 
 def _choice(

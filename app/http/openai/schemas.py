@@ -61,6 +61,10 @@ class AssistantMessage(Described):
     """null where it did not pass and was to be held back"""
     refusal: str | None
     """why it was held back"""
+    reasoning: str | None = None
+    """what the model wrote before it; null where nothing, or where it was held back"""
+    reasoning_content: str | None = None
+    """the same, by the name that older clients read"""
 
 
 class ChatChoice(Described):
@@ -93,15 +97,24 @@ class TextChoice(Described):
     """how sure the model is of it"""
 
 
+class CompletionTokensDetails(Described):
+    """What the tokens of a completion were."""
+
+    reasoning_tokens: int
+    """of the reasoning before the answer, ≥ 0"""
+
+
 class OpenAIUsage(Described):
     """Tokens read and written for the answer; those of samples are in `uncertainty`."""
 
     prompt_tokens: int
     """of the prompt, ≥ 0"""
     completion_tokens: int
-    """of the answer, ≥ 0"""
+    """of the answer and of the reasoning before it, ≥ 0"""
     total_tokens: int
     """their sum, ≥ 0"""
+    completion_tokens_details: CompletionTokensDetails
+    """of the completion's tokens, what each was"""
 
 
 class _Completion(Described):

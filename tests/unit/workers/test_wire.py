@@ -151,9 +151,9 @@ def test_what_a_worker_is_comes_back():
     ("kind", "body", "reason"),
     [
         ("generation", b"<html>", "no generation worker"),
-        ("generation", b'{"wire": 2}', "version 2 of the wire, not 1"),
-        ("generation", b'{"wire": 1, "comparers": {}}', "no generation worker"),
-        ("similarity", b'{"wire": 1, "generator": 3}', "no similarity worker"),
+        ("generation", b'{"wire": 1}', "version 1 of the wire, not 2"),
+        ("generation", b'{"wire": 2, "comparers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 2, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],
 )

@@ -9,7 +9,7 @@ from app.http.responses import to_response
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of
-from models.records import GivenAnswer, ProbeReading
+from models.records import GivenAnswer, ProbeReading, Reasoning
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
 SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
@@ -133,8 +133,10 @@ def test_warnings_tell_what_was_cut_and_what_the_generator_says():
 
 
 def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
-    reasoned = replace(sequence("<think>hm</think> Rome"), compared_text="Rome")
-    assert to_response(a_result(generation(reasoned)), "id").warnings == ["reasoning_excluded"]
+    reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
+    body = to_response(a_result(generation(reasoned)), "id")
+    assert (body.warnings, body.reasoning) == (["reasoning_excluded"], "hm")
+    assert (body.usage.completion_tokens, body.usage.reasoning_tokens) == (5, 3)
     written = generation(samples=(" Paris", reasoned))
     assert to_response(a_result(written), "id").warnings == ["reasoning_excluded"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.engines.texts import cut_at_stop, num_stable, remaining_tokens, without_reasoning
+from models.engines.texts import cut_at_stop, num_stable, parted, remaining_tokens
 from models.records import Sequence, Token
 
 
@@ -22,27 +22,40 @@ def test_text_ends_before_the_first_stop_string(text, stop, expected):
     assert cut_at_stop(text, stop) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "opened", "expected"),
-    [
-        ("<think>hm</think>\nParis", False, "Paris"),
-        (" <think>a</think>b</think>c", False, "b</think>c"),
-        ("hm</think>Paris", True, "Paris"),
-        ("hm</think>Paris", False, "hm</think>Paris"),
-        ("<think>cut off", False, "<think>cut off"),
-        ("Paris <think>later</think>", False, "Paris <think>later</think>"),
-    ],
-    ids=[
-        "prefix",
-        "first end counts",
-        "opened by the prompt",
-        "not opened",
-        "unfinished stays",
-        "not a prefix",
-    ],
-)
-def test_a_complete_reasoning_prefix_is_left_out(text, opened, expected):
-    assert without_reasoning(text, opened=opened) == expected
+REASONED = {
+    "a prefix": ("<think>hm</think>\nParis", False, "hm", "\nParis"),
+    "the first end tag": (" <think>a</think>b</think>c", False, "a", "b</think>c"),
+    "opened by the prompt": ("hm</think>Paris", True, "hm", "Paris"),
+    "other tags": ("[THINK]hm[/THINK]Paris", False, "hm", "Paris"),
+    "none": ("hm</think>Paris", False, None, "hm</think>Paris"),
+    "later ones": ("Paris <think>later</think>", False, None, "Paris <think>later</think>"),
+}
+
+
+@pytest.mark.parametrize(("text", "opened", "thoughts", "answer"), REASONED.values(), ids=REASONED)
+def test_the_reasoning_of_a_text_stands_apart(text, opened, thoughts, answer):
+    found = parted(Sequence(text, text.strip(), 0, "stop"), opened=opened)
+    assert (found.text, found.compared_text) == (answer, answer.strip())
+    assert (found.reasoning and found.reasoning.text) == thoughts
+    assert not found.is_unfinished
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_reasoning_that_was_cut_off_has_no_answer(opened):
+    text = "the sum" if opened else "<think>the sum"
+    found = parted(Sequence(text, text, 0, "length"), opened=opened)
+    assert (found.text, found.reasoning.text, found.is_unfinished) == ("", "the sum", True)
+
+
+def test_what_is_known_of_tokens_is_cut_to_those_of_the_answer():
+    texts = ("<think>", "hm", "</th", "ink>\n", "Paris", "")
+    logprobs = np.arange(-6.0, 0.0)
+    whole = Sequence("".join(texts), "", 6, "stop", tuple(range(6)), logprobs, token_texts=texts)
+    found = parted(whole, texts)
+    assert (found.text, found.num_tokens, found.token_ids) == ("\nParis", 2, (4, 5))
+    assert found.token_logprobs.tolist() == [-2.0, -1.0]
+    assert (found.token_texts, found.reasoning.num_tokens) == (("Paris", ""), 4)
+    assert found.num_written == 6
 
 
 @pytest.mark.parametrize(

@@ -625,35 +625,6 @@ def test_token_texts_of_replacement_characters_take_linear_time():
     assert sum(decoded) < 50 * len(token_ids)
 
 
-class ScriptedTokenizer:
-    """A byte tokenizer whose decoder says `text` for every generated sequence.
-
-    It serves to test what reads texts.
-    """
-
-    def __init__(self, text):
-        self._tokenizer = byte_tokenizer()
-        self._text = text
-
-    def __getattr__(self, name):
-        return getattr(self._tokenizer, name)
-
-    def __call__(self, *args, **kwargs):
-        return self._tokenizer(*args, **kwargs)
-
-    def decode(self, ids, **kwargs):
-        return self._text
-
-
-async def test_reasoning_is_left_out_of_compared_text():
-    tokenizer = ScriptedTokenizer("<think>so\nmany words</think>\n\nParis ")
-    async with running(engine_of(random_model("llama"), tokenizer)) as worker:
-        generation = await worker.generate(request_for("Hello", max_new_tokens=3))
-
-    assert generation.answer.compared_text == "Paris"
-    assert generation.answer.text.startswith("<think>")
-
-
 def identity_of(model=None, tokenizer=None, **options):
     return worker_of(engine_of(model or random_model("llama"), tokenizer, **options)).info.identity
 

@@ -36,9 +36,10 @@ def test_values_are_those_of_the_standard_library_and_stand_where_their_spans_sa
 
 
 @given(text=st.text(st.sampled_from('{}[]",:\\/ut e019-.x\n'), max_size=14) | st.text(max_size=9))
-def test_what_the_standard_library_refuses_is_refused(text):
+def test_what_the_standard_library_refuses_or_reads_as_no_number_is_refused(text):
     try:
         expected = json.loads(text)
+        json.dumps(expected, allow_nan=False)
     except ValueError:
         with pytest.raises(NotJson):
             parse(text)

@@ -107,6 +107,10 @@ def test_tags_are_recognised_by_the_template_or_by_the_vocabulary(tags):
     assert recognise("", {tags.start}) is None
 
 
+def test_the_template_counts_more_than_tokens_that_may_be_unused():
+    assert recognise("[/THINK]", {"<think>", "</think>"}).start == "[THINK]"
+
+
 def test_harmony_is_recognised_by_its_tokens():
     tokens = {"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>"}
 
@@ -115,7 +119,7 @@ def test_harmony_is_recognised_by_its_tokens():
 
 def test_a_model_that_does_not_reason_has_no_tags():
     assert recognise("{{ messages[0].content }}", {"<s>", "</s>"}) is None
-    assert recognise(None, ()) is None
+    assert recognise(None, set()) is None
 
 
 @pytest.mark.parametrize(

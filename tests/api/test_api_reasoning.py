@@ -1,0 +1,173 @@
+"""A model that reasons, at every door: its answer is scored, its reasoning stands beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GENERATE, serving
+from tests.events import events_of, named
+
+pytestmark = pytest.mark.anyio
+
+MODEL = str(Path(__file__).parents[1] / "data" / "reasoning_model")
+CHAT = {"messages": [{"role": "user", "content": "What is 12 + 5 + 7?"}]}
+BODY = CHAT | {"max_new_tokens": 120, "num_samples": 4, "seed": 1}
+ALL = ["cocoa_sp", "rb_cocoa_sp", "sp", "ppl", "mte", "consistency", "semantic_entropy", "mcse"]
+# What weighs answers by a probability that nobody knows behind a reasoning.
+WITHOUT_MEANING = {"rb_cocoa_sp", "semantic_entropy", "mcse"}
+
+
+@pytest.fixture(scope="module", params=["embedded", "remote"])
+async def service(request, anyio_backend):
+    """The reasoning model, in the service's process and behind HTTP."""
+    options = {"engine": "transformers", "model": MODEL, "dtype": "float32"}
+    async with serving(placement=request.param, **options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+async def answered(service, path=GENERATE, **body):
+    response = await service.client.post(path, json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_scores_are_those_of_the_answer_and_the_reasoning_stands_apart(service):
+    body = await answered(service, **BODY, estimators=ALL, return_tokens=True, return_samples=True)
+
+    assert body["text"].strip().isdecimal()
+    assert "=" in body["reasoning"]
+    assert "<think>" not in body["reasoning"] + body["text"]
+    logprobs = [token["logprob"] for token in body["tokens"]]
+    assert body["scores"]["sp"] == pytest.approx(-sum(logprobs))
+    assert "".join(token["text"] for token in body["tokens"]) == body["text"]
+    usage = body["usage"]
+    assert usage["completion_tokens"] == usage["reasoning_tokens"] + len(logprobs)
+    assert usage["reasoning_tokens"] > 10
+    assert all(sample["text"].strip().isdecimal() for sample in body["samples"])
+    assert usage["sample_tokens"] > 4 * 10
+    assert body["warnings"] == ["reasoning_excluded"]
+
+
+async def test_what_weighs_answers_by_probability_is_null_with_its_reason(service):
+    body = await answered(service, **BODY, estimators=ALL)
+
+    assert {name for name, value in body["scores"].items() if value is None} == WITHOUT_MEANING
+    assert body["reasons"].keys() == WITHOUT_MEANING
+    assert all("its own reasoning" in reason for reason in body["reasons"].values())
+    assert body["found_mass"] is None
+
+
+async def test_the_uncertainty_that_nobody_names_has_a_meaning(service):
+    body = await answered(service, **BODY)
+    assert body["estimator"] == "cocoa_sp"
+    assert body["uncertainty"] == body["scores"]["cocoa_sp"] is not None
+
+
+@pytest.mark.parametrize(
+    ("estimators", "primary"),
+    [(["mte", "sp"], "mte"), (["rb_cocoa_sp", "sp"], "sp"), (["rb_cocoa_sp"], "rb_cocoa_sp")],
+    ids=["one with a meaning", "one without beside one with", "only one without"],
+)
+async def test_estimators_that_are_named_are_kept_to_while_they_have_a_meaning(
+    service, estimators, primary
+):
+    body = await answered(service, **BODY, estimators=estimators)
+    assert body["estimator"] == primary
+    assert (body["uncertainty"] is None) == (primary == "rb_cocoa_sp")
+
+
+async def test_the_cache_serves_the_same(service):
+    body = BODY | {"seed": 7}
+    first, again = [await answered(service, **body) for _ in range(2)]
+    for one in (first, again):
+        del one["id"], one["timing_ms"]
+    assert again == first | {"cached": True}
+
+
+async def test_a_reasoning_that_is_cut_off_has_no_score_at_all(service):
+    body = BODY | {"max_new_tokens": 12, "seed": 9}
+    for is_cached in (False, True):
+        cut = await answered(service, **body, estimators=ALL, return_tokens=True)
+        assert (cut["text"], cut["tokens"], cut["finish_reason"]) == ("", [], "length")
+        assert set(cut["scores"].values()) == {None}
+        assert all(why.startswith("reasoning_unfinished") for why in cut["reasons"].values())
+        assert "reasoning_unfinished" in cut["warnings"]
+        assert cut["usage"]["completion_tokens"] == cut["usage"]["reasoning_tokens"] == 12
+        assert cut["cached"] is is_cached
+
+
+async def test_a_stream_tells_the_reasoning_before_the_answer(service):
+    whole = await answered(service, **BODY, cache=False)
+    response = await service.client.post(GENERATE, json=BODY | {"cache": False, "stream": True})
+    events = events_of(response.text)
+
+    kinds = [event.name for event in events]
+    assert kinds == sorted(kinds, key=["reasoning", "token", "result"].index)
+    thoughts = "".join(event["text"] for event in named(events, "reasoning"))
+    assert thoughts.strip() == whole["reasoning"]
+    assert "".join(event["text"] for event in named(events, "token")) == whole["text"]
+    assert events[-1].data["scores"] == whole["scores"]
+
+
+async def test_a_stream_from_the_cache_tells_both_at_once(service):
+    whole = await answered(service, **BODY)
+    response = await service.client.post(GENERATE, json=BODY | {"stream": True})
+    events = events_of(response.text)
+    assert [event.name for event in events] == ["reasoning", "token", "result"]
+    assert events[0].data == {"text": whole["reasoning"]}
+
+
+OPENAI = CHAT | {"model": "cocoa", "max_tokens": 120, "seed": 1, "uncertainty": {"num_samples": 2}}
+
+
+async def test_openais_chats_have_it_by_both_names(service):
+    body = await answered(service, "/v1/chat/completions", **OPENAI)
+    message, usage = body["choices"][0]["message"], body["usage"]
+
+    assert message["content"].strip().isdecimal()
+    assert message["reasoning"] == message["reasoning_content"]
+    assert "=" in message["reasoning"]
+    assert usage["completion_tokens_details"]["reasoning_tokens"] > 10
+    assert usage["completion_tokens"] > usage["completion_tokens_details"]["reasoning_tokens"]
+
+
+async def test_openais_streams_have_deltas_of_both(service):
+    whole = await answered(service, "/v1/chat/completions", **OPENAI)
+    body = OPENAI | {"stream": True, "seed": 2}
+    response = await service.client.post("/v1/chat/completions", json=body)
+    deltas = []
+    for event in events_of(response.text):
+        if event.data != "[DONE]" and event.data["choices"]:
+            deltas.append(event.data["choices"][0].get("delta", {}))
+
+    message = whole["choices"][0]["message"]
+    for name in ("reasoning", "reasoning_content", "content"):
+        told = "".join(delta.get(name) or "" for delta in deltas)
+        assert told.strip() == message[name].strip()  # the greedy answer is one for all seeds
+
+
+async def test_a_strategy_that_weighs_by_probability_is_refused(service):
+    response = await service.client.post(GENERATE, json=BODY | {"strategy": "most_probable"})
+    assert response.status_code == 422
+    assert response.json()["error"]["field"] == "strategy"
+
+
+async def test_given_answers_are_parted_alike(service):
+    given = {
+        "answer": "<think>12 + 5 is 17</think>24",
+        "samples": [{"text": "<think>hm</think>24"}, {"text": "25"}, {"text": "<think>cut"}],
+        "estimators": ["consistency", "lexical_similarity"],
+        "return_samples": True,
+    }
+    body = await answered(service, "/score", **given)
+    assert (body["text"], body["reasoning"]) == ("24", "12 + 5 is 17")
+    assert [sample["text"] for sample in body["samples"]] == ["24", "25", ""]
+    assert [body["samples"][i]["similarity"] for i in (0, 2)] == [1.0, 0.0]
+    read = await answered(service, "/score", **CHAT, answer="24", estimators=["sp"])
+    assert read["scores"]["sp"] > 0
+    assert read["reasoning"] is None

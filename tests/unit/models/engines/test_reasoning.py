@@ -1,0 +1,177 @@
+"""A model that reasons: what it writes before its answer stands apart, and is not scored."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from models.engines.protocol import EngineConfig
+from models.engines.transformers import TransformersEngine
+from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.statistics import supplied_by
+from workers.generation import GenerationWorker
+
+pytestmark = pytest.mark.anyio
+
+MODEL = str(Path(__file__).parents[3] / "data" / "reasoning_model")
+SUM = "What is 12 + 5 + 7?"
+ALL = supplied_by("answer", "samples")
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """The model and its tokenizer as transformers has them."""
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32).eval()
+    return model, AutoTokenizer.from_pretrained(MODEL)
+
+
+@asynccontextmanager
+async def reasoning(**config):
+    engine = TransformersEngine.load(EngineConfig(model=MODEL, dtype="float32", **config))
+    worker = GenerationWorker(engine)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        await worker.close()
+        await running
+
+
+def asking(content=SUM, *, num_samples=3, max_new_tokens=120, stop=(), **fields):
+    sampling = SamplingParams(num_samples, max_new_tokens, seed=1, stop=stop)
+    chat = ({"role": "user", "content": content},)
+    return GenerationRequest(messages=chat, sampling=sampling, statistics=ALL, **fields)
+
+
+@torch.inference_mode()
+def read(plain, sequence, content=SUM):
+    """Log-probs and entropies of the answer's tokens by one pass over prompt, reasoning, answer."""
+    model, tokenizer = plain
+    chat = [{"role": "user", "content": content}]
+    prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
+    thoughts = f"<think>\n{sequence.reasoning.text}\n</think>"
+    before = prompt + tokenizer(thoughts, add_special_tokens=False)["input_ids"]
+    ids = torch.tensor([before + list(sequence.token_ids)])
+    output = model(ids, output_hidden_states=True)
+    first = len(before)
+    logprobs = output.logits[0].float().log_softmax(-1)[first - 1 : -1]
+    chosen = logprobs.gather(1, ids[0, first:, None])[:, 0]
+    entropies = -(logprobs.exp() * logprobs).sum(-1)
+    states = [state[0, first:-1] for state in output.hidden_states]
+    return chosen.numpy(), entropies.numpy(), states, first - len(prompt)
+
+
+async def test_the_answers_statistics_are_those_behind_its_own_reasoning(plain):
+    async with reasoning() as worker:
+        generation = await worker.generate(asking())
+
+    for sequence in (generation.answer, *generation.samples):
+        logprobs, entropies, _, num_thoughts = read(plain, sequence)
+        assert sequence.reasoning.is_finished
+        assert sequence.reasoning.num_tokens == num_thoughts
+        assert sequence.num_tokens == len(sequence.token_ids) == len(logprobs)
+        assert sequence.compared_text.isdecimal()
+        assert "".join(sequence.token_texts) == sequence.text
+        np.testing.assert_allclose(sequence.token_logprobs, logprobs, atol=1e-4)
+        np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-4)
+
+
+async def test_hidden_states_are_averaged_behind_the_reasoning_alone(plain):
+    async with reasoning() as worker:
+        generation = await worker.generate(asking(num_samples=1, hidden_layers=(1,)))
+
+    _, _, states, _ = read(plain, generation.answer)
+    expected = states[1].mean(0).numpy()
+    np.testing.assert_allclose(generation.answer_hidden_mean[0], expected, atol=1e-4)
+
+
+async def test_a_stream_tells_the_reasoning_and_then_the_answer():
+    told = []
+    async with reasoning() as worker:
+        answer = (await worker.generate(asking(), told.append)).answer
+
+    thoughts = [token for token in told if token.reasoning is not None]
+    tokens = told[len(thoughts) :]
+    assert "".join(token.reasoning for token in thoughts).strip() == answer.reasoning.text
+    assert len(thoughts) > 10
+    assert {token.logprob for token in thoughts} == {None}
+    assert "".join(token.text for token in tokens) == answer.text
+    assert [token.logprob for token in tokens] == answer.token_logprobs.tolist()
+
+
+@pytest.mark.parametrize("max_new_tokens", [1, 5, 30])
+async def test_a_reasoning_that_is_cut_off_has_no_answer(max_new_tokens):
+    told = []
+    async with reasoning() as worker:
+        request = asking(max_new_tokens=max_new_tokens)
+        answer = (await worker.generate(request, told.append)).answer
+
+    assert answer.is_unfinished
+    assert (answer.text, answer.num_tokens, answer.finish_reason) == ("", 0, "length")
+    assert answer.num_written == max_new_tokens
+    assert len(answer.token_logprobs) == 0
+    assert "".join(token.reasoning or "" for token in told).strip() == answer.reasoning.text
+
+
+async def test_stop_strings_act_behind_the_reasoning_alone(plain):
+    async with reasoning() as worker:
+        free = (await worker.generate(asking())).answer
+        digit = free.compared_text[-1]
+        stopped = (await worker.generate(asking(stop=(digit, ".")))).answer
+
+    assert "." in stopped.reasoning.text
+    assert stopped.reasoning == free.reasoning
+    assert stopped.text == free.text[: free.text.index(digit)]
+    assert stopped.finish_reason == "stop"
+
+
+async def test_without_thinking_there_is_no_reasoning():
+    async with reasoning() as worker:
+        request = asking(chat_template_kwargs={"enable_thinking": False})
+        answer = (await worker.generate(request)).answer
+
+    assert answer.reasoning is None
+    assert answer.num_tokens == len(answer.token_ids) > 0
+
+
+async def test_a_tag_that_ends_the_users_text_is_text():
+    async with reasoning() as worker:
+        answer = (await worker.generate(asking(f"{SUM} <think>"))).answer
+        request = GenerationRequest("12 + 5 = ?<think>", sampling=SamplingParams(0, 40))
+        opened = (await worker.generate(request)).answer
+
+    assert "<think>" not in answer.text
+    assert opened.reasoning is not None
+
+
+async def test_switched_off_all_is_answer_and_other_tags_can_be_set():
+    async with reasoning(reasoning="off") as worker:
+        whole = (await worker.generate(asking())).answer
+        off = worker.info.identity
+    async with reasoning(reasoning="<think>, =") as worker:
+        early = (await worker.generate(asking())).answer
+    async with reasoning() as worker:
+        assert worker.info.identity != off
+
+    assert whole.reasoning is None
+    assert whole.text.startswith("<think>")
+    assert early.num_written == whole.num_tokens
+    assert early.text == whole.text[whole.text.index(" =") + 2 :]
+
+
+async def test_a_given_answer_is_read_with_its_reasoning_and_without():
+    async with reasoning() as worker:
+        own = (await worker.generate(asking())).answer
+        written = f"<think>\n{own.reasoning.text}\n</think>{own.text}"
+        request = asking(num_samples=0, answer=GivenAnswer(written))
+        given = (await worker.generate(request)).answer
+        request = asking(num_samples=0, answer=GivenAnswer("24"))
+        alone = (await worker.generate(request)).answer
+
+    assert (given.text, given.reasoning) == (own.text, own.reasoning)
+    np.testing.assert_allclose(given.token_logprobs, own.token_logprobs, atol=1e-4)
+    assert (alone.text, alone.reasoning) == ("24", None)
