@@ -116,11 +116,11 @@ class Service:
     def without_statistics(self, *names):
         """Have the generator supply all but these."""
         info = self.generator.info
-        self.generator._info = replace(info, statistics=info.statistics - set(names))
+        self.generator.info = replace(info, statistics=info.statistics - set(names))
         if self.elsewhere is not None:  # a running worker does not change what it is
             gateways = self.core.scorer.workers.generator
             for server in gateways.upstream.servers:
-                server.known = GenerationInfo(self.generator._info)
+                server.known = GenerationInfo(self.generator.info)
 
     async def generate(self, **body):
         """POST `body`, with a prompt unless it has one.

@@ -65,7 +65,13 @@ class Admission:
                 queue over the recent rate, which counts no time without a request.
         """
         self._count_time()
-        self._refuse_if_full(caller)
+        num_free, num_held = self.limit - self.num_admitted, self._held[caller]
+        if num_free <= 0:
+            reason = f"{self.num_admitted} requests are under way, the admission limit"
+            raise Overloaded(reason, retry_after_s=self._retry_after_s())
+        if self._turns is not None and num_held >= _HELD_PER_FREE * num_free:
+            reason = f"{num_held} requests of this key are under way; {num_free} places are others'"
+            raise Overloaded(reason, retry_after_s=self._retry_after_s())
         self.num_admitted += 1
         self._held[caller] += 1
         try:
@@ -80,16 +86,6 @@ class Admission:
             self.num_admitted -= 1
             self._held[caller] -= 1
             self._ended_at_s.append(self._busy_s)
-
-    def _refuse_if_full(self, caller: str) -> None:
-        num_free, num_held = self.limit - self.num_admitted, self._held[caller]
-        if num_free <= 0:
-            reason = f"{self.num_admitted} requests are under way, the admission limit"
-        elif self._turns is not None and num_held >= _HELD_PER_FREE * num_free:
-            reason = f"{num_held} requests of this key are under way; {num_free} places are others'"
-        else:
-            return
-        raise Overloaded(reason, retry_after_s=self._retry_after_s())
 
     def _count_time(self) -> None:
         now = time.monotonic()

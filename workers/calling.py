@@ -2,26 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 from models.engines.texts import remaining_tokens
 from models.errors import CocoaError, DeadlineExceeded
 from models.records import OnToken, Sequence, Token
 
-Result = TypeVar("Result")
 
-
-async def in_time(timeout_s: float | None, work: Awaitable[Result]) -> Result:
-    """What `work` returns.
-
-    Raises:
-        DeadlineExceeded: the time has passed.
-    """
+@asynccontextmanager
+async def in_time(timeout_s: float | None) -> AsyncIterator[None]:
+    """Cancel the block, and raise `DeadlineExceeded`, once the time has passed."""
     try:
         async with asyncio.timeout(timeout_s) as deadline:
-            return await work
+            yield
     except TimeoutError:
         if not deadline.expired():
             raise

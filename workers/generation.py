@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
@@ -62,6 +63,9 @@ class _Stretch:
 class GenerationWorker:
     """A `Generator` around one `Engine` in this process.
 
+    Attributes:
+        info: see `Generator`.
+
     Args:
         engine: answers.
         probes: read the hidden states of its answers, by the statistic that each predicts.
@@ -90,11 +94,7 @@ class GenerationWorker:
         self._calls: set[asyncio.Future[Any]] = set()  # under way on the text thread
         self._wake = asyncio.Event()
         self._closed = False
-        self._info = _info_of(engine.info, self._probes)
-
-    @property
-    def info(self) -> GeneratorInfo:
-        return self._info
+        self.info = _info_of(engine.info, self._probes)
 
     @property
     def num_waiting(self) -> int:
@@ -151,27 +151,12 @@ class GenerationWorker:
 
     async def warm_up(self) -> None:
         sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
-        statistics = self._info.statistics
+        statistics = self.info.statistics
         await self.generate(GenerationRequest("Hello", sampling=sampling, statistics=statistics))
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
-        return await in_time(request.timeout_s, self._generate(request, on_token))
-
-    async def first_token_logprobs(
-        self, request: GenerationRequest, groups: Sequence[Sequence[str]]
-    ) -> FirstTokenReply:
-        return await in_time(request.timeout_s, self._first_token_logprobs(request, groups))
-
-    async def close(self) -> None:
-        """The step in flight ends first."""
-        self._closed = True
-        self._wake.set()
-        self._model_thread.shutdown(wait=False)
-        self._text_thread.shutdown(wait=False)
-
-    async def _generate(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
         called_at = time.monotonic()
         asked, probes = request, dict[str, Probe]()
         for name, probe in self._probes.items():
@@ -179,20 +164,21 @@ class GenerationWorker:
                 probes[name] = probe
         if probes:
             asked = with_inputs_of(probes, request)
-        listener, streams = Listener(on_token), on_token is not None
-        job = await self._aside("tokenising", lambda: self._engine.prepare(asked, streams=streams))
-        await self._finished(job, listener)
+        listener = Listener(on_token)
 
         def read_job() -> Generation:
             generation = self._engine.generation(job)
             if not probes:
                 return generation
-            layers = asked.hidden_layers
             with failing_as(EngineError, "reading a probe"):
-                readings = read(probes, layers, generation)
+                readings = read(probes, asked.hidden_layers, generation)
             return with_readings(generation, readings, request)
 
-        generation = await self._aside("detokenising", read_job)
+        prepare = partial(self._engine.prepare, asked, streams=on_token is not None)
+        async with in_time(request.timeout_s):
+            job = await self._aside("tokenising", prepare)
+            await self._finished(job, listener)
+            generation = await self._aside("detokenising", read_job)
         listener.tell_rest((generation.answer, *generation.samples)[request.streamed])
         warnings, sampling = generation.warnings, asked.sampling
         generates = asked.answer is None or asked.num_samples > 0
@@ -203,19 +189,28 @@ class GenerationWorker:
         return replace(
             generation,
             warnings=warnings,
-            identity=self._info.identity,
+            identity=self.info.identity,
             queue_s=started_at - called_at,
             generate_s=time.monotonic() - started_at,
         )
 
-    async def _first_token_logprobs(
+    async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
         engine = self._engine
-        job = await self._aside("tokenising", lambda: engine.prepare_first_token(request, groups))
-        await self._finished(job, Listener(None))
-        logprobs = await self._aside("reading", lambda: engine.first_token_logprobs(job))
-        return FirstTokenReply(tuple(logprobs), self._info.identity)
+        async with in_time(request.timeout_s):
+            prepare = partial(engine.prepare_first_token, request, groups)
+            job = await self._aside("tokenising", prepare)
+            await self._finished(job, Listener(None))
+            logprobs = await self._aside("reading", partial(engine.first_token_logprobs, job))
+            return FirstTokenReply(tuple(logprobs), self.info.identity)
+
+    async def close(self) -> None:
+        """The step in flight ends first."""
+        self._closed = True
+        self._wake.set()
+        self._model_thread.shutdown(wait=False)
+        self._text_thread.shutdown(wait=False)
 
     async def _aside(self, what: str, work: Callable[[], Result]) -> Result:
         """What `work` returns on the thread aside the model's.
@@ -227,10 +222,11 @@ class GenerationWorker:
         if self._closed:
             raise NotReady(_STOPPED)
         loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(self._text_thread, _or_engine_error, what, work)
+        call = loop.run_in_executor(self._text_thread, work)
         self._calls.add(call)
         try:
-            return await call
+            with failing_as(EngineError, what):
+                return await call
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -288,11 +284,6 @@ class GenerationWorker:
         else:
             job.cancelled = True
             waiter.future.set_exception(error)
-
-
-def _or_engine_error(what: str, work: Callable[[], Result]) -> Result:
-    with failing_as(EngineError, what):
-        return work()
 
 
 def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:

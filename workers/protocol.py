@@ -207,13 +207,6 @@ class Comparer(Worker, Protocol):
         """
 
 
-def info_of(comparer: Comparer | None) -> ComparerInfo | None:
-    """What a comparer is; None where there is none."""
-    if comparer is None:
-        return None
-    return comparer.info
-
-
 @dataclass(frozen=True, slots=True)
 class Workers:
     """The workers of one deployment.

@@ -166,7 +166,8 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             key=prompt_key(request),
             listener=listener,
         )
-        reply, server = await in_time(request.timeout_s, asking)
+        async with in_time(request.timeout_s):
+            reply, server = await asking
         if reply.identity != self.info.identity:
             await self._refresh(server)
         return reply

@@ -19,6 +19,9 @@ from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 class SimilarityWorker:
     """A `Comparer` around one `PairModel` in this process.
 
+    Attributes:
+        info: see `Comparer`.
+
     Args:
         model: scores ordered pairs.
         rules: which pairs need no model.
@@ -47,7 +50,7 @@ class SimilarityWorker:
             self._fit, max_batch=max_batch_pairs
         )
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
-        self._info = ComparerInfo(
+        self.info = ComparerInfo(
             identity=digest_of(*parts, rules.strip, rules.exact_match),
             model_id=model.model_id,
             revision=model.revision,
@@ -56,10 +59,6 @@ class SimilarityWorker:
             rules=rules,
             is_out_of_domain=is_out_of_domain,
         )
-
-    @property
-    def info(self) -> ComparerInfo:
-        return self._info
 
     @property
     def busy_since(self) -> float | None:
@@ -83,7 +82,7 @@ class SimilarityWorker:
         if not all(np.isfinite(values).all() for values, _ in scores.values()):
             message = "the similarity model returned a value that is not a finite number"
             raise SimilarityUnavailable(message)
-        return PairReply(scores, self._info.identity)
+        return PairReply(scores, self.info.identity)
 
     async def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         with failing_as(SimilarityUnavailable, "the similarity model"):

@@ -28,7 +28,7 @@ from models.errors import InvalidRequest, PromptTooLong
 from models.records import Generation, OnToken, Token
 from models.similarity.pairs import PairTable, matrix_pairs
 from models.waves import num_taken
-from workers.protocol import Workers, info_of
+from workers.protocol import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,14 @@ class Computation:
         self._comparer = workers.comparers[plan.similarity]
         self._similarity = PairScores(self._comparer, ask, memory, observer, limits)
         self._nli: PairScores | None = None
-        nli = workers.nli
-        if nli is not None:
-            self._nli = PairScores(nli, ask, memory, observer, limits)
+        nli_info = None
+        if workers.nli is not None:
+            self._nli = PairScores(workers.nli, ask, memory, observer, limits)
+            nli_info = self._nli.info
         self._limits = limits
         self._recorded = recorded
         self._generator_is_current = True
-        self.name = statistics_name(plan, ask, self._info, self._similarity.info, info_of(nli))
+        self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
         self._check_given()
 
     @property

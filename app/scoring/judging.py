@@ -20,7 +20,7 @@ from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS
 from models.statistics import reads_samples, supplied_by
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers, info_of
+from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -159,8 +159,12 @@ def models_of(
     calibrator: Calibrator, workers: Workers
 ) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
     """The language model, the calibrated similarity function and the NLI model that serve."""
-    comparer = workers.comparers.get(calibrator.binding.similarity)
-    return workers.generator.info, info_of(comparer), info_of(workers.nli)
+    similarity = nli = None
+    if (comparer := workers.comparers.get(calibrator.binding.similarity)) is not None:
+        similarity = comparer.info
+    if workers.nli is not None:
+        nli = workers.nli.info
+    return workers.generator.info, similarity, nli
 
 
 def check_deployment(calibrator: Calibrator, workers: Workers) -> None:

@@ -31,7 +31,7 @@ from models.records import DEFAULT_NEW_TOKENS, OnToken, Token
 from models.threads import ModelThread
 from workers.admission import Admission
 from workers.escalation import EscalationFailed, SecondModel
-from workers.protocol import Workers, info_of
+from workers.protocol import Workers
 
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
@@ -170,6 +170,9 @@ class Scorer:
             judgement = self.judge.judge(ask, plan, scores[plan.primary], source)
             now = time.monotonic()
             escalation = await self._escalate(ask, judgement, now - began_at)
+        nli = None
+        if self.workers.nli is not None:
+            nli = self.workers.nli.info
         result = Result(
             ask=ask,
             plan=plan,
@@ -181,7 +184,7 @@ class Scorer:
             judgement=judgement,
             escalation=escalation,
             comparer=self.workers.comparers[plan.similarity].info,
-            nli=info_of(self.workers.nli),
+            nli=nli,
             probes=self.workers.generator.info.probes,
             similarity_s=computed.similarity_s,
             score_s=now - scored_at,

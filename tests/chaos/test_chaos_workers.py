@@ -377,7 +377,7 @@ async def test_a_worker_that_answers_garbage_is_an_error_that_quotes_nothing(spo
 async def test_a_worker_that_comes_back_with_other_weights_is_known_as_another():
     async with fake_worker() as local, remote_generator(local) as remote:
         before = remote.info.identity
-        local._info = replace(local.info, identity="2")
+        local.info = replace(local.info, identity="2")
         generation = await remote.generate(REQUEST)
         assert generation.identity == "2" != before
         assert remote.info.identity == "2"

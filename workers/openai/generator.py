@@ -114,9 +114,9 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
 
             return await self._unchanged(server, ask_it, may_repeat)
 
-        calling = self._call(send, key=key, may_repeat=may_repeat)
         try:
-            return await in_time(request.timeout_s, calling)
+            async with in_time(request.timeout_s):
+                return await self._call(send, key=key, may_repeat=may_repeat)
         except Rejected as error:
             raise self._refusal(request, error) from None
         except Failed as error:

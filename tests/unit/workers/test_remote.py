@@ -73,7 +73,7 @@ async def test_a_worker_of_new_weights_answers_though_it_fails_to_say_what_it_is
         async with listening(failing) as port:
             servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
             async with running(await connect_generator(servers, Hooks())) as remote:
-                local._info = replace(local.info, identity="new weights")
+                local.info = replace(local.info, identity="new weights")
                 is_failing = True
                 generation = await remote.generate(REQUEST)
                 assert generation.identity == "new weights" != remote.info.identity

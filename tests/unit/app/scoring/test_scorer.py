@@ -155,13 +155,13 @@ async def test_weights_replaced_during_the_lookup_are_not_stored_under_the_forme
         former, get_many = generator.info, cache.get_many
 
         async def replaced_meanwhile(keys):
-            generator._info = replace(former, identity="other weights")
+            generator.info = replace(former, identity="other weights")
             return await get_many(keys)
 
         cache.get_many = replaced_meanwhile
         first = await scorer.run(ASK)
         del cache.get_many
-        generator._info = former
+        generator.info = former
         again = await scorer.run(ASK)
 
     assert (first.source, again.source) == ("computed", "computed")
@@ -345,7 +345,7 @@ async def test_what_cannot_be_done_here_is_refused_before_any_work(changes, fiel
 async def test_a_strategy_that_reads_what_cannot_be_supplied_is_refused():
     async with scoring() as scorer:
         generator = scorer.workers.generator
-        generator._info = replace(generator.info, statistics=frozenset({"answer_token_logprobs"}))
+        generator.info = replace(generator.info, statistics=frozenset({"answer_token_logprobs"}))
         for strategy in ("mbr", "most_probable"):
             with pytest.raises(StatisticUnavailable) as caught:
                 await scorer.run(replace(ASK, strategy=strategy))
@@ -391,8 +391,8 @@ async def test_a_calibrator_is_not_served_to_other_models_than_its_own(caplog):
         generator = workers.generator
         assert scorer.judge.calibrator() is not None
         own = generator.info
-        generator._info = replace(own, identity="other weights")
+        generator.info = replace(own, identity="other weights")
         assert scorer.judge.calibrator() is None
         assert "the calibrator is no longer served" in caplog.text
-        generator._info = own
+        generator.info = own
         assert scorer.judge.calibrator() is not None
