@@ -161,7 +161,7 @@ class Calibrator:
                 delta=float(value["delta"]),
                 groups=_groups(value["groups"]),
             )
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise BadCalibrator(f"{path} is no calibrator: {error}") from None
 
 

@@ -48,6 +48,9 @@ def numbers(value: Any, shape: tuple[int, ...], within: Range) -> Array:
     array = np.array(value)  # a dtype would make numbers of words, and NaN of null
     if array.dtype != np.float64 or array.shape != shape:
         raise ValueError(f"no floats of shape {shape}")
+    # Among floats numpy makes numbers of flags, 0 and 1.
+    if ((array == 0) | (array == 1)).any() and bool in map(type, np.array(value, object).flat):
+        raise ValueError("no floats, but flags")
     low, high = within
     if not ((array >= low) & (array <= high)).all():
         raise ValueError(f"no numbers from {low} to {high}")

@@ -102,6 +102,8 @@ KINDS = {
     "a sample as the greedy answer": at("answer_sample", value=0),
     "a similarity of 5": at(*DERIVED, "similarity", 0, value=5.0),
     "a similarity of -3": at(*DERIVED, "similarity", 0, value=-3.0),
+    "true among similarities": at(*DERIVED, "similarity", 0, value=True),
+    "true in a matrix": at(*DERIVED, "similarity_matrix", 0, 1, value=True),
     "too few similarities": at(*DERIVED, "similarity", value=lambda values: values[1:]),
     "no similarities": without(*DERIVED, "similarity"),
     "a string for similarities": at(*DERIVED, "similarity", value="0.5"),

@@ -1,7 +1,6 @@
 """The keys that are good now; their file may change while they are used."""
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -33,23 +32,17 @@ class KeyRing:
         self._on_change = on_change
         self._found = _read(path)
         try:
-            self.keys = _keys_in(self._found)
+            self._use(self._found)
         except KeysFileInvalid as error:
             raise KeysFileInvalid(f"COCOA_KEYS__FILE: {error}") from None
 
     def find(self, key: str) -> Key | None:
         """The entry of a key; None for one that is not known.
 
-        How long this takes tells nothing of any entry: a key is hashed, and the hash compared with
-        all of them in constant time.
+        Keys are looked up by their hashes. How long that takes may tell something of a hash, but
+        nobody can choose a key by what its hash should be.
         """
-        digest = digest_of(key)
-        found = None
-        for entry in self.keys:
-            for known in entry.sha256:
-                if hmac.compare_digest(digest, known):
-                    found = entry
-        return found
+        return self._by_digest.get(digest_of(key))
 
     async def run(self) -> None:
         """Follow the file until cancelled; while it cannot be used, the keys stay as they were."""
@@ -62,13 +55,19 @@ class KeyRing:
 
     def _take(self, found: bytes | str) -> None:
         try:
-            self.keys = _keys_in(found)
+            self._use(found)
         except KeysFileInvalid as error:
             logger.error("keys: the file cannot be used, the earlier ones stay: %s", error)
             self._on_change(False)
         else:
             logger.info("keys: the file has changed, and holds %d now", len(self.keys))
             self._on_change(True)
+
+    def _use(self, found: bytes | str) -> None:
+        if isinstance(found, str):
+            raise KeysFileInvalid(found)
+        self.keys = parse_keys(found)
+        self._by_digest = {digest: key for key in self.keys for digest in key.sha256}
 
 
 def is_expired(key: Key) -> bool:
@@ -82,9 +81,3 @@ def _read(path: Path) -> bytes | str:
         return path.read_bytes()
     except OSError as error:
         return error.strerror or type(error).__name__
-
-
-def _keys_in(found: bytes | str) -> tuple[Key, ...]:
-    if isinstance(found, str):
-        raise KeysFileInvalid(found)
-    return parse_keys(found)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from app.scoring.ask import Ask
 from models.errors import (
+    Forbidden,
     InvalidRequest,
     LightNeedsHiddenStates,
     ProbeMissing,
@@ -198,6 +199,23 @@ def make_plan(
         returned=(shown - wanted) & available,
         degraded=degraded,
     )
+
+
+def check_modes(ask: Ask) -> None:
+    """Refuse what is of a mode that the caller may not ask for.
+
+    Raises:
+        Forbidden: names the mode.
+    """
+    modes = ask.caller.modes
+    if ask.mode not in modes:
+        raise Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
+    if "light" in modes:
+        return
+    for name in _estimators(ask):
+        if needs([name]) & PROBE_STATISTICS:
+            message = f"this key may not ask for mode light, and {name} is of that mode"
+            raise Forbidden(message, field=_named_by(name, ask))
 
 
 def check_streamed(ask: Ask, plan: Plan) -> None:

@@ -17,6 +17,7 @@ from app.scoring.observer import Observer
 from app.scoring.plan import (
     Plan,
     available_statistics,
+    check_modes,
     check_streamed,
     for_reasoned,
     is_repeatable,
@@ -25,7 +26,7 @@ from app.scoring.plan import (
 from app.scoring.questions import num_rows
 from app.scoring.result import Escalation, Result
 from models.calibration import Calibrator
-from models.errors import Forbidden, InvalidRequest
+from models.errors import InvalidRequest
 from models.estimators import score
 from models.records import DEFAULT_NEW_TOKENS, OnToken, Token
 from models.threads import ModelThread
@@ -113,8 +114,7 @@ class Scorer:
             InvalidRequest: it cannot be done here, or exceeds a limit.
             Forbidden: who asks may not ask for it.
         """
-        if ask.mode not in ask.caller.modes:
-            raise Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
+        check_modes(ask)
         comparers, policy = self.workers.comparers, self._policy
         if ask.similarity is not None and ask.similarity not in comparers:
             names = ", ".join(sorted(comparers))

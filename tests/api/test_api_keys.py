@@ -152,6 +152,16 @@ async def test_a_key_may_be_good_for_one_mode(tmp_path, mode, other):
         assert score.status_code == (200 if mode == "full" else 403)
 
 
+async def test_a_key_for_full_alone_gets_no_light_scores_by_their_names(tmp_path):
+    named = {"estimators": ["sp", "cocoa_sp_light"]}
+    async with with_keys(tmp_path, one={"modes": ["full"]}, other={}) as service:
+        refused = await generate(service, "one", **named)
+        assert "light" in assert_error(refused, 403, "forbidden", "estimators")
+        # Any other key only lacks the probe that there is none of here.
+        lacking = await generate(service, "other", **named)
+        assert_error(lacking, 422, "probe_missing", "estimators")
+
+
 async def test_what_one_key_has_cached_another_does_not_find(service):
     body = {"seed": 1, "estimators": ["cocoa_sp"]}
     assert not (await generate(service, "one", **body)).json()["cached"]

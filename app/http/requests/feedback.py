@@ -1,5 +1,6 @@
 """Body of `POST /feedback`."""
 
+import re
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -9,6 +10,15 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.fields import NULL, Body, encodable
 from models.calibration import ALL
 
+# Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+
+
+def _readable(task: str | None) -> str | None:
+    if task is not None and re.search(f"[{_CONTROL}]", task):
+        raise PydanticCustomError("control_character", "must have no control characters")
+    return task
+
 
 def _not_all(task: str | None) -> str | None:
     if task == ALL:
@@ -16,6 +26,7 @@ def _not_all(task: str | None) -> str | None:
     return task
 
 
+_OF_TASK: JsonDict = {"not": {"const": ALL}, "pattern": f"^[^{_CONTROL}]*$"}
 # `_one_label` as JSON schemas.
 _OF_CORRECT: JsonDict = {
     "required": ["correct"],
@@ -38,8 +49,9 @@ class FeedbackRequest(Body):
     """How good the answer is: 1 is right, 0 is wrong."""
     task: Annotated[
         str | None,
-        Field(min_length=1, max_length=64, json_schema_extra={"not": {"const": ALL}}),
+        Field(min_length=1, max_length=64, json_schema_extra=_OF_TASK),
         AfterValidator(encodable),
+        AfterValidator(_readable),
         AfterValidator(_not_all),
     ] = None
     """What kind of question it was, for a calibration by task."""

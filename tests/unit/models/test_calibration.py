@@ -70,6 +70,8 @@ BAD = {
     "no JSON": "{",
     "another format": changed(lambda one: one.update(format=2)),
     "a list": "[]",
+    "200,000 opened lists": "[" * 200_000,
+    "true for a confidence": changed(in_calibration("confidences", [True, 0.5, 0.0])),
     "no group of all": changed(lambda one: one.update(groups={"facts": {}})),
     "an unknown binding": changed(lambda one: one["binding"].update(moon="full")),
     "a binding too few": changed(lambda one: one["binding"].pop("top_k")),

@@ -21,7 +21,9 @@ def test_anything_else_is_none(value):
         number(value, PROBABILITIES)
 
 
-@pytest.mark.parametrize("value", [None, "0.5", math.nan, math.inf, -0.1, 1.1], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, "0.5", True, False, math.nan, math.inf, -0.1, 1.1], ids=repr
+)
 def test_an_array_with_anything_else_is_none(value):
     with pytest.raises(ValueError, match="no "):
         numbers([0.5, value], (2,), PROBABILITIES)

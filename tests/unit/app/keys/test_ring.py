@@ -1,6 +1,7 @@
 """The keys that are good now: found by hash, and read again when their file changes."""
 
 import asyncio
+import timeit
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -55,6 +56,16 @@ def test_a_key_is_found_by_its_hash_alone(file):
     assert ring.find("other").name == "other"
     for unknown in ("", "two", "One", digest_of("one"), "\udcff", "ö"):
         assert ring.find(unknown) is None
+
+
+def test_among_10_000_keys_one_is_found_as_fast_as_among_two(file):
+    def seconds_of_lookups():
+        ring = KeyRing(file, print)
+        return min(timeit.repeat(lambda: ring.find("nosuch"), number=10, repeat=20))
+
+    among_two = seconds_of_lookups()
+    file.write_text(content(*map(str, range(10_000))))
+    assert seconds_of_lookups() < 20 * among_two  # comparing each takes 1,000 times as long
 
 
 def test_while_a_key_is_replaced_both_are_good(file):
