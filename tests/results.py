@@ -73,8 +73,12 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
         "comparer": comparer_info(),
         "nli": None,
         "probes": PROBES,
-        "similarity_s": 0.03,
-        "score_s": 0.004,
+        "stage_s": {
+            "queue": written.queue_s,
+            "generate": written.generate_s,
+            "similarity": 0.03,
+            "score": 0.004,
+        },
         "total_s": 2.035,
     }
     return Result(**values | fields)

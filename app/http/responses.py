@@ -19,6 +19,7 @@ from app.http.schemas import (
 )
 from app.scoring.explaining import groups_of, sentence
 from app.scoring.result import Result
+from models.estimators import consistency_std_error
 from models.records import Generation
 from workers import protocol
 from workers.protocol import ComparerInfo, GeneratorInfo
@@ -77,6 +78,9 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         if result.ask.explain and (found := groups_of(result.evidence)) is not None:
             explanation = sentence(found)
             groups = [SampleGroup(**asdict(group)) for group in found]
+    std_error: float | None = None
+    if "similarity" in result.evidence.statistics:
+        std_error = consistency_std_error(result.evidence.statistics["similarity"])
     stage_ms = {}
     for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
         stage_ms[stage] = round(seconds * 1000, 3)
@@ -99,7 +103,7 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         num_samples=len(subject.samples),
         num_distinct_samples=result.num_distinct_samples,
         stopped_by=result.stopped_by,
-        consistency_std_error=result.consistency_std_error,
+        consistency_std_error=std_error,
         found_mass=result.found_mass,
         entropy_method=result.entropy_method,
         mte_bounds=result.mte_bounds and list(result.mte_bounds),

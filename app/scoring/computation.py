@@ -126,10 +126,12 @@ class Computation:
 
         try:
             generation = await self._generator.generate(request, on_token and tell)
-            cost = num_tokens(generation)
+            cost = generation.prompt_tokens
+            for one in (generation.answer, *generation.samples):
+                cost += one.num_written
         finally:  # of a stream that was given up what it has told
             self.ask.caller.charge(cost)
-        self._check_identity(generation.identity)
+        self._generator_is_current &= generation.identity == self._info.identity
         return generation
 
     async def evidence(self, generation: Generation | None) -> Computed:
@@ -146,16 +148,26 @@ class Computation:
         if plan.strategy == "mbr":
             matrix = await self._similarity.table(matrix_pairs(subject.texts, rules))
         subject = choose(plan.strategy, subject, matrix)
-        by_token = [sequence.token_texts or () for sequence in read_by_token(plan, subject)]
         contexts: list[str] = []
-        if by_token:
+        if sequences := read_by_token(plan, subject):
+            by_token = [sequence.token_texts or () for sequence in sequences]
             question = question_of(self.ask)
             followed = [(question, "".join(texts)) for texts in by_token]
             contexts = await self._comparer.fit_contexts(followed)
             if self._limits is not None:
                 check_relevance(contexts, by_token, self._limits)
         asked = questions(plan, self.ask, subject, contexts, rules)
-        replies = await self._replies(asked, subject.answer.compared_text)
+        tables = [self._similarity.table(asked.similarity)]
+        if self._nli is not None:
+            tables.append(self._nli.table(asked.nli))
+        answer = subject.answer.compared_text
+        (similarity, *rest), true_false = await asyncio.gather(
+            asyncio.gather(*tables), self._true_false(asked, answer)
+        )
+        nli: PairTable | None = None
+        if rest:
+            [nli] = rest
+        replies = Replies(similarity, nli, true_false)
         evidence = derive(plan, subject, generation, asked, replies)
         return Computed(generation, evidence, time.monotonic() - began_at)
 
@@ -182,20 +194,6 @@ class Computation:
             )
         return replace(generation, samples=generation.samples[:num_samples])
 
-    async def _replies(self, asked: Questions, answer: str) -> Replies:
-        """What all workers, asked at once, say."""
-        similarity, nli, true_false = await asyncio.gather(
-            self._similarity.table(asked.similarity),
-            self._nli_table(asked),
-            self._true_false(asked, answer),
-        )
-        return Replies(similarity, nli, true_false)
-
-    async def _nli_table(self, asked: Questions) -> PairTable | None:
-        if self._nli is None:
-            return None
-        return await self._nli.table(asked.nli)
-
     async def _true_false(self, asked: Questions, answer: str) -> TrueFalse:
         """What the model says of its own answer, where that is wanted."""
         if asked.true_false is None:
@@ -206,16 +204,6 @@ class Computation:
             reply = await self._generator.first_token_logprobs(asked.true_false, (TRUE, FALSE))
         except PromptTooLong:
             return None
-        self._check_identity(reply.identity)
+        self._generator_is_current &= reply.identity == self._info.identity
         true, false = reply.logprobs
         return true, false
-
-    def _check_identity(self, identity: str) -> None:
-        if identity != self._info.identity:
-            self._generator_is_current = False
-
-
-def num_tokens(generation: Generation) -> int:
-    """What a generation has read and written: the prompt, the answer and the samples."""
-    sampled = sum(sample.num_written for sample in generation.samples)
-    return generation.prompt_tokens + generation.answer.num_written + sampled

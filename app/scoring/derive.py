@@ -4,6 +4,7 @@ Whatever a plan wants is there in the end, or has its reason; anything else is a
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,11 @@ def derive(
     if subject.is_reasoned:
         absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:
-        absent |= {name: why for name, why in generation.absent.items() if name not in statistics}
-        statistics |= {name: one.value for name, one in generation.probe_readings.items()}
+        for name, why in generation.absent.items():
+            if name not in statistics:
+                absent[name] = why
+        for name, reading in generation.probe_readings.items():
+            statistics[name] = reading.value
     if plan.strategy == "given":
         reason = "light estimators read hidden states of a greedy answer"
         absent |= dict.fromkeys(PROBE_STATISTICS, reason)
@@ -137,9 +141,11 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
         if row.source == "answer":
             value = getattr(subject.answer, field)
         else:
-            value = [getattr(sample, field) for sample in subject.samples]
-            if any(one is None for one in value):
-                value = None
+            value = list(map(attrgetter(field), subject.samples))
+            for one in value:
+                if one is None:
+                    value = None
+                    break
         if value is not None:
             statistics[name] = value
     return statistics

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -30,6 +31,7 @@ _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
+_MAY_BE_ABSENT = supplied_by("answer", "samples", "probe", "question")
 
 # The content of an entry: its values, and the generation among them. Callers share it.
 Content = tuple[Mapping[str, Any], Generation | None]
@@ -81,7 +83,7 @@ def statistics_name(
         names = _LAW
         if plan.is_sampled:
             names += _HOW_MANY
-        parts["sampling"] = {name: getattr(ask.sampling, name) for name in names}
+        parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
     if plan.reads("similarity"):
         parts["similarity"] = comparer.identity
     if "exact_match" in needed:
@@ -90,12 +92,7 @@ def statistics_name(
         parts["nli"] = nli.identity
     for name in sorted(needed & PROBE_STATISTICS):
         parts[name] = generator.probes[name].sha256
-    return f"{_prefix(ask.caller.namespace)}statistics:{_digest(parts)}"
-
-
-def text_digest(text: str) -> str:
-    """What stands for a text in the names of its pairs."""
-    return _digest(text)
+    return f"{_prefix(ask.caller.namespace)}statistics:{digest(parts)}"
 
 
 def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
@@ -107,7 +104,7 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
         a: digest of the first text.
         b: digest of the second.
     """
-    return f"{_prefix(namespace)}pair:{_digest([_FORMAT, identity, a, b])}"
+    return f"{_prefix(namespace)}pair:{digest([_FORMAT, identity, a, b])}"
 
 
 def encode(computed: Computed) -> bytes:
@@ -118,10 +115,13 @@ def encode(computed: Computed) -> bytes:
     evidence, written = computed.evidence, None
     if computed.generation is not None:
         written = generation_to_json(replace(computed.generation, queue_s=0.0, generate_s=0.0))
+    derived = {}
+    for name in evidence.statistics.keys() & _DERIVED:
+        derived[name] = evidence.statistics[name]
     entry = {
         "generation": written,
         "answer_sample": evidence.subject.answer_sample,
-        "derived": {name: one for name, one in evidence.statistics.items() if name in _DERIVED},
+        "derived": derived,
         "absent": evidence.absent,
         "truncated": evidence.truncated,
     }
@@ -161,7 +161,7 @@ def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
     statistics = token_statistics(subject)
     for name, value in values["derived"].items():
         statistics[name] = _derived(name, value, subject)
-    absent, truncated = _absent(values["absent"]), values["truncated"]
+    absent, truncated = _absent(values["absent"], subject), values["truncated"]
     readings: set[str] = set()
     if generation is not None:
         readings.update(generation.probe_readings)
@@ -238,8 +238,11 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
     return numbers(value, tuple(sizes[dimension] for dimension in shape), within)
 
 
-def _absent(value: Mapping[str, Any]) -> dict[str, str]:
-    if not value.keys() <= STATISTICS.keys() or not set(map(type, value.values())) <= {str}:
+def _absent(value: Mapping[str, Any], subject: Subject) -> dict[str, str]:
+    may_be_absent = _MAY_BE_ABSENT
+    if subject.answer.is_unfinished:
+        may_be_absent = frozenset(STATISTICS)
+    if not value.keys() <= may_be_absent or not set(map(type, value.values())) <= {str}:
         raise ValueError("no reasons for what may be absent")
     return dict(value)
 
@@ -250,6 +253,7 @@ def _prefix(namespace: str) -> str:
     return f"{namespace}:"
 
 
-def _digest(parts: Any) -> str:
+def digest(parts: Any) -> str:
+    """What stands for these parts in a name."""
     # orjson knows no integer beyond 64 bits, which a template may be given.
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

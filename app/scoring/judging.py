@@ -1,29 +1,36 @@
 """What a calibrator says of a scored ask, and whether it may say anything.
 
 A score of another model, or of samples drawn otherwise, is not comparable with those that the
-calibrator was fitted on; it then says nothing, and why.
+calibrator was fitted on; it then says nothing, and why. A confidence holds for prompts like those
+of the calibration: nobody labels what is served, but its uncertainties are compared with the
+reference's.
 """
 
 import logging
+import math
+from collections import deque
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.scoring.ask import Ask
+from app.scoring.deployment import calibrated_models, check_deployment
 from app.scoring.memory import Source
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan
-from app.scoring.shift import ShiftMonitor
 from models.calibration import ALL, Binding, Calibration, Calibrator
-from models.embedded import CALIBRATOR_PATH
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
-from models.records import DEFAULT_NEW_TOKENS
+from models.records import DEFAULT_NEW_TOKENS, Array
 from models.statistics import reads_samples, supplied_by
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+from workers.protocol import Workers
 
 logger = logging.getLogger(__name__)
 
+WINDOW = 200  # latest scores that are compared
+# Two-sided error of the comparison: it is made again and again.
+_SIGNIFICANCE = 1e-6
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 _MAX_SHARE_CUT = 0.01
 
@@ -67,32 +74,45 @@ class Judgement:
 NO_CALIBRATOR = "no calibrator is loaded"
 
 
-def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
-    """The calibrator that a deployment serves.
+def distance(quantiles: Array, uncertainties: Array) -> float:
+    """Largest difference of the two distribution functions, in [0, 1]. Kolmogorov 1933.
 
-    Args:
-        setting: a path; "auto" for the embedded one where these are the embedded models; "" for
-            none.
-        workers: loaded ones.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is no calibrator, or another deployment's; names what differs.
+    quantiles: (Q,) of the reference, ascending. uncertainties: (n,).
     """
-    if not setting:
-        return None
-    path = Path(setting)
-    if setting == "auto":
-        path = CALIBRATOR_PATH
-    calibrator = Calibrator.load(path)
-    try:
-        check_deployment(calibrator, workers)
-    except ValueError as error:
-        if setting != "auto":
-            raise
-        logger.info("the embedded calibrator is not served: %s", error)
-        return None
-    return calibrator
+    points = np.unique(np.concatenate([quantiles, uncertainties]))
+    served = np.searchsorted(np.sort(uncertainties), points, "right") / len(uncertainties)
+    reference = np.searchsorted(quantiles, points, "right") / len(quantiles)
+    return float(np.abs(served - reference).max())
+
+
+def critical_distance(num_reference: int, num_served: int) -> float:
+    """Distance above which two samples of one distribution lie with probability 1e-6."""
+    scale = math.sqrt(-math.log(_SIGNIFICANCE / 2) / 2)
+    return scale * math.sqrt(1 / num_reference + 1 / num_served)
+
+
+class ShiftMonitor:
+    """The latest uncertainties of one calibrated estimator beside the reference's.
+
+    Attributes:
+        distance: of the full window; 0 before it is full.
+        has_shifted: whether it is too large to be chance.
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._window: deque[float] = deque(maxlen=WINDOW)
+        self.distance = 0.0
+        self.has_shifted = False
+
+    def observe(self, uncertainty: float) -> None:
+        """Take the uncertainty of one answer that was computed."""
+        self._window.append(uncertainty)
+        if len(self._window) < WINDOW:
+            return
+        reference = self._calibration
+        self.distance = distance(reference.quantiles, np.array(self._window))
+        self.has_shifted = self.distance > critical_distance(reference.num_labels, WINDOW)
 
 
 class Judge:
@@ -110,12 +130,15 @@ class Judge:
         self._observer = observer
         self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
         # For which models the calibrator was last checked, and whether it is theirs.
-        self._checked_for = self._identities()
+        self._checked_for = calibrated_models(calibrator, workers)
         self._is_theirs = True
 
     def calibrator(self) -> Calibrator | None:
         """The one that is served; checked again, and the log told, where models were replaced."""
-        if self._calibrator is not None and self._checked_for != (found := self._identities()):
+        if self._calibrator is None:
+            return None
+        found = calibrated_models(self._calibrator, self._workers)
+        if found != self._checked_for:
             self._checked_for, self._is_theirs = found, True
             try:
                 check_deployment(self._calibrator, self._workers)
@@ -125,10 +148,6 @@ class Judge:
         if not self._is_theirs:
             return None
         return self._calibrator
-
-    def check(self, ask: Ask, plan: Plan) -> None:
-        """Refuse a decision that nobody can make: see `check_asked`."""
-        check_asked(ask, plan, self.calibrator())
 
     def judge(self, ask: Ask, plan: Plan, uncertainty: float | None, source: Source) -> Judgement:
         """What an uncertainty means; one that was computed counts among the latest scores."""
@@ -144,56 +163,6 @@ class Judge:
             monitor.observe(uncertainty)
             self._observer.observe_shift(group, plan.primary, monitor.distance)
         return replace(judgement, has_shifted=monitor.has_shifted)
-
-    def _identities(self) -> tuple[str | None, ...]:
-        """Of the models that the calibrator is bound to."""
-        if self._calibrator is None:
-            return ()
-        identities: list[str | None] = []
-        for info in models_of(self._calibrator, self._workers):
-            identities.append(None if info is None else info.identity)
-        return tuple(identities)
-
-
-def models_of(
-    calibrator: Calibrator, workers: Workers
-) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
-    """The language model, the calibrated similarity function and the NLI model that serve."""
-    similarity = nli = None
-    if (comparer := workers.comparers.get(calibrator.binding.similarity)) is not None:
-        similarity = comparer.info
-    if workers.nli is not None:
-        nli = workers.nli.info
-    return workers.generator.info, similarity, nli
-
-
-def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
-    """Refuse a calibrator of other models than these.
-
-    Raises:
-        ValueError: names what differs.
-    """
-    binding = calibrator.binding
-    generator, comparer, nli = models_of(calibrator, workers)
-    found: dict[str, tuple[Any, Any]] = {
-        "the language model": (binding.model_id, generator.model_id),
-        "its revision": (binding.revision, generator.revision),
-        "its tokenizer, template or precision": (binding.generator, generator.identity),
-        f"the similarity function {binding.similarity}": (
-            binding.comparer,
-            comparer and comparer.identity,
-        ),
-    }
-    if nli is not None:  # without one, nothing that reads it is scored
-        found["the NLI model"] = binding.nli, nli.identity
-    for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
-        served = generator.probes[statistic].sha256
-        found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
-    for what, (bound, served) in found.items():
-        if bound != served:
-            raise ValueError(
-                f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
-            )
 
 
 def check_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:

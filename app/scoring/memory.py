@@ -4,12 +4,12 @@ What a cache returns is not trusted: a Redis is shared, and others may write to 
 """
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from app.cache.protocol import CLAIM_S, Cache
-from app.cache.seal import seal, unseal
 from app.scoring.observer import Observer
 
 Raw = TypeVar("Raw")
@@ -25,6 +25,7 @@ _INVALID = (ValueError, TypeError, LookupError, AttributeError)
 # Entries that are asked for again and again are decoded once: so many, of at most so many bytes.
 _NUM_DECODED = 256
 _DECODED_BYTES = 16_384
+_SEAL_BYTES = 16
 
 
 @dataclass(slots=True)
@@ -116,7 +117,10 @@ class Memory:
 
     def put(self, payloads: Mapping[str, bytes]) -> None:
         """Store the payloads by name, in place of what was there."""
-        self.cache.put({name: seal(name, payload) for name, payload in payloads.items()})
+        entries = {}
+        for name, payload in payloads.items():
+            entries[name] = seal(name, payload)
+        self.cache.put(entries)
 
     async def _find(
         self, name: str, decode: Callable[[bytes], Raw], fit: Callable[[Raw], Value | None]
@@ -186,3 +190,29 @@ class Memory:
         while True:
             await asyncio.sleep(CLAIM_S / 3)
             self.cache.keep(name)
+
+
+def seal(name: str, payload: bytes) -> bytes:
+    """The payload behind a digest of name and payload.
+
+    The digest tells it from damaged, moved or foreign entries. It has no secret: whoever may write
+    and knows this function can seal whatever they like.
+    """
+    # Names hold no NUL, so that none can end in the middle of a payload.
+    named = b"%b\0%b" % (name.encode(), payload)
+    return hashlib.blake2b(named, digest_size=_SEAL_BYTES).digest() + payload
+
+
+def unseal(name: str, entry: bytes) -> bytes:
+    """The payload that `seal` was given for this name.
+
+    Raises:
+        ValueError: it was given no such payload.
+
+    >>> unseal("a", seal("a", b"1"))
+    b'1'
+    """
+    payload = entry[_SEAL_BYTES:]
+    if entry != seal(name, payload):
+        raise ValueError("not what was stored under this name")
+    return payload

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from app.scoring.ask import Ask
-from app.scoring.entries import pair_name, text_digest
+from app.scoring.entries import digest, pair_name
 from app.scoring.limits import AskLimits, check_pairs
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -106,7 +106,7 @@ class PairScores:
     def _name(self, pair: Pair) -> str:
         for text in pair:
             if text not in self._digests:
-                self._digests[text] = text_digest(text)
+                self._digests[text] = digest(text)
         a, b = map(self._digests.__getitem__, pair)
         return pair_name(self._ask.caller.namespace, self.info.identity, a, b)
 

@@ -246,11 +246,6 @@ def for_reasoned(plan: Plan, ask: Ask) -> Plan:
     return replace(plan, primary=primary, is_reasoned=True)
 
 
-def is_repeatable(ask: Ask, plan: Plan) -> bool:
-    """Whether identical asks may share an answer: one drawn without a seed is another each time."""
-    return plan.strategy != "sample" or ask.sampling.seed is not None
-
-
 def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
     """Statistics that an estimator reads and that cannot be supplied."""
     return sorted(needs([estimator]) - available)
@@ -258,12 +253,11 @@ def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
 
 def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
     """The uncertainty where none is named, and whether it stands in for a better one."""
-    wanted = [name for name in _PRIMARY if name in estimators]
-    for name in wanted:
-        if needs([name]) <= available:
+    for name in _PRIMARY:
+        if name in estimators and needs([name]) <= available:
             return name, False
     stands_in = _FALLBACK in estimators and needs([_FALLBACK]) <= available
-    if wanted and stands_in:
+    if stands_in and not set(_PRIMARY).isdisjoint(estimators):
         return _FALLBACK, True
     return estimators[0], False
 

@@ -119,11 +119,13 @@ def num_rows(ask: Ask, plan: Plan) -> int:
 
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     """What the model wrote, with what the ask brings in its place; no sample is chosen yet."""
-    answer, samples = given_sequence(""), tuple[TokenSequence, ...]()
+    samples: tuple[TokenSequence, ...] = ()
     if generation is not None:
         answer, samples = generation.answer, generation.samples
     elif ask.answer is not None:
         answer = given_sequence(ask.answer.text)
+    else:
+        answer = given_sequence("")
     if ask.answer is not None and ask.answer_token_logprobs is not None:
         answer = given_sequence(ask.answer.text, ask.answer_token_logprobs)
         answer = replace(answer, num_tokens=len(ask.answer_token_logprobs))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from app.scoring.ask import Ask
@@ -12,7 +13,6 @@ from app.scoring.plan import Plan
 from models.estimators import (
     FOUND_MASS_NEEDS,
     Undefined,
-    consistency_std_error,
     found_mass,
     needs,
 )
@@ -51,8 +51,7 @@ class Result:
         probes: of the generator, by the statistic that each predicts.
         judgement: what the uncertainty means.
         escalation: where a second model was asked.
-        similarity_s: seconds between generation and scoring; 0 where they were remembered.
-        score_s: seconds that the estimators took.
+        stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
     """
 
@@ -66,8 +65,7 @@ class Result:
     comparer: ComparerInfo
     nli: ComparerInfo | None
     probes: Mapping[str, ProbeInfo]
-    similarity_s: float
-    score_s: float
+    stage_s: Mapping[str, float]
     total_s: float
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
@@ -116,15 +114,6 @@ class Result:
         return self.scores[self.plan.primary]
 
     @property
-    def stage_s(self) -> dict[str, float]:
-        """Seconds of each of `STAGES`; 0 where the stage was not taken."""
-        queue_s, generate_s = 0.0, 0.0
-        if self.generation is not None:
-            queue_s, generate_s = self.generation.queue_s, self.generation.generate_s
-        seconds = (queue_s, generate_s, self.similarity_s, self.score_s)
-        return dict(zip(STAGES, seconds, strict=True))
-
-    @property
     def is_read(self) -> bool:
         """Whether the model read a given answer."""
         is_given = self.plan.strategy == "given" and self.generation is not None
@@ -143,14 +132,6 @@ class Result:
     def num_distinct_samples(self) -> int:
         """Different texts among the samples, as they are compared."""
         return num_distinct(self.evidence.subject.texts, self.comparer.rules)
-
-    @property
-    def consistency_std_error(self) -> float | None:
-        """Of `consistency`; None for fewer than two similarities."""
-        similarity = self.evidence.statistics.get("similarity")
-        if similarity is None:
-            return None
-        return consistency_std_error(similarity)
 
     @property
     def found_mass(self) -> float | None:
@@ -227,7 +208,7 @@ class Result:
             codes.append("empty_answer")
         if subject.answer.finish_reason == "length":
             codes.append("answer_truncated")
-        if any(sample.finish_reason == "length" for sample in subject.samples):
+        if "length" in map(attrgetter("finish_reason"), subject.samples):
             codes.append("samples_truncated")
         is_foreign = plan.reads("similarity") and self.comparer.is_out_of_domain
         if is_foreign or (plan.reads("nli") and nli is not None and nli.is_out_of_domain):

@@ -10,7 +10,7 @@ from app.scoring.computation import Computation, Recorded
 from app.scoring.deadline import deadline
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import Content, decode, encode, fit
-from app.scoring.judging import Judge, Judgement
+from app.scoring.judging import Judge, Judgement, check_asked
 from app.scoring.limits import AskLimits, check_texts
 from app.scoring.memory import Memory, Source
 from app.scoring.observer import Observer
@@ -20,11 +20,10 @@ from app.scoring.plan import (
     check_modes,
     check_streamed,
     for_reasoned,
-    is_repeatable,
     make_plan,
 )
 from app.scoring.questions import num_rows
-from app.scoring.result import Escalation, Result
+from app.scoring.result import STAGES, Escalation, Result
 from models.calibration import Calibrator
 from models.errors import InvalidRequest
 from models.estimators import score
@@ -128,7 +127,7 @@ class Scorer:
             by_sentence = comparers[plan.similarity].info.is_by_sentence
             by_sentence = by_sentence and plan.reads("similarity")
             check_texts(ask, policy.limits, by_sentence=by_sentence)
-        self.judge.check(ask, plan)
+        check_asked(ask, plan, self.judge.calibrator())
         if ask.on_reject == "escalate" and policy.second_model is None:
             message = "no second model is set: see COCOA_ESCALATION__URL"
             raise InvalidRequest(message, field="on_reject")
@@ -173,6 +172,11 @@ class Scorer:
         nli = None
         if self.workers.nli is not None:
             nli = self.workers.nli.info
+        stage_s = dict.fromkeys(STAGES, 0.0)
+        if computed.generation is not None:
+            stage_s["queue"] = computed.generation.queue_s
+            stage_s["generate"] = computed.generation.generate_s
+        stage_s["similarity"], stage_s["score"] = computed.similarity_s, now - scored_at
         result = Result(
             ask=ask,
             plan=plan,
@@ -186,8 +190,7 @@ class Scorer:
             comparer=self.workers.comparers[plan.similarity].info,
             nli=nli,
             probes=self.workers.generator.info.probes,
-            similarity_s=computed.similarity_s,
-            score_s=now - scored_at,
+            stage_s=stage_s,
             total_s=time.monotonic() - began_at,
         )
         self._observer.observe_result(result)
@@ -205,8 +208,9 @@ class Scorer:
             memory = None
         limits, observer = self._policy.limits, self._observer
         computation = Computation(plan, ask, self.workers, memory, observer, limits, recorded)
-        is_own = recorded is not None or ask.hidden_layers or not is_repeatable(ask, plan)
-        if memory is None or is_own:
+        # An answer that is drawn without a seed is another one each time.
+        is_new = plan.strategy == "sample" and ask.sampling.seed is None
+        if memory is None or recorded is not None or ask.hidden_layers or is_new:
             return await self._compute(computation, ask.timeout_s, on_token), "computed"
 
         async def compute() -> tuple[Computed, bytes | None]:

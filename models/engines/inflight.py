@@ -109,7 +109,9 @@ class InflightBatch:
             rows = []
             for index in range(first, job.num_joined):
                 row = Row(job, index, job.fields[index > 0])
-                self._detokenizer.begin(row)
+                if self._detokenizer.tags is not None:
+                    row.is_undecided = not job.reasoning_opened
+                    row.is_reasoned = row.in_thoughts = job.reasoning_opened
                 rows.append(row)
             if rows and not job.cancelled:
                 joins.append((prefix, rows))
@@ -250,7 +252,8 @@ class InflightBatch:
             row.token_ids.append(token)
             row.logprobs.append(logprob)
             row.entropies.append(entropy)
-            self._detokenizer.find_answer(row)
+            if (row.is_undecided or row.in_thoughts) and (tags := self._detokenizer.tags):
+                self._detokenizer.find_answer(row, tags)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
                 for new in self._new_tokens(row):
@@ -265,10 +268,10 @@ class InflightBatch:
         None while the row may turn out to begin with a reasoning.
         """
         told, tags = row.job.told, self._detokenizer.tags
-        if row.is_undecided:
+        if row.is_undecided and row.finish_reason is None:
             return []
         num_told, told.num_tokens = told.num_tokens, len(row.token_ids)
-        if row.is_reasoning and tags is not None and told.num_tokens <= row.first_of_answer:
+        if row.is_reasoned and tags is not None and told.num_tokens <= row.first_of_answer:
             return [Token("", reasoning=self._detokenizer.new_thoughts(row, tags))]
         tokens: list[Token] = []
         for i in range(num_told, told.num_tokens):
@@ -316,7 +319,7 @@ class InflightBatch:
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
                 state = self._cache.tap.state(hidden.layers, slot)
-                if row.is_reasoning and len(row.token_ids) <= row.first_of_answer:
+                if row.is_reasoned and len(row.token_ids) <= row.first_of_answer:
                     # The answer begins behind the reasoning, as others do behind their prompt.
                     row.job.hidden = HiddenMean(hidden.layers, state)
                 else:

@@ -28,9 +28,11 @@ class Row:
         index: 0 is the answer, i the i-th sample.
         fields: of `models.records.Sequence`, that the request wants of this row.
         finish_reason: None while it has further tokens to decode.
-        is_reasoning: whether it began with a reasoning.
-        behind: index of the answer's first token; None while it is not known, as in the middle of
-            a reasoning.
+        is_undecided: whether it may yet turn out to begin with a reasoning.
+        is_reasoned: whether it began with one.
+        in_thoughts: whether that has not ended yet.
+        first_of_answer: index of the answer's first token; in the middle of a reasoning that behind
+            the last one.
         lead: of the answer's text, what the token that ended the reasoning held beyond its tag.
     """
 
@@ -42,23 +44,11 @@ class Row:
     entropies: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     text: str = ""
-    is_reasoning: bool = False
-    behind: int | None = 0
+    is_undecided: bool = False
+    is_reasoned: bool = False
+    in_thoughts: bool = False
+    first_of_answer: int = 0
     lead: str = ""
-
-    @property
-    def is_undecided(self) -> bool:
-        """Whether it may yet turn out to begin with a reasoning."""
-        return self.behind is None and not self.is_reasoning and self.finish_reason is None
-
-    @property
-    def first_of_answer(self) -> int:
-        """Index of the answer's first token; that behind the last one where there is none yet."""
-        if self.behind is not None:
-            return self.behind
-        if self.is_reasoning:
-            return len(self.token_ids)
-        return 0
 
 
 @dataclass(eq=False, slots=True)

@@ -52,26 +52,18 @@ class Detokenizer:
             )
         )
 
-    def begin(self, row: Row) -> None:
-        """Prepare a row of a model that may reason; of others every token is the answer's."""
-        if self.tags is not None:
-            row.is_reasoning, row.behind = row.job.reasoning_opened, None
-
-    def find_answer(self, row: Row) -> None:
-        """Set `is_reasoning` and `behind` where the row's last token decides them."""
-        if row.behind is not None or (tags := self.tags) is None:
-            return
-        if not row.is_reasoning:
+    def find_answer(self, row: Row, tags: Tags) -> None:
+        """Follow the row's last token: into a reasoning, or out of it."""
+        if row.is_undecided:
             text = self._text_with_tags(row.token_ids).lstrip()
-            row.is_reasoning = text.startswith(tags.start)
-            if not row.is_reasoning and not tags.start.startswith(text):
-                row.behind = 0
-        if row.is_reasoning:
+            row.is_reasoned = row.in_thoughts = text.startswith(tags.start)
+            row.is_undecided = not row.is_reasoned and tags.start.startswith(text)
+        if row.in_thoughts:
+            row.first_of_answer = len(row.token_ids)
             # Every token that shows carries at least one byte.
             tail = self._text_with_tags(row.token_ids[-len(tags.end.encode()) :])
             _, found, row.lead = tail.partition(tags.end)
-            if found:
-                row.behind = len(row.token_ids)
+            row.in_thoughts = not found
 
     def finish(self, row: Row) -> None:
         """Set `finish_reason` and `text` where the row's last token ends it.
@@ -135,7 +127,7 @@ class Detokenizer:
         Token texts take long; without them the record is made quickly.
         """
         first, reasoning = row.first_of_answer, None
-        if row.is_reasoning:
+        if row.is_reasoned:
             opened = row.job.reasoning_opened and row.finish_reason != "given"
             thoughts = self._thoughts(row.token_ids[:first], opened=opened)
             is_finished = first < len(row.token_ids)
@@ -160,7 +152,7 @@ class Detokenizer:
 
     def give(self, row: Row, text: str) -> None:
         """Set the text of a given answer, parted from the reasoning that it may begin with."""
-        row.text, row.behind = text, 0
+        row.text = text
         if self.tags is None:
             return
         ended = row.token_ids[-1:] and row.token_ids[-1] in self._eos_ids
@@ -168,7 +160,8 @@ class Detokenizer:
         texts = self.token_texts(token_ids, with_tags=True)
         found = part(texts, self.tags, ended=bool(ended))
         if found.state != "none":
-            row.is_reasoning, row.behind, row.text = True, found.num_tokens, found.answer
+            row.is_reasoned, row.text = True, found.answer
+            row.first_of_answer = found.num_tokens
 
     def token_texts(self, token_ids: list[int], *, with_tags: bool = False) -> tuple[str, ...]:
         """The text that each token adds; the texts join to the whole.

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
-from app.cache.seal import seal, unseal
+from app.scoring.memory import seal, unseal
 from models.estimators import ESTIMATORS
 from models.probes.protocol import ProbeConfig
 from tests.api.test_api_cache import body_of, until_cached

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
-from app.scoring.entries import pair_name, statistics_name, text_digest
+from app.scoring.entries import digest, pair_name, statistics_name
 from app.scoring.plan import available_statistics, make_plan
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
@@ -173,7 +173,7 @@ def test_another_probe_has_other_entries_and_full_mode_does_not_care():
 
 def test_no_name_tells_the_prompt():
     assert "capital" not in key(BASE)
-    assert "Paris" not in text_digest("Paris")
+    assert "Paris" not in digest("Paris")
 
 
 def test_a_pair_is_ordered_and_its_texts_do_not_run_together():

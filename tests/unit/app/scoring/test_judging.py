@@ -1,19 +1,16 @@
 """Which asks a calibrator speaks of, what it says, and what it refuses."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.judging import check_asked, check_deployment, judge, load_calibrator
-from cocoa_lab.calibration.calibrating import to_json
+from app.scoring.judging import check_asked, judge
 from models.calibration import ALL
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import SamplingParams
-from tests.made_calibrators import BINDING, calibration, calibrator
-from tests.results import PROBES, a_plan, comparer_info
-from workers.protocol import GeneratorInfo
+from tests.made_calibrators import calibration, calibrator
+from tests.results import a_plan
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
 PLAN = a_plan(estimators=("rb_cocoa_sp",), primary="rb_cocoa_sp")
@@ -151,62 +148,3 @@ def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
         check_asked(ask, PLAN, None)
     check_asked(ASK, PLAN, None)
     assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded"
-
-
-def deployment(**generator):
-    info = GeneratorInfo(
-        **{
-            "identity": "fake",
-            "model_id": "fake",
-            "revision": "1",
-            "dtype": "float64",
-            "statistics": frozenset(),
-            "max_context_tokens": 512,
-            "probes": PROBES,
-        }
-        | generator
-    )
-    return SimpleNamespace(
-        generator=SimpleNamespace(info=info),
-        comparers={"fake": SimpleNamespace(info=comparer_info(identity="fake pairs"))},
-        nli=SimpleNamespace(info=comparer_info(identity="fake nli")),
-    )
-
-
-FOREIGN = {
-    "the language model was other, and is fake": {"model_id": "other"},
-    "its revision was 2, and is 1": {"revision": "2"},
-    "its tokenizer, template or precision was x, and is fake": {"generator": "x"},
-    "the similarity function fake was x, and is fake pairs": {"comparer": "x"},
-    "the similarity function other was fake pairs, and is None": {"similarity": "other"},
-    "the NLI model was x, and is fake nli": {"nli": "x"},
-    "the probe of predicted_dissimilarity was x, and is abcdef": {
-        "probes": {"predicted_dissimilarity": "x"}
-    },
-}
-
-
-@pytest.mark.parametrize(("message", "changes"), FOREIGN.items(), ids=list(FOREIGN))
-def test_another_deployments_calibrator_is_refused_with_what_differs(message, changes):
-    binding = {"nli": "fake nli"} | changes
-    with pytest.raises(ValueError, match=message):
-        check_deployment(calibrator(**binding), deployment())
-    check_deployment(calibrator(nli="fake nli"), deployment())
-
-
-def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
-    without = deployment(probes={})
-    without.nli = None
-    check_deployment(calibrator(nli="x", probes={"predicted_dissimilarity": "x"}), without)
-
-
-def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path, caplog):
-    caplog.set_level("INFO")
-    assert load_calibrator("auto", deployment()) is None
-    assert "not served: the calibrator is another deployment's" in caplog.text
-    assert load_calibrator("", deployment()) is None
-    path = tmp_path / "made.json"
-    path.write_text(to_json(calibrator(nli="fake nli")))
-    assert load_calibrator(str(path), deployment()).binding == replace(BINDING, nli="fake nli")
-    with pytest.raises(FileNotFoundError):
-        load_calibrator(str(tmp_path / "none.json"), deployment())

@@ -8,7 +8,7 @@ import pytest
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
 from app.scoring.ask import Ask
-from app.scoring.entries import pair_name, text_digest
+from app.scoring.entries import digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.pairs import PairScores
@@ -138,7 +138,7 @@ BAD = {
 @pytest.mark.parametrize("entry", BAD.values(), ids=list(BAD))
 async def test_an_entry_that_is_none_is_a_miss_and_overwritten(entry):
     comparer, kept = Comparer(), Kept()
-    kept.memory.put({pair_name("", comparer.info.identity, *map(text_digest, PAIRS[0])): entry})
+    kept.memory.put({pair_name("", comparer.info.identity, *map(digest, PAIRS[0])): entry})
     tables = [await scores_of(comparer, kept).table(PAIRS[:1]) for _ in range(2)]
 
     assert comparer.asked == [PAIRS[:1]]
@@ -202,9 +202,9 @@ async def test_a_text_in_many_pairs_is_hashed_once(monkeypatch):
 
     def counted(text):
         hashed.append(text)
-        return text_digest(text)
+        return digest(text)
 
-    monkeypatch.setattr("app.scoring.pairs.text_digest", counted)
+    monkeypatch.setattr("app.scoring.pairs.digest", counted)
     texts = ["Paris", "Rome", "Lyon"]
     pairs = scores_of(Comparer(), Kept())
     await pairs.table([(a, b) for a in texts for b in texts])

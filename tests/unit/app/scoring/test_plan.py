@@ -7,7 +7,6 @@ from app.scoring.plan import (
     DEFAULT_ESTIMATORS,
     available_statistics,
     check_streamed,
-    is_repeatable,
     make_plan,
     missing_statistics,
 )
@@ -269,17 +268,6 @@ def test_only_an_answer_that_is_certain_while_it_is_written_is_streamed(ask, fie
     with pytest.raises(InvalidRequest) as refused:
         check_streamed(Ask(**ask), made)
     assert refused.value.field == field
-
-
-def test_only_a_draw_without_a_seed_cannot_be_repeated():
-    def repeatable(strategy, seed):
-        ask = Ask(prompt="a", strategy=strategy, sampling=SamplingParams(seed=seed))
-        return is_repeatable(ask, plan(strategy=strategy))
-
-    assert repeatable("greedy", None)
-    assert repeatable("most_probable", None)
-    assert repeatable("sample", 0)
-    assert not repeatable("sample", None)
 
 
 # id: (an ask, what it takes of the models)

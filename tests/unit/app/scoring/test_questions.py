@@ -43,7 +43,8 @@ class TestSubject:
         found = subject_of(replace(ASK, samples=brought), generation(" Paris", (" Oslo",)))
 
         assert found.answer.text == " Paris"
-        assert [sample.text for sample in found.samples] == [one.text for one in brought]
+        assert [sample.text for sample in found.samples] == [" Rome ", " Lyon"]
+        assert found.samples[1].reasoning.text == "hm"
         assert found.texts == ["Rome", "Lyon"]
         assert found.samples[0].token_logprobs.tolist() == [-0.5, -1.0]
         assert found.samples[1].token_logprobs is None

@@ -97,7 +97,7 @@ async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
     assert result.uncertainty == result.scores["rb_cocoa_sp"] is not None
     assert result.generation.identity == scorer.workers.generator.info.identity
     assert result.comparer == scorer.workers.comparers["fake"].info
-    assert result.total_s >= result.score_s >= 0
+    assert result.total_s >= result.stage_s["score"] >= 0
     assert scorer.told.results == [result]
 
 
@@ -110,6 +110,22 @@ async def test_the_second_identical_ask_is_served_from_the_cache_and_equal():
     assert num_calls(scorer) == calls
     assert (again.source, again.scores) == ("cache", first.scores)
     assert scorer.told.lookups == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "seed", "source"),
+    [
+        ("greedy", None, "cache"),
+        ("most_probable", None, "cache"),
+        ("sample", 0, "cache"),
+        ("sample", None, "computed"),
+    ],
+)
+async def test_only_a_draw_without_a_seed_is_another_one_each_time(strategy, seed, source):
+    ask = replace(ASK, strategy=strategy, sampling=SamplingParams(4, 16, seed=seed))
+    async with scoring() as scorer:
+        await scorer.run(ask)
+        assert (await scorer.run(ask)).source == source
 
 
 async def test_identical_asks_at_once_share_the_work():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cache.seal import seal, unseal
+from app.scoring.memory import seal, unseal
 
 
 @given(st.text(), st.binary())

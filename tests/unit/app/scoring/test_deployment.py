@@ -1,0 +1,71 @@
+"""Calibrators are served to the models that they were fitted on, and to no others."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from app.scoring.deployment import check_deployment, load_calibrator
+from cocoa_lab.calibration.calibrating import to_json
+from tests.made_calibrators import BINDING, calibrator
+from tests.results import PROBES, comparer_info
+from workers.protocol import GeneratorInfo
+
+
+def deployment(**generator):
+    info = GeneratorInfo(
+        **{
+            "identity": "fake",
+            "model_id": "fake",
+            "revision": "1",
+            "dtype": "float64",
+            "statistics": frozenset(),
+            "max_context_tokens": 512,
+            "probes": PROBES,
+        }
+        | generator
+    )
+    return SimpleNamespace(
+        generator=SimpleNamespace(info=info),
+        comparers={"fake": SimpleNamespace(info=comparer_info(identity="fake pairs"))},
+        nli=SimpleNamespace(info=comparer_info(identity="fake nli")),
+    )
+
+
+FOREIGN = {
+    "the language model was other, and is fake": {"model_id": "other"},
+    "its revision was 2, and is 1": {"revision": "2"},
+    "its tokenizer, template or precision was x, and is fake": {"generator": "x"},
+    "the similarity function fake was x, and is fake pairs": {"comparer": "x"},
+    "the similarity function other was fake pairs, and is None": {"similarity": "other"},
+    "the NLI model was x, and is fake nli": {"nli": "x"},
+    "the probe of predicted_dissimilarity was x, and is abcdef": {
+        "probes": {"predicted_dissimilarity": "x"}
+    },
+}
+
+
+@pytest.mark.parametrize(("message", "changes"), FOREIGN.items(), ids=list(FOREIGN))
+def test_another_deployments_calibrator_is_refused_with_what_differs(message, changes):
+    binding = {"nli": "fake nli"} | changes
+    with pytest.raises(ValueError, match=message):
+        check_deployment(calibrator(**binding), deployment())
+    check_deployment(calibrator(nli="fake nli"), deployment())
+
+
+def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
+    without = deployment(probes={})
+    without.nli = None
+    check_deployment(calibrator(nli="x", probes={"predicted_dissimilarity": "x"}), without)
+
+
+def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_path, caplog):
+    caplog.set_level("INFO")
+    assert load_calibrator("auto", deployment()) is None
+    assert "not served: the calibrator is another deployment's" in caplog.text
+    assert load_calibrator("", deployment()) is None
+    path = tmp_path / "made.json"
+    path.write_text(to_json(calibrator(nli="fake nli")))
+    assert load_calibrator(str(path), deployment()).binding == replace(BINDING, nli="fake nli")
+    with pytest.raises(FileNotFoundError):
+        load_calibrator(str(tmp_path / "none.json"), deployment())
