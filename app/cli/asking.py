@@ -21,6 +21,12 @@ from app.keys.records import KeysConfig
 from app.main import create_app
 from workers.supervision import Supervisor
 
+# A high consistency means that the samples disagree, and people read it the other way round.
+_WORDS = {
+    "consistency": "disagreement (consistency)",
+    "consistency_light": "disagreement, predicted (consistency_light)",
+    "rb_consistency": "disagreement by probability (rb_consistency)",
+}
 _TIMEOUT_S = 90  # above the request's own deadline, which answers first
 
 
@@ -155,7 +161,7 @@ def _scores(response: GenerateResponse) -> Table:
     table.add_column("score (higher: less sure)")
     table.add_column("value", justify="right")
     for name, value in response.scores.items():
-        table.add_row(name, response.reasons.get(name) or _number(value))
+        table.add_row(_WORDS.get(name, name), response.reasons.get(name) or _number(value))
     return table
 
 

@@ -31,6 +31,12 @@ async def test_a_full_answer_has_tokens_gauge_verdict_groups_scores_and_times(br
         await expect(verdict).to_contain_text("above the threshold 0.363")
         await expect(verdict).to_contain_text(api["decision"]["guarantee"])
 
+        disagreement = api["uncertainty"] / api["scores"]["sp"]
+        factors = visit(".factors")
+        await expect(factors).to_contain_text(f"{api['scores']['sp']:.3g} The model gave its whole")
+        await expect(factors).to_contain_text(f"something else: {100 * disagreement:.0f} %")
+        await expect(visit("table.stacked")).to_contain_text("Disagreement. Mean dissimilarity")
+
         shares = await visit.texts(".groups .share")
         assert shares == [f"{100 * group['share']:.0f} %" for group in api["groups"]]
         assert await visit.texts(".groups q") == [one["text"] for one in api["groups"]]

@@ -32,7 +32,7 @@ async def test_the_keyboard_alone_asks_reads_the_surprise_and_copies(browser, ur
 
         await tab_to(".token")
         told = await visit(".detail").inner_text()
-        assert re.search(r"surprise [\d.<]+ ?[\d.]* nats · the model gave it", told)
+        assert re.search(r"the model gave it a chance of [\d<> ]+ % · surprise [\d.<]+", told)
         await press("ArrowRight")
         assert await visit(".detail").inner_text() != told
         await press("End")
@@ -87,6 +87,22 @@ async def test_on_a_phone_the_answer_comes_into_view(browser, url):
         await visit.is_ready()
         await visit.ask(MADE_UP, seed=7)
         await expect(visit(".tokens")).to_be_in_viewport()
+        assert (await visit(".tokens").bounding_box())["y"] < 200
+
+
+async def test_a_finger_is_told_to_tap(browser, url):
+    async with visiting(browser, url, size=PHONE, has_touch=True, is_mobile=True) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        await expect(visit(".detail")).to_contain_text("Tap a token")
+        await visit(".token").first.tap()
+        await expect(visit(".detail")).to_contain_text("a chance of")
+
+
+async def test_options_and_key_are_in_view_on_a_desk(browser, url):
+    async with visiting(browser, url) as visit:
+        await expect(visit("#options summary")).to_be_in_viewport(ratio=1)
+        await expect(visit("#key-options summary")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

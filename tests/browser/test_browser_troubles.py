@@ -197,6 +197,32 @@ async def test_a_key_is_asked_for_sent_and_kept_nowhere(browser, tmp_path):
         await expect(visit("#key")).to_have_value("")
 
 
+async def test_a_key_that_is_typed_and_used_at_once_brings_its_verdict(browser, url):
+    asked = []
+
+    async def handle(route):
+        """Ask for a key as the service would, and answer slowly what calibrator there is."""
+        request = route.request
+        if request.url.endswith(("/estimators", "/version")):
+            if not request.headers.get("authorization"):
+                error = {"code": "unauthorized", "message": "a key is needed", "field": None}
+                await route.fulfill(status=401, json={"error": error})
+                return
+            await asyncio.sleep(0.3)
+        if request.method == "POST":
+            asked.append(json.loads(request.post_data))
+        await route.continue_()
+
+    async with visiting(browser, url, route=("**/*", handle)) as visit:
+        await expect(visit("#state")).to_have_text("Wants an API key")
+        await visit.page.fill("#prompt", PROMPT)
+        await visit.page.fill("#key", "k")
+        await visit.page.click("#ask")
+        await visit.is_over()
+        assert asked[0]["target_error"] == 0.1
+        await expect(visit(".verdict h4")).to_contain_text("with at most 10 % wrong")
+
+
 RECHUNKED = """
 const asked = window.fetch;
 window.fetch = async (...request) => {
@@ -214,7 +240,7 @@ window.fetch = async (...request) => {
 """
 
 
-async def answers(tokens, ending="\n"):
+async def answers(tokens, ending="\n", pieces=(), **changed):
     """A handler that tells these tokens in place of those of the service, and its result."""
 
     async def handle(route):
@@ -225,8 +251,10 @@ async def answers(tokens, ending="\n"):
         events = (await response.text()).split("\n\n")
         result = json.loads(events[-2].partition("data: ")[2])
         told = [{"text": text, "logprob": -0.5, "entropy": 0.25} for text in tokens]
-        result |= {"text": "".join(tokens), "tokens": told}
+        result |= {"text": "".join(tokens), "tokens": told} | changed
         lines = [": a comment", ""]
+        for text in pieces:
+            lines += ["event: reasoning", f"data: {json.dumps({'text': text})}", ""]
         for token in told:
             lines += ["event: token", f"data: {json.dumps(token, ensure_ascii=False)}", ""]
         lines += ["event: result", f"data: {json.dumps(result, ensure_ascii=False)}", "", ""]
@@ -258,3 +286,41 @@ async def test_an_answer_is_text_whatever_it_says(browser):
         first, second = visit(".token").first, visit(".token:has-text('second')")
         assert (await first.bounding_box())["y"] < (await second.bounding_box())["y"]
         assert visit.complaints == []
+
+
+async def test_reasoning_is_folded_above_the_answer(browser):
+    pieces = ["Spain is a kingdom. ", "<b>Madrid</b> it is."]
+    route = await answers(
+        [" Madrid"], pieces=pieces, reasoning="".join(pieces), warnings=["reasoning_unfinished"]
+    )
+    async with visited(browser, route=route) as (_, visit):
+        await begin(visit)
+        await visit.is_over()
+        await expect(visit(".thought")).to_be_hidden()
+        await visit(".reasoning summary").click()
+        await expect(visit(".thought")).to_have_text("".join(pieces))
+        thought, answer = visit(".thought"), visit(".tokens")
+        assert (await thought.bounding_box())["y"] < (await answer.bounding_box())["y"]
+        await expect(visit(".warnings")).to_contain_text("still reasoning at its limit")
+
+
+async def test_without_reasoning_there_is_no_block_of_it(browser):
+    async with visited(browser) as (_, visit):
+        await begin(visit)
+        await visit.is_over()
+        await expect(visit(".reasoning")).to_be_hidden()
+
+
+async def test_a_calibrator_is_named_without_its_folders(browser):
+    told = {
+        "decision": {
+            "accept": True,
+            "threshold": 2.0,
+            "target_error": 0.1,
+            "guarantee": "for prompts like those of /srv/secret/labels.jsonl, 20 labels, of a/b",
+        }
+    }
+    async with visited(browser, route=await answers([" Madrid"], **told)) as (_, visit):
+        await begin(visit)
+        await visit.is_over()
+        await expect(visit(".verdict")).to_contain_text("those of labels.jsonl, 20 labels, of a/b.")

@@ -97,7 +97,8 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
     assert lines[0] == "answer The capital is Paris."
     assert lines[1].endswith("(rb_cocoa_sp)")
     for name in DEFAULT_ESTIMATORS:
-        assert any(name in line.split() or f"│ {name} " in line for line in lines), name
+        called = {"consistency": "disagreement (consistency)"}.get(name, name)
+        assert any(f"│ {called} " in line for line in lines), name
     assert "6 distinct texts" in result.stdout
     assert "(empty)" in result.stdout
     assert "seed 6" in result.stdout

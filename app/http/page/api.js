@@ -30,7 +30,8 @@ async function failure(response) {
 
 /** A JSON document of the service, such as "version". */
 export async function get(path, key) {
-  const response = await fetch(path, { headers: headers(key), cache: "no-store" });
+  const signal = AbortSignal.timeout(5000);
+  const response = await fetch(path, { headers: headers(key), cache: "no-store", signal });
   if (!response.ok) throw await failure(response);
   return response.json();
 }
@@ -38,7 +39,8 @@ export async function get(path, key) {
 /**
  * Ask, and tell of each token.
  *
- * on.alive() is called with whatever comes, heartbeats too; on.token(token) with each token.
+ * on.alive() is called with whatever comes, heartbeats too; on.reasoning(text) with each piece of
+ * what is written before the answer; on.token(token) with each token.
  * Returns the result.
  */
 export async function ask(body, key, signal, on) {
@@ -50,6 +52,7 @@ export async function ask(body, key, signal, on) {
   });
   if (!response.ok) throw await failure(response);
   for await (const { name, data } of events(response.body, on.alive)) {
+    if (name === "reasoning") on.reasoning(data.text);
     if (name === "token") on.token(data);
     if (name === "error") throw new ServiceError(null, data.error);
     if (name === "result") return data;

@@ -1,7 +1,7 @@
 // The page: form to request, request to answer, errors to words.
 
 import { ServiceError, ask, get } from "./api.js";
-import { el, percent } from "./dom.js";
+import { el, percent, withoutFolders } from "./dom.js";
 import { Run, comparison } from "./run.js";
 
 const EXAMPLES = {
@@ -17,6 +17,7 @@ const form = byId("form");
 let estimators = { all: new Map(), light: [] };
 let controller = null; // of what is under way
 let lookout = 0; // the latest look at the service
+let looked = null; // ends with that look
 
 /** What the service can do; looks again while its models load. */
 async function look() {
@@ -40,8 +41,12 @@ async function look() {
     if (code === null) state("lost", "Not reached; looking again …");
     else if (code === "not_ready") state("wait", "Models are loading …");
     else state("lost", `${code}; looking again …`);
-    setTimeout(() => mine === lookout && look(), AGAIN_MS);
+    setTimeout(() => mine === lookout && lookAgain(), AGAIN_MS);
   }
+}
+
+function lookAgain() {
+  looked = look();
 }
 
 function state(name, words) {
@@ -61,7 +66,7 @@ function offerTargets(calibrator) {
   select.value = kept ?? (targets.includes(DEFAULT_TARGET) ? String(DEFAULT_TARGET) : "");
   select.dataset.offered = "yes";
   byId("target-hint").textContent = calibrator
-    ? `Promised by the calibrator, made of ${calibrator.source}.`
+    ? `Promised by the calibrator, made of ${withoutFolders(calibrator.source)}.`
     : "This service has no calibrator: no confidence, no verdict.";
 }
 
@@ -115,6 +120,8 @@ async function submit() {
   say("Asking. Escape cancels.");
   const runs = [];
   try {
+    await looked; // a key that was typed just now may bring verdicts
+    if (mine.signal.aborted) return;
     for (const mode of modes) {
       const run = new Run(mode, stop);
       byId("runs").append(run.root);
@@ -133,7 +140,7 @@ async function submit() {
 
 /** Whether a run came to its result. */
 async function answer(run, isCompared, mine) {
-  const on = { alive: () => run.alive(), token: (token) => run.token(token) };
+  const on = { alive: () => run.alive(), reasoning: (text) => run.reason(text), token: (token) => run.token(token) };
   const request = (body) => ask({ ...body, stream: true }, byId("key").value, mine.signal, on);
   const body = bodyOf(run.mode, isCompared);
   let refusal = null;
@@ -178,9 +185,10 @@ function stop() {
   controller?.abort();
 }
 
-/** Scroll to what lies below the window, as on a phone. */
+/** Scroll to what begins far from the top of the window, as on a phone. */
 function show(element) {
-  if (element.getBoundingClientRect().top > 0.7 * innerHeight) element.scrollIntoView();
+  const { top } = element.getBoundingClientRect();
+  if (top < 0 || top > 0.3 * innerHeight) element.scrollIntoView();
 }
 
 function say(words) {
@@ -223,7 +231,7 @@ function fail(error) {
   );
   say("");
   show(notice);
-  if (code === "not_ready") look();
+  if (code === "not_ready") lookAgain();
   if (error.status === 401) byId("key-options").open = true;
   point(error.status === 401 ? "key" : field);
 }
@@ -284,8 +292,8 @@ form.addEventListener("submit", (event) => {
 form.elements.prompt.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
 });
-byId("key").addEventListener("change", look);
+byId("key").addEventListener("change", lookAgain);
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") stop();
 });
-look();
+lookAgain();

@@ -4,6 +4,7 @@ import { el, newId, number, percent, ratio, roving, time } from "./dom.js";
 import { LANGUAGES } from "./snippets.js";
 import { Tokens } from "./tokens.js";
 import { gauge, verdict } from "./verdict.js";
+import { factors, word } from "./words.js";
 
 const TITLES = { full: "Full", light: "Light" };
 const STAGES = {
@@ -20,6 +21,7 @@ const WARNINGS = {
   similarity_truncated: "A text was too long for the similarity model, and was cut.",
   similarity_out_of_domain: "The embedded similarity model does not know this language model’s answers.",
   reasoning_excluded: "The reasoning before the answer was left out of what is compared.",
+  reasoning_unfinished: "The model was still reasoning at its limit of tokens: there is no answer yet.",
   out_of_domain: "The answer is unlike those that the probe was trained on: do not trust the light scores.",
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   one_token_answer: "The probe had the prompt’s last state only to read.",
@@ -44,12 +46,16 @@ export class Run {
     this.cancel.addEventListener("click", cancel);
     const words = el("p", {}, this.phase);
     this.progress = el("div", { class: "progress" }, words, this.cancel, this.bar);
+    this.thought = el("p", { class: "thought" });
+    this.reasoning = el("details", { class: "reasoning" }, el("summary", {}, "Reasoning"), this.thought);
+    this.reasoning.hidden = true;
     this.body = el("div", { class: "run-body" });
     this.root = el(
       "article",
       { class: "card run", "aria-labelledby": titleId, tabIndex: -1 },
       el("header", {}, el("h3", { id: titleId }, TITLES[mode]), this.clock),
       this.progress,
+      this.reasoning,
       this.tokens.root,
       this.body,
     );
@@ -59,6 +65,12 @@ export class Run {
 
   alive() {
     this.heard = performance.now();
+  }
+
+  /** More of what the model writes before its answer. */
+  reason(text) {
+    this.thought.append(text);
+    this.reasoning.hidden = false;
   }
 
   token(token) {
@@ -72,12 +84,15 @@ export class Run {
     this.total = performance.now() - this.began;
     this.#end(time(this.total));
     this.result = result;
+    this.thought.textContent = result.reasoning ?? "";
+    this.reasoning.hidden = !result.reasoning;
     const isStopped = result.finish_reason !== "length";
     if (result.tokens) this.tokens.finish(result.tokens, isStopped);
     this.body.replaceChildren(
       el("div", { class: "judged" }, gauge(result), verdict(result, refusal)),
       ...[
         warnings(result),
+        explained(result),
         result.mode === "full" ? samples(result) : probe(result),
         scores(result, estimators),
         times(result, this),
@@ -107,7 +122,7 @@ export class Run {
     if (silent > LOST_MS) {
       this.phase.textContent = `Nothing heard for ${Math.round(silent / 1000)} s; the connection may be lost.`;
     } else if (this.firstToken === null) {
-      this.phase.textContent = "Reading the prompt …";
+      this.phase.textContent = this.reasoning.hidden ? "Reading the prompt …" : "Reasoning …";
     } else if (now - this.lastToken > SILENT_MS) {
       const rest = this.mode === "light" ? "the probe reads it" : "samples are drawn and compared";
       this.phase.textContent = `${tokens}; no more for a moment, maybe ${rest} …`;
@@ -125,6 +140,11 @@ function warnings({ warnings: codes }) {
   if (codes.length === 0) return null;
   const items = codes.map((name) => el("li", {}, el("code", {}, name), ` ${WARNINGS[name] ?? ""}`));
   return el("section", { class: "part warnings" }, el("h4", {}, "Take care"), el("ul", {}, items));
+}
+
+function explained(result) {
+  const list = factors(result);
+  return list && part("How the uncertainty comes about", list);
 }
 
 function samples({ explanation, groups, samples: all, num_samples: drawn }) {
@@ -195,7 +215,7 @@ function everySample(all) {
       el("td", {}, number(logprob)),
     ),
   );
-  return table("Every sample", ["Sample", "Similarity", "Log p (nats)"], rows);
+  return table("Every sample", ["Sample", "Similarity", "Log of its chance"], rows);
 }
 
 function probe({ probe: read, scores: { consistency_light: predicted } }) {
@@ -205,7 +225,7 @@ function probe({ probe: read, scores: { consistency_light: predicted } }) {
   return part(
     "What else it would say: predicted",
     typeof predicted === "number"
-      ? el("p", {}, el("b", {}, percent(predicted)), " of it would mean something else.", shareBar(predicted))
+      ? el("p", {}, "Disagreement ", el("b", {}, percent(predicted)), ": so much of it would mean something else.", shareBar(predicted))
       : null,
     el(
       "p",
@@ -223,12 +243,18 @@ function scores({ scores: values, reasons, estimator }, estimators) {
   const rows = names.map((name) => {
     const value = values[name] === null ? "none" : number(values[name]);
     const told = estimators.get(name)?.formula ?? "";
+    const called = word(name);
     return el(
       "tr",
       { class: name === estimator ? "reported" : "" },
       el("th", { scope: "row" }, el("code", {}, name)),
       el("td", {}, value),
-      el("td", { class: "meaning" }, reasons[name] ? `${told} Here: ${reasons[name]}.` : told),
+      el(
+        "td",
+        { class: "meaning" },
+        called ? el("b", {}, `${called[0].toUpperCase()}${called.slice(1)}. `) : null,
+        reasons[name] ? `${told} Here: ${reasons[name]}.` : told,
+      ),
     );
   });
   return part(

@@ -4,7 +4,9 @@ import { el, number, percent, roving } from "./dom.js";
 
 // Nats at which shade and bar are full: one chance in 55.
 const FULL = 4;
-const HINT = "Point at a token, or use the arrow keys, to read its surprise.";
+const HINT = matchMedia("(hover: none)").matches
+  ? "Tap a token to read how likely it was."
+  : "Point at a token, or use the arrow keys, to read how likely it was.";
 
 /** The answer of one run; `add` as tokens come, `finish` with those of the result. */
 export class Tokens {
@@ -70,25 +72,26 @@ export class Tokens {
 }
 
 function meaning(surprise, entropy) {
-  if (surprise === null) return "surprise not known yet";
-  const nats = `surprise ${number(surprise)} nats`;
-  const chance = `the model gave it ${percent(Math.exp(-surprise))}`;
-  return [nats, chance, entropy === null ? null : `entropy ${number(entropy)} nats`]
-    .filter(Boolean)
-    .join(" · ");
+  if (surprise === null) return "its chance is not known yet";
+  const facts = [
+    `the model gave it a chance of ${percent(Math.exp(-surprise))}`,
+    `surprise ${number(surprise)}`,
+  ];
+  if (entropy !== null) facts.push(`entropy ${number(entropy)} (0: no other token was likely)`);
+  return facts.join(" · ");
 }
 
 function legend() {
   const steps = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-    const step = el("span", { class: "token step" }, number(share * FULL));
+    const step = el("span", { class: "token step" }, percent(Math.exp(-share * FULL)));
     step.style.setProperty("--s", share);
     return step;
   });
   return el(
     "p",
     { class: "legend", "aria-hidden": "true" },
-    "surprise (−log p) in nats ",
+    "chance that the model gave the token ",
     steps,
-    " and more",
+    " and less",
   );
 }

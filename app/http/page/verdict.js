@@ -1,9 +1,7 @@
 // How sure the model is, and what would change the verdict.
 
-import { el, number, percent, svg } from "./dom.js";
-
-// Estimators that are a doubt of the answer's own times a disagreement: what each factor is called.
-const PRODUCT = /^(?:rb_)?cocoa_(sp|ppl|mte)(?:_light)?$/;
+import { el, number, percent, svg, withoutFolders } from "./dom.js";
+import { PRODUCT, word } from "./words.js";
 
 const LEVELS = [
   [0.8, "high", "Probably right"],
@@ -29,12 +27,13 @@ export function gauge(result) {
     return dial("Percentile", share, share >= 0.5 ? "high" : "middle", "Surer than", notes);
   }
   const value = uncertainty === null ? "no value" : number(uncertainty);
+  const called = word(estimator) ? `${word(estimator)} (${estimator})` : estimator;
   return el(
     "div",
     { class: "gauge plain" },
     el("p", { class: "word" }, "Uncertainty"),
     el("p", { class: "big" }, value),
-    el("p", { class: "note" }, `${estimator}; higher is less sure, from 0 without an end`),
+    el("p", { class: "note" }, `${called}; higher is less sure, from 0 without an end`),
     el("p", { class: "note" }, reasonOf(result)),
   );
 }
@@ -99,7 +98,7 @@ export function verdict(result, refusal) {
     ),
     distance(result.uncertainty, threshold),
     el("p", {}, change(result)),
-    el("p", { class: "note" }, `The promise: ${guarantee}.`),
+    el("p", { class: "note" }, `The promise: ${withoutFolders(guarantee)}.`),
   );
 }
 
@@ -141,17 +140,7 @@ function change({ uncertainty, decision, scores, estimator }) {
   const disagreement = uncertainty / base;
   const limit = threshold / base;
   const stands = percent(Math.min(1, disagreement));
-  if (!accept) {
-    return (
-      `${where}With this surprise (${number(base)}) it would pass if at most ${percent(limit)} ` +
-      `of what else the model says meant something else; it is ${stands}.`
-    );
-  }
-  if (limit >= 1) {
-    return `${where}With so little surprise (${number(base)}) it would pass whatever else the model says.`;
-  }
-  return (
-    `${where}With this surprise (${number(base)}) it would no longer pass if more than ` +
-    `${percent(limit)} of what else the model says meant something else; it is ${stands}.`
-  );
+  if (!accept) return `${where}It would pass with a disagreement of ${percent(limit)}; it is ${stands}.`;
+  if (limit >= 1) return `${where}It would pass with any disagreement; it is ${stands}.`;
+  return `${where}Above a disagreement of ${percent(limit)} it would not pass; it is ${stands}.`;
 }
