@@ -11,12 +11,12 @@ from app.cache.lane import Dropped
 from app.feedback.file import FileStore
 from app.feedback.protocol import Answer, FeedbackConfig, FeedbackStore, Label, name_of
 from app.feedback.redis import RedisStore
-from models.errors import FeedbackUnavailable, UnknownAnswer
+from models.errors import FeedbackUnavailable, InvalidRequest, UnknownAnswer
 
 logger = logging.getLogger(__name__)
 
 AnswerOutcome = Literal["remembered", "lost"]
-LabelOutcome = Literal["kept", "unknown", "failed"]
+LabelOutcome = Literal["kept", "unknown", "refused", "failed"]
 _RETRY_AFTER_S = 1
 # Another gateway may be a moment behind with what it has served.
 _SECOND_LOOK_S = 0.1
@@ -73,6 +73,7 @@ class Feedback:
 
         Raises:
             UnknownAnswer: no answer of this id can be labelled.
+            InvalidRequest: its label has changed too often.
             FeedbackUnavailable: the label is not durable, or nobody can say; it may be repeated.
         """
         outcome: LabelOutcome = "failed"
@@ -87,6 +88,9 @@ class Feedback:
                     )
                 await self.store.put(Label(answer, quality, task, time.time()))
             outcome = "kept"
+        except InvalidRequest:
+            outcome = "refused"
+            raise
         except (Dropped, TimeoutError) as error:
             why = str(error) or f"not kept within {self._config.timeout_s:g} s"
             raise FeedbackUnavailable(why, retry_after_s=_RETRY_AFTER_S) from None

@@ -8,11 +8,37 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.cache.lane import Lane
 from app.feedback.protocol import Answer, FeedbackConfig, Label, StoreFailed, to_json
 from app.lines import end_of_last_line
+from models.errors import InvalidRequest
+
+# Each label that differs from the one before is a line of its own; beyond this they are refused.
+MAX_LABELS = 10
+
+
+@dataclass(slots=True, eq=False)
+class _Served:
+    """An answer, its latest label, and how many lines its labels have."""
+
+    answer: Answer
+    said: tuple[float, str | None] | None = None
+    written: "asyncio.Future[None] | None" = None
+    num_labels: int = 0
+
+    def take_back(self, written: "asyncio.Future[None]") -> None:
+        """Do not count a line that was not written, and have the label written if it comes again.
+
+        Args:
+            written: tells, once it is done, whether the line was written.
+        """
+        if written.exception() is not None:
+            self.num_labels -= 1
+            if self.written is written:
+                self.written = None
 
 
 class FileStore:
@@ -33,7 +59,7 @@ class FileStore:
         self._config = config
         self._on_lost = on_lost
         self._clock = clock
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._answers: OrderedDict[str, _Served] = OrderedDict()
         self._labels: Lane[bytes, None] = Lane(self._write)
         self._thread = ThreadPoolExecutor(1, "labels")
         self._file: int | None = None
@@ -61,7 +87,7 @@ class FileStore:
     def remember(self, answer: Answer) -> None:
         """The answer is lost with this process."""
         self._answers.pop(answer.name, None)
-        self._answers[answer.name] = answer
+        self._answers[answer.name] = _Served(answer)
         self._forget_old()
         if len(self._answers) > self._config.max_answers:
             self._answers.popitem(last=False)
@@ -69,15 +95,33 @@ class FileStore:
 
     async def find(self, name: str) -> Answer | None:
         self._forget_old()
-        return self._answers.get(name)
+        served = self._answers.get(name)
+        if served is None:
+            return None
+        return served.answer
 
     async def put(self, label: Label) -> None:
-        """Return after fsync, one for all labels that wait."""
-        await self._labels.send(to_json(label) + b"\n")
+        """Return after fsync, one for all labels that wait; a repeated label is no further line.
+
+        Raises:
+            InvalidRequest: the label of this answer has changed too often.
+        """
+        served = self._answers.get(label.answer.name) or _Served(label.answer)
+        said, written = (label.quality, label.task), served.written
+        if written is None or said != served.said:
+            if served.num_labels == MAX_LABELS:
+                message = f"an answer can be labelled {MAX_LABELS} times, and this one has been"
+                raise InvalidRequest(message, field="id")
+            written = self._labels.send(to_json(label) + b"\n")
+            served.said, served.written = said, written
+            served.num_labels += 1
+            written.add_done_callback(served.take_back)
+        await asyncio.wait((written,))  # unlike an await, this cancels it for nobody else
+        written.result()
 
     def _forget_old(self) -> None:
         oldest = self._clock() - self._config.ttl_s
-        while self._answers and next(iter(self._answers.values())).served_at <= oldest:
+        while self._answers and next(iter(self._answers.values())).answer.served_at <= oldest:
             self._answers.popitem(last=False)
 
     async def _write(self, lines: Sequence[bytes]) -> Sequence[None]:

@@ -16,6 +16,8 @@ from app.cache.lane import Dropped
 from app.cache.protocol import Namespace, RedisUrl
 from models.calibration import Binding
 
+# Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
+CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 Quality = Annotated[FiniteFloat, Ge(0), Le(1)]
 Record = TypeVar("Record", "Answer", "Label")
 
@@ -134,6 +136,7 @@ class FeedbackStore(Protocol):
 
         Raises:
             Dropped: it is not, or nobody can say; it may be put again.
+            InvalidRequest: there are too many of this answer.
         """
 
 

@@ -84,6 +84,19 @@ async def test_the_last_label_of_an_answer_counts(collecting, config):
     assert [one.quality for one in kept(config).values()] == [0.25]
 
 
+async def test_a_label_that_changes_again_and_again_is_refused_and_counted(collecting, config):
+    answer = (await collecting.generate()).json()
+    for i in range(10):
+        assert (await label(collecting, answer["id"], correct=i % 2 > 0)).status_code == 200
+    message = assert_error(
+        await label(collecting, answer["id"], correct=False), 422, "invalid_request", "id"
+    )
+    assert "10 times" in message
+    metrics = (await collecting.client.get("/metrics")).text
+    assert 'cocoa_feedback_labels_total{outcome="refused"} 1.0' in metrics
+    assert [one.quality for one in kept(config).values()] == [1.0]
+
+
 async def test_an_answer_that_failed_cannot_be_labelled(collecting):
     refused = await collecting.generate(num_samples=0)
     error = refused.json()["error"]

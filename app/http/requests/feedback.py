@@ -7,15 +7,13 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
+from app.feedback.protocol import CONTROL
 from app.http.requests.fields import NULL, Body, encodable
 from models.calibration import ALL
 
-# Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
-_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-
 
 def _readable(task: str | None) -> str | None:
-    if task is not None and re.search(f"[{_CONTROL}]", task):
+    if task is not None and re.search(f"[{CONTROL}]", task):
         raise PydanticCustomError("control_character", "must have no control characters")
     return task
 
@@ -26,7 +24,7 @@ def _not_all(task: str | None) -> str | None:
     return task
 
 
-_OF_TASK: JsonDict = {"not": {"const": ALL}, "pattern": f"^[^{_CONTROL}]*$"}
+_OF_TASK: JsonDict = {"not": {"const": ALL}, "pattern": f"^[^{CONTROL}]*$"}
 # `_one_label` as JSON schemas.
 _OF_CORRECT: JsonDict = {
     "required": ["correct"],

@@ -78,7 +78,10 @@ def _in_redis(url: str, config: FeedbackConfig) -> Iterator[bytes]:
 
 
 def read_feedback(
-    source: str, config: FeedbackConfig, correct_at: float | None = None
+    source: str,
+    config: FeedbackConfig,
+    correct_at: float | None = None,
+    namespace: str | None = None,
 ) -> tuple[Labels, Binding, str, list[str]]:
     """The labels of what most are of, what they are bound to, what they are, and notes.
 
@@ -88,19 +91,21 @@ def read_feedback(
         source: path or URL of what `POST /feedback` kept.
         config: namespace and authority of a Redis.
         correct_at: quality from which an answer counts as right; None where all are 0 or 1.
+        namespace: whose labels are taken; None where all are of one.
 
     Raises:
         OSError: there is no such file.
         StoreFailed: Redis does not give them.
-        CannotCalibrate: no labels, or quality of degrees without `correct_at`.
+        CannotCalibrate: no labels, those of several namespaces and none is named, or quality of
+            degrees without `correct_at`.
     """
     stored = stored_labels(source, config)
-    notes: list[str] = []
+    of_namespace, notes = _of_namespace(stored.labels, namespace)
     if stored.num_unread:
         notes.append(f"{stored.num_unread} entries are no labels")
     groups: defaultdict[str, list[tuple[Label, Binding]]] = defaultdict(list)
     num_brought = 0
-    for label in stored.labels:
+    for label in of_namespace:
         binding = label.answer.binding
         if binding is None:
             num_brought += 1
@@ -124,6 +129,31 @@ def read_feedback(
     share_cut = float(np.mean([binding.share_cut for binding in bindings]))
     binding = replace(bindings[0], share_cut=share_cut)
     return kept, binding, f"feedback, {len(labels)} labels", notes
+
+
+def _of_namespace(
+    labels: Sequence[Label], namespace: str | None
+) -> tuple[Sequence[Label], list[str]]:
+    """The labels of one namespace, and a note that names it.
+
+    Raises:
+        CannotCalibrate: they are of several, or there are none of the named one.
+    """
+    by_namespace: defaultdict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        by_namespace[label.answer.namespace].append(label)
+    found = ", ".join(f"{name!r} ({len(part)})" for name, part in sorted(by_namespace.items()))
+    if namespace is None and len(by_namespace) > 1:
+        message = f"labels of several namespaces, {found}: choose one with --namespace"
+        raise CannotCalibrate(message)
+    if namespace is not None and namespace not in by_namespace:
+        raise CannotCalibrate(f"no labels of namespace {namespace!r}, but of {found or 'none'}")
+    if namespace is None:
+        namespace = "".join(by_namespace)  # the only one
+    taken = by_namespace[namespace]
+    if not namespace and len(by_namespace) == 1:  # a service without keys
+        return taken, []
+    return taken, [f"{len(taken)} of {len(labels)} labels are of namespace {namespace!r}"]
 
 
 def _scores(labels: Sequence[Label]) -> Mapping[str, Array]:

@@ -1,5 +1,6 @@
 """`cocoa calibrate`: from labelled results to a calibrator that the service loads."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,11 +40,18 @@ def calibrate(
     num_samples: Annotated[
         str | None, typer.Option(help="Number of samples, or auto, of --results; the run's first.")
     ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(help='Whose labels of --feedback are taken; "" is that of no key.'),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite another calibrator.")] = False,
 ) -> None:
     """Fit confidence, percentiles and thresholds for every estimator of labelled answers."""
     if (results is None) == (feedback is None):
         typer.echo("give either --results or --feedback", err=True)
+        raise typer.Exit(2)
+    if feedback is None and namespace is not None:
+        typer.echo("--namespace chooses among --feedback", err=True)
         raise typer.Exit(2)
     if feedback is not None and (strategy or similarity or num_samples):
         typer.echo("--strategy, --similarity and --num-samples choose among --results", err=True)
@@ -74,10 +82,12 @@ def calibrate(
             )
         else:
             config = settings_or_exit().feedback
-            labels, binding, source, notes = read_feedback(feedback or "", config, correct_at)
+            labels, binding, source, notes = read_feedback(
+                feedback or "", config, correct_at, namespace
+            )
         fitted = fit_all(labels, binding, source, by_task=by == "task")
     except (CannotCalibrate, StoreFailed, OSError, ValueError) as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        _tell(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
     calibrator = fitted.calibrator
     checks = outputs.checks_of(calibrator, labels)
@@ -88,8 +98,15 @@ def calibrate(
     for (group, name), reason in fitted.left_out.items():
         notes.append(f"{name} of {group} is left out: {reason}")
     for note in notes:
-        typer.echo(f"note: {note}")
+        _tell(f"note: {note}")
     plots = out.parent / f"{out.stem}-plots"
     outputs.write_plots(calibrator, labels, checks, shown, plots)
     out.write_text(to_json(calibrator), encoding="utf-8")
     typer.echo(f"{calibrator.source}: {out}, {plots}/; serve it with COCOA_CALIBRATOR={out}")
+
+
+def _tell(text: str, *, err: bool = False) -> None:
+    """Print a line with what its source wrote, such as a task, but no control character of it."""
+    from app.feedback.protocol import CONTROL
+
+    typer.echo(re.sub(f"[{CONTROL}]", lambda found: ascii(found[0])[1:-1], text), err=err)

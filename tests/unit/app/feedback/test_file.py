@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import stat
 
@@ -10,6 +11,7 @@ import pytest
 from app.feedback.file import FileStore
 from app.feedback.protocol import FeedbackConfig, StoreFailed
 from cocoa_lab.calibration.feedback import stored_labels
+from models.errors import InvalidRequest
 from tests.made_labels import a_label, an_answer
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +104,67 @@ async def test_labels_that_wait_share_an_fsync_and_none_returns_before_its_own(p
     await store.put(a_label("alone again"))
     assert disk.num_fsyncs == after + 1
     await store.close()
+
+
+async def labelled(store, answer_id, *qualities):
+    """Label one remembered answer again and again."""
+    store.remember(an_answer(answer_id))
+    for quality in qualities:
+        await store.put(a_label(answer_id, quality))
+
+
+async def test_a_label_that_is_sent_again_is_written_once(path, disk):
+    store = a_store(path)
+    await store.start()
+    await labelled(store, "a", *[1.0] * 1000)
+    await asyncio.gather(*(store.put(a_label("a")) for _ in range(1000)))
+    await labelled(store, "b", 0.0)
+    before = disk.num_fsyncs
+    await asyncio.gather(*(store.put(a_label("b", 0.5)) for _ in range(1000)))
+    assert disk.num_fsyncs == before + 1, "nobody returns before it is durable"
+    await store.close()
+    qualities = [json.loads(line)["quality"] for line in path.read_bytes().splitlines()]
+    assert qualities == [1.0, 0.0, 0.5]
+
+
+async def test_a_label_changes_ten_times_and_then_no_more(path):
+    store = a_store(path)
+    await store.start()
+    await labelled(store, "a", *[0.0, 1.0] * 5)
+    with pytest.raises(InvalidRequest, match="10 times") as refused:
+        await store.put(a_label("a", 0.0))
+    assert refused.value.field == "id"
+    await store.put(a_label("a", 1.0))  # as the latest is
+    await labelled(store, "b", 0.0)
+    await labelled(store, "a", 0.0)  # another answer of the same id
+    await store.close()
+    assert len(path.read_bytes().splitlines()) == 12
+
+
+async def test_labels_that_the_disk_refused_count_for_nothing(path, disk):
+    store = a_store(path)
+    await store.start()
+    store.remember(an_answer("a"))
+    disk.fails = "fsync"
+    for _ in range(20):
+        with pytest.raises(StoreFailed):
+            await store.put(a_label("a"))
+    disk.fails = ""
+    await store.put(a_label("a"))
+    await store.close()
+    assert kept(path) == ["a"]
+
+
+async def test_who_leaves_takes_the_same_label_of_nobody_else_with_them(path):
+    store = a_store(path)
+    await store.start()
+    store.remember(an_answer("a"))
+    leaving, staying = (asyncio.create_task(store.put(a_label("a"))) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await staying
+    await store.close()
+    assert kept(path) == ["a"]
 
 
 async def test_a_file_of_a_gateway_that_runs_is_refused_to_another_until_it_ends(path):

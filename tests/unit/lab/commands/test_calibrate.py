@@ -52,6 +52,7 @@ def test_labels_become_a_calibrator_of_their_deployment(run, labels):
         ((), "either --results or --feedback"),
         (("--feedback", "a", "--results", "b"), "either --results or --feedback"),
         (("--feedback", "a", "--similarity", "b"), "choose among --results"),
+        (("--results", "a", "--namespace", "b"), "--namespace chooses among --feedback"),
         (("--feedback", "missing.jsonl"), "No such file"),
         (("--feedback", "redis://user:sesame@127.0.0.1:1"), "Redis: unreachable"),
     ],
@@ -63,3 +64,52 @@ def test_what_makes_no_sense_is_told_in_a_line(run, arguments, told):
     assert told in result.output
     assert "sesame" not in result.output
     assert not out.exists()
+
+
+@pytest.fixture
+def of_two(tmp_path):
+    """A file of 120 labels of two namespaces, and some of no key; the second has other answers."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "labels.jsonl"
+    with path.open("wb") as file:
+        for i in range(130):
+            u, namespace = float(rng.exponential()), ("search", "people")[i % 2]
+            if i >= 120:
+                namespace = ""
+            correct = float((rng.random() < np.exp(-u)) == (namespace == "search"))
+            made = a_label(f"{i}", correct, scores={"cocoa_sp": u}, namespace=namespace)
+            file.write(to_json(made) + b"\n")
+    return path
+
+
+def test_labels_of_several_namespaces_are_never_merged(run, of_two):
+    result, out = run("--feedback", of_two)
+    assert result.exit_code == 1
+    told = "labels of several namespaces, '' (10), 'people' (60), 'search' (60)"
+    assert f"{told}: choose one with --namespace" in result.output
+    assert not out.exists()
+
+
+def test_a_named_namespace_is_taken_alone_and_told(run, of_two):
+    result, out = run("--feedback", of_two, "--namespace", "search")
+    assert result.exit_code == 0, result.output
+    assert "note: 60 of 130 labels are of namespace 'search'" in result.output
+    one = Calibrator.load(out).groups[ALL]["cocoa_sp"]
+    assert one.num_labels == 60
+    assert one.confidence(0.1) > one.confidence(3.0)
+
+
+def test_a_namespace_without_labels_is_refused_and_the_others_are_named(run, of_two):
+    result, _ = run("--feedback", of_two, "--namespace", "moon")
+    assert result.exit_code == 1
+    assert "no labels of namespace 'moon', but of '' (10), 'people' (60)" in result.output
+
+
+def test_control_characters_of_earlier_labels_never_reach_the_terminal(run, labels):
+    with labels.open("ab") as file:
+        made = a_label("hostile", task="\x1b[2Jgone\n\x9b\u202e", namespace="")
+        file.write(to_json(made) + b"\n")
+    result, _ = run("--feedback", labels, "--by", "task")
+    assert result.exit_code == 0, result.output
+    assert r"of \x1b[2Jgone\n\x9b\u202e is left out" in result.output
+    assert not {"\x1b", "\x9b", "\u202e"} & set(result.output)
