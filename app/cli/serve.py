@@ -1,11 +1,19 @@
 """`cocoa serve`: the HTTP service."""
 
-from functools import partial
-from typing import Annotated
+import logging
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli.environment import settings_or_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+logger = logging.getLogger(__name__)
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on (COCOA_HOST, 127.0.0.1).")]
 Port = Annotated[
@@ -19,4 +27,23 @@ def serve(host: Host = None, port: Port = None) -> None:
     from app.main import create_app
 
     settings = settings_or_exit()
-    run(partial(create_app, settings), settings, host, port, ops_port=settings.ops_port)
+
+    def make_app(on_death: "Callable[[], None]") -> "FastAPI":
+        address = host or settings.host
+        if not settings.keys.file and not is_loopback(address):
+            logger.warning(
+                "listening on %s without keys: whoever reaches it may ask, so set "
+                "COCOA_KEYS__FILE, or see that nobody else does",
+                address,
+            )
+        return create_app(settings, on_death)
+
+    run(make_app, settings, host, port, ops_port=settings.ops_port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"

@@ -29,7 +29,7 @@ OPERATION_PATHS = frozenset(
 )
 _ASSETS = "/static-offline-docs/"
 _AT_BOTH_PORTS = "/version"
-_OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
+OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
 _COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
 _PROBES = ("/livez", "/readyz", "/metrics")  # asked every few seconds, so logged at debug only
@@ -170,7 +170,7 @@ class Gate:
     def _passing(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         path: str = scope["path"]
         is_operation = path in OPERATION_PATHS or path.startswith(_ASSETS)
-        is_ops_port = _OPS_PORT in scope
+        is_ops_port = OPS_PORT in scope
         if self._has_ops_port and path != _AT_BOTH_PORTS and is_operation != is_ops_port:
             raise HTTPException(404)
         is_page = path == PAGE_PATH or path.startswith(FILES_PATH)  # shows nothing without a key
@@ -242,6 +242,6 @@ def at_ops_port(app: ASGIApp) -> ASGIApp:
     """The application as its second port, that of operation, shows it."""
 
     async def at_port(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, _OPS_PORT: True}, receive, send)
+        await app({**scope, OPS_PORT: True}, receive, send)
 
     return at_port

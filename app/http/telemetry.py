@@ -317,11 +317,17 @@ class Telemetry(Observer):
         for name, owner in owners.items():
             self.gauges[name].set_function(owner)
 
-    def exposition(self) -> bytes:
-        """The text that Prometheus scrapes, of every metric that can be read."""
+    def exposition(self, *, shows_keys: bool = True) -> bytes:
+        """The text that Prometheus scrapes, of every metric that can be read.
+
+        Args:
+            shows_keys: whether what is counted by the names of keys is in it.
+        """
         texts = []
         for metrics in (self.counters, self.gauges, self.histograms):
             for name, metric in metrics.items():
+                if name.startswith("key_") and not shows_keys:
+                    continue
                 try:
                     texts.append(generate_latest(metric))
                 except Exception as error:

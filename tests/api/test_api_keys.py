@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -236,7 +237,16 @@ async def test_a_key_is_in_no_line_of_the_log_no_metric_and_no_error(service):
         told.append(await service.client.get("/metrics"))
         log = "\n".join(lines())
     assert "secret-of" not in log + "".join(response.text for response in told)
-    assert 'key="one"' in told[-1].text
+    assert await metric(service, 'cocoa_key_requests_total{key="one"} 4.0')
+
+
+async def test_names_of_keys_are_in_the_metrics_of_the_ops_port_alone(service):
+    await generate(service, "one")
+    public = (await service.client.get("/metrics")).text
+    assert "cocoa_keys 2.0" in public
+    assert "one" not in re.findall('key="(.*?)"', public)
+    assert "cocoa_key_" not in public.replace("cocoa_key_limits_breaker_open", "")
+    assert await metric(service, 'cocoa_key_requests_total{key="one"} 1.0')
 
 
 async def test_at_a_port_of_its_own_operation_needs_no_key_and_is_nowhere_else(tmp_path):

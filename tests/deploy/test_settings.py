@@ -10,7 +10,7 @@ SETTINGS = all_settings()
 # Where a model is: with these the chart runs no worker for it.
 WHERE = ("generation.url", "generation.api", "similarity.url", "similarity.api")
 # One of these is accepted by any text.
-TEXTS = ("sample", __file__, "redis://host:6379", "https://host")
+TEXTS = ("sample", __file__, "redis://host:6379", "https://host", "<a>,</a>")
 
 
 def candidates(schema):

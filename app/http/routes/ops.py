@@ -6,6 +6,7 @@ from importlib.metadata import version
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from app.http.middleware import OPS_PORT
 from app.http.ops_schemas import (
     EstimatorInfo,
     EstimatorList,
@@ -123,9 +124,11 @@ async def estimators(request: Request) -> EstimatorList:
 
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request) -> Response:
-    """Prometheus text exposition."""
+    """Prometheus text exposition; where keys are needed, their names at the ops port alone."""
     service: Service = request.app.state.service
-    return Response(service.telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
+    shows_keys = service.access is None or OPS_PORT in request.scope
+    text = service.telemetry.exposition(shows_keys=shows_keys)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:

@@ -33,7 +33,7 @@ def test_a_statistic_is_derived_exactly_where_no_generator_supplies_it(name):
     assert bool(STATISTICS[name].derived_from) != generated
 
 
-@pytest.mark.parametrize("name", supplied_by("answer"))
+@pytest.mark.parametrize("name", sorted(supplied_by("answer")))
 def test_what_is_known_of_the_answers_tokens_is_known_of_the_samples_tokens_too(name):
     one = STATISTICS[name]
     other = STATISTICS[one.of_samples]
