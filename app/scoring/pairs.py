@@ -96,11 +96,16 @@ class PairScores:
                     message = "the similarity model was replaced; repeat the request"
                     raise SimilarityUnavailable(message)
             elif self._memory is not None:
-                scores = reply.scores.items()
-                self._memory.put({names[pair]: orjson.dumps(score) for pair, score in scores})
+                entries = {}
+                for pair, score in reply.scores.items():
+                    entries[names[pair]] = orjson.dumps(score)
+                self._memory.put(entries)
             self._scores |= reply.scores
-        values = {pair: score for pair, (score, _) in self._scores.items()}
-        is_cut = any(cut for _, cut in self._scores.values())
+        values: dict[Pair, tuple[float, ...]] = {}
+        is_cut = False
+        for pair, (known, was_cut) in self._scores.items():
+            values[pair] = known
+            is_cut |= was_cut
         return PairTable(self.info.labels, values, self.info.rules, is_cut)
 
     def _name(self, pair: Pair) -> str:

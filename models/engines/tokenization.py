@@ -274,14 +274,12 @@ def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
 
 
 def opens_reasoning(
-    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags | None
+    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags
 ) -> bool:
     """Whether the prompt ends in the tag that begins a reasoning.
 
     Of a chat, whether its template puts the tag there: one that ends a message is text.
     """
-    if tags is None:
-        return False
     if request.prompt is not None:
         return request.prompt.rstrip().endswith(tags.start)
     rendered = []

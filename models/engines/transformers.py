@@ -148,6 +148,7 @@ class TransformersEngine:
             forms = encode_answer_forms(self._tokenizer, prompt_ids, request.answer.text, eos_id)
             num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
+        opens = self._tags is not None and opens_reasoning(self._tokenizer, request, self._tags)
         max_new_tokens = request.sampling.max_new_tokens or 0
         seed = request.sampling.seed
         if seed is None:
@@ -167,7 +168,7 @@ class TransformersEngine:
                 fields_of(request.statistics, "samples"),
             ),
             answer_forms=forms,
-            reasoning_opened=opens_reasoning(self._tokenizer, request, self._tags),
+            reasoning_opened=opens,
         )
 
     def prepare_first_token(

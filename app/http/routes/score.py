@@ -16,7 +16,7 @@ from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, ScoreOutcome, ScoreResults
 from app.http.service import Service
 from app.scoring.ask import current_caller
-from app.scoring.deadline import deadline
+from app.scoring.scorer import deadline
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["generation"])
