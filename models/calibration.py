@@ -8,7 +8,7 @@ something else. The file is JSON.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -120,7 +120,10 @@ class Calibration:
 
     def threshold(self, target_error: float) -> Threshold | None:
         """The threshold of a target error; None for one that was not fitted."""
-        return next((one for one in self.thresholds if one.target_error == target_error), None)
+        for one in self.thresholds:
+            if one.target_error == target_error:
+                return one
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class Calibrator:
 
 
 def _binding(value: Mapping[str, Any]) -> Binding:
-    if value.keys() != {field.name for field in fields(Binding)}:
+    if value.keys() != Binding.__dataclass_fields__.keys():
         raise ValueError("another binding")
     return Binding(**{**value, "stop": tuple(value["stop"])})
 

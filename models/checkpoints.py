@@ -4,8 +4,7 @@ Where it lies, and which weights it has.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from transformers.utils.logging import (
 )
 
 from models.digests import digest_of
-from models.errors import ModelLost, ModelNotLoaded
+from models.errors import ModelNotLoaded
 
 
 def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
@@ -96,18 +95,3 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     rules = backend.to_str() if backend is not None else sorted(tokenizer.get_vocab().items())
     return digest_of(rules, tokenizer.special_tokens_map, tokenizer.chat_template)
-
-
-@contextmanager
-def device_watched() -> Iterator[None]:
-    """Turn the error of a lost device into `ModelLost`; running out of memory is not one.
-
-    Raises:
-        ModelLost: the device's context is unusable from now on.
-    """
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise
-    except torch.AcceleratorError as error:
-        raise ModelLost(type(error).__name__) from error

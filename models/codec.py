@@ -5,7 +5,8 @@ takes with `OPT_SERIALIZE_NUMPY`; decoders take what it loads, and check it by t
 are declared here.
 """
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
+from operator import attrgetter
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
@@ -113,7 +114,7 @@ def generation_to_json(generation: Generation) -> dict[str, Any]:
     return _fields_of(generation) | {
         "answer": _fields_of(generation.answer),
         "samples": list(map(_fields_of, generation.samples)),
-        "probe_readings": {name: asdict(reading) for name, reading in readings.items()},
+        "probe_readings": dict(zip(readings, map(asdict, readings.values()), strict=True)),
     }
 
 
@@ -146,7 +147,8 @@ def generation_from_json(value: Any) -> Generation:
 
 def _fields_of(record: Any) -> dict[str, Any]:
     """A record's fields as they are; `asdict` would copy every array."""
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    names = record.__dataclass_fields__
+    return dict(zip(names, attrgetter(*names)(record), strict=True))
 
 
 def _sequence(found: _Sequence) -> Sequence:

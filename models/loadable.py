@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -94,7 +95,7 @@ def _check_hub(path: str, revision: str | None, head: Head) -> bool:
 def _check_folder(folder: Path, head: Head) -> None:
     if not folder.is_dir():
         raise ModelNotLoaded("no such folder: name one that holds a checkpoint, or a hub id")
-    _check_files({file.name for file in folder.iterdir()})
+    _check_files(set(os.listdir(folder)))
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     _check_head(config.get("architectures"), head)
 

@@ -15,12 +15,12 @@ Strategy = Literal["greedy", "sample", "most_probable", "most_probable_normalize
 
 def most_probable(sample_token_logprobs: Sequence[Array]) -> int:
     """argmax_i sum_t l_t^(i): favours short answers, which is why it differs from greedy."""
-    return int(np.argmax([logprobs.sum() for logprobs in sample_token_logprobs]))
+    return int(np.argmax(list(map(np.sum, sample_token_logprobs))))
 
 
 def most_probable_normalized(sample_token_logprobs: Sequence[Array]) -> int:
     """argmax_i mean_t l_t^(i)."""
-    return int(np.argmax([logprobs.mean() for logprobs in sample_token_logprobs]))
+    return int(np.argmax(list(map(np.mean, sample_token_logprobs))))
 
 
 def mbr(similarity_matrix: Array) -> int:
@@ -30,4 +30,4 @@ def mbr(similarity_matrix: Array) -> int:
     """
     others = similarity_matrix - np.diag(np.diagonal(similarity_matrix))
     # Exact sums: rows of equal texts hold the same values in another order, and must tie.
-    return int(np.argmax([math.fsum(row) for row in others]))
+    return int(np.argmax(list(map(math.fsum, others))))

@@ -128,7 +128,10 @@ def sources_of(names: frozenset[str]) -> frozenset[str]:
     >>> sorted(sources_of(frozenset({"similarity", "p_true_logprob"})))
     ['p_true_logprob', 'sample_texts']
     """
-    return frozenset().union(*(STATISTICS[name].derived_from or {name} for name in names))
+    sources: set[str] = set()
+    for name in names:
+        sources |= STATISTICS[name].derived_from or {name}
+    return frozenset(sources)
 
 
 def derivable(supplied: frozenset[str], *, has_nli: bool) -> frozenset[str]:

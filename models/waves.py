@@ -12,7 +12,7 @@ import numpy as np
 
 from models import records
 from models.estimators import Undefined, found_mass
-from models.records import Generation, GenerationRequest
+from models.records import Array, Generation, GenerationRequest
 
 # What "auto" means where nothing else is said.
 DEFAULT_MAX_SAMPLES = 10
@@ -29,8 +29,10 @@ def wave_end(num_drawn: int, most: int) -> int:
     >>> [wave_end(num_drawn, most=12) for num_drawn in (0, 2, 5, 10)]
     [2, 5, 10, 12]
     """
-    ends = (end for end in _FIRST_ENDS if end > num_drawn)
-    return min(most, next(ends, num_drawn + _LATER))
+    for end in _FIRST_ENDS:
+        if end > num_drawn:
+            return min(most, end)
+    return min(most, num_drawn + _LATER)
 
 
 def num_further(
@@ -69,7 +71,7 @@ def draw_samples(
     """
     samples: list[records.Sequence] = []
     while num_next := num_further(request, answer, samples):
-        samples += [draw(i) for i in range(len(samples), len(samples) + num_next)]
+        samples += map(draw, range(len(samples), len(samples) + num_next))
     return tuple(samples)
 
 
@@ -89,16 +91,20 @@ def num_taken(request: GenerationRequest, generation: Generation) -> int | None:
 
 def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) -> float:
     """`found_mass` of what was drawn; 0 where log-probs are missing, so that all are drawn."""
-    logprobs = [one.token_logprobs for one in samples if one.token_logprobs is not None]
     if answer is None or answer.token_logprobs is None:
         answer = samples[0]  # no text adds to the mass that the samples hold themselves
-    if len(logprobs) < len(samples) or answer.token_logprobs is None:
-        return 0.0
-    if any(one.reasoning is not None for one in (answer, *samples)):
-        return 0.0  # p(answer | its reasoning) is no part of one distribution
-    texts = [one.compared_text for one in samples]
-    matches = np.array([float(text == answer.compared_text) for text in texts])
+    logprobs: list[Array] = []
+    texts: list[str] = []
+    for one in (answer, *samples):
+        if one.token_logprobs is None:
+            return 0.0
+        if one.reasoning is not None:
+            return 0.0  # p(answer | its reasoning) is no part of one distribution
+        logprobs.append(one.token_logprobs)
+        texts.append(one.compared_text)
+    of_answer, text_of_answer = logprobs.pop(0), texts.pop(0)
+    matches = np.array([float(text == text_of_answer) for text in texts])
     try:
-        return found_mass(answer.token_logprobs, logprobs, texts, matches)
+        return found_mass(of_answer, logprobs, texts, matches)
     except Undefined:  # an empty answer that was given has no tokens, and no probability
         return 0.0

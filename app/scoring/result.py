@@ -17,7 +17,6 @@ from models.estimators import (
     needs,
 )
 from models.records import Generation, ProbeReading
-from models.similarity.pairs import num_distinct
 from workers.protocol import ComparerInfo, ProbeInfo
 
 Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
@@ -131,7 +130,7 @@ class Result:
     @property
     def num_distinct_samples(self) -> int:
         """Different texts among the samples, as they are compared."""
-        return num_distinct(self.evidence.subject.texts, self.comparer.rules)
+        return len(set(map(self.comparer.rules.normalise, self.evidence.subject.texts)))
 
     @property
     def found_mass(self) -> float | None:

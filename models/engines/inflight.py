@@ -12,6 +12,8 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import filterfalse
 from operator import attrgetter
 
 import torch
@@ -83,15 +85,22 @@ class InflightBatch:
         self._cache.clear()
 
     def _drop_cancelled(self) -> None:
-        self._waiting = deque(job for job in self._waiting if not job.cancelled)
-        alive = [i for i, row in enumerate(self._rows) if not row.job.cancelled]
+        self._waiting = deque(filterfalse(attrgetter("cancelled"), self._waiting))
+        alive: list[int] = []
+        for i, row in enumerate(self._rows):
+            if not row.job.cancelled:
+                alive.append(i)
         if len(alive) < len(self._rows):
             self._recompose(alive, [])
 
     def _join(self, report: StepReport) -> None:
         joins: list[tuple[Prefix, list[Row]]] = []
         admitted = self._admit()
-        self._prefill([job for job, _ in admitted if job.prefix is None], report)
+        new: list[RowJob] = []
+        for job, _ in admitted:
+            if job.prefix is None:
+                new.append(job)
+        self._prefill(new, report)
         for job, count in admitted:
             prefix = job.prefix
             if prefix is None:
@@ -125,8 +134,11 @@ class InflightBatch:
         max_cache_tokens. What is left of a job stays first.
         """
         admitted: list[tuple[RowJob, int]] = []
-        running = len(self._rows)
-        longest = max((row.job.final_length for row in self._rows), default=0)
+        if not self._waiting:
+            return admitted
+        running, longest = len(self._rows), 0
+        for row in self._rows:
+            longest = max(longest, row.job.final_length)
         while self._waiting and (self._cache.mergeable or running == 0):
             job = self._waiting[0]
             longest = max(longest, job.final_length)
@@ -145,12 +157,14 @@ class InflightBatch:
     def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
         now = time.monotonic()
         for group in self._prefill_groups(jobs):
+            prompts: list[list[int]] = []
             for job in group:
                 job.started_at = now
+                prompts.append(job.prompt_ids)
                 if job.request.hidden_layers:
                     self._cache.tap.watch(job.request.hidden_layers)
             try:
-                prefixes = self._cache.prefill([job.prompt_ids for job in group])
+                prefixes = self._cache.prefill(prompts)
             except ModelLost:
                 raise
             except Exception as error:
@@ -308,7 +322,7 @@ class InflightBatch:
         if len(rows) < len(self._rows):
             self._rows, self._plan = rows, None
         self._slots = slots
-        self._cache.keep(parents)
+        self._cache.recompose(parents)
 
     def _read_tokens(self) -> None:
         """Feed the latest tokens to the model; count the state that each answer's leaves."""
@@ -334,9 +348,8 @@ class InflightBatch:
         num_next = 0
         if job.num_opened < job.num_rows:
             job.finished.sort(key=attrgetter("index"))
-            answer, *samples = [
-                self._detokenizer.sequence(row, with_texts=False) for row in job.finished
-            ]
+            without_texts = partial(self._detokenizer.sequence, with_texts=False)
+            answer, *samples = map(without_texts, job.finished)
             num_next = num_further(job.request, answer, samples)
         if num_next:
             job.num_opened += num_next
@@ -351,8 +364,11 @@ class InflightBatch:
 
     def _recompose(self, alive: Sequence[int], joins: list[tuple[Prefix, list[Row]]]) -> None:
         kept: dict[int, int] = {}
-        rows = [self._rows[i] for i in alive]
-        slots = [kept.setdefault(self._slots[i], len(kept)) for i in alive]
+        rows: list[Row] = []
+        slots: list[int] = []
+        for i in alive:
+            rows.append(self._rows[i])
+            slots.append(kept.setdefault(self._slots[i], len(kept)))
         prefixes: list[Prefix] = []
         for prefix, joined in joins:
             slots += [len(kept) + len(prefixes)] * len(joined)

@@ -150,7 +150,13 @@ class LeanForward:
         rotated = rotated * cos + rotated.roll(self._head_size // 2, -1) * sin
         rotated, values = rotated.transpose(1, 2), together[:, :, -self._num_kv_heads :]
         queries, keys = rotated[:, : self._num_heads], rotated[:, self._num_heads :]
-        keys, values = _appended(cache, index, keys, values.transpose(1, 2))
+        values = values.transpose(1, 2)
+        if index < len(cache.layers):  # quicker than the cache's own `update`
+            layer = cache.layers[index]
+            layer.keys = keys = torch.cat([layer.keys, keys], dim=2)
+            layer.values = values = torch.cat([layer.values, values], dim=2)
+        else:
+            keys, values = cache.update(keys, values, index)
         attended = attend(queries, keys, values, index)
         states = states + block.output(attended.transpose(1, 2).reshape(rows, num_new, -1))
         gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
@@ -245,25 +251,15 @@ def is_llama_like(model: PreTrainedModel) -> bool:
     if type(model) not in (LlamaForCausalLM, Qwen2ForCausalLM):
         return False
     layer_types = getattr(config, "layer_types", None) or ["full_attention"]
-    linears = [module for module in model.modules() if hasattr(module, "in_features")]
+    for module in model.modules():
+        if hasattr(module, "in_features") and type(module) is not nn.Linear:
+            return False
     return (
         config._attn_implementation == "sdpa"
         and set(layer_types) == {"full_attention"}
         and config.rope_parameters["rope_type"] in _FIXED_ROTATIONS
-        and all(type(module) is nn.Linear for module in linears)
         and len({(weight.device, weight.dtype) for weight in model.parameters()}) == 1
     )
-
-
-def _appended(cache: Any, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """All keys and values (rows, heads, width, head size) of a layer, the new ones last."""
-    if index >= len(cache.layers):
-        together: tuple[Tensor, Tensor] = cache.update(keys, values, index)
-        return together
-    layer = cache.layers[index]
-    layer.keys = torch.cat([layer.keys, keys], dim=2)
-    layer.values = torch.cat([layer.values, values], dim=2)
-    return layer.keys, layer.values
 
 
 def _mask(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
@@ -308,8 +304,13 @@ def _product_of(linear: nn.Linear) -> _Product:
 
 def _fused(linears: Sequence[nn.Linear]) -> _Product:
     """Several products of one input as one; the linears' own weights become views of its."""
-    weight = torch.cat([linear.weight.detach() for linear in linears])
-    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    weights: list[Tensor] = []
+    biases: list[Tensor] = []
+    for linear in linears:
+        weights.append(linear.weight.detach())
+        if linear.bias is not None:
+            biases.append(linear.bias.detach())
+    weight = torch.cat(weights)
     start = 0
     for linear in linears:
         end = start + linear.out_features

@@ -6,7 +6,9 @@ windows, which count cache positions, stay correct. Joining, leaving and trimmin
 """
 
 import copy
+import functools
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -14,11 +16,11 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
-from models.checkpoints import device_watched
 from models.engines.hidden import HiddenTap
 from models.engines.jobs import Prefix
 from models.engines.lean import LeanForward, SharedPrompts, is_llama_like
 from models.engines.sampling import entropies
+from models.errors import ModelLost
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
@@ -53,6 +55,7 @@ class RowCache:
         self.model = model
         self.mergeable = is_mergeable(model)
         self.tap = HiddenTap(model)
+        self._tensor = functools.partial(torch.tensor, dtype=torch.long, device=model.device)
         self._lean: LeanForward | None = None
         if is_llama_like(model):
             self._lean = LeanForward(model, self.tap.states)
@@ -112,16 +115,13 @@ class RowCache:
         empty = self.logits.new_empty(0)
         return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy])
 
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these rows, which may repeat."""
-        if list(rows) != list(range(len(self.lengths))):
-            self.recompose(rows, ())
-
-    def recompose(self, keep: Sequence[int], joins: Sequence[Prefix]) -> None:
+    def recompose(self, keep: Sequence[int], joins: Sequence[Prefix] = ()) -> None:
         """Keep the rows at the indices `keep`, append one row a prefix, trim common padding.
 
         An index may repeat.
         """
+        if not joins and list(keep) == list(range(len(self.lengths))):
+            return
         if not keep and not joins:
             self.clear()
             return
@@ -149,11 +149,14 @@ class RowCache:
     def _assemble(self, index: Tensor, joins: Sequence[Prefix]) -> None:
         old_width = max(self.lengths, default=0)
         kept = index.tolist()
-        prompts = [self._prompts[row] for row in kept]
-        lengths = [self.lengths[row] for row in kept]
+        prompts: list[Prefix | None] = []
+        lengths: list[int] = []
+        for row in kept:
+            prompts.append(self._prompts[row])
+            lengths.append(self.lengths[row])
         sources = []
         if kept:
-            sources.append(self.cache)
+            sources.append(self.cache.layers)
         for prefix in joins:
             if self._lean is None or prefix.length < _SHARED_FROM:
                 prompts.append(None)
@@ -162,13 +165,13 @@ class RowCache:
                 prompts.append(prefix)
                 source = _part_of(prefix.cache, slice(None), slice(0, 0))
             lengths.append(source.get_seq_length())
-            sources.append(source)
+            sources.append(source.layers)
         width = max(lengths)
         shape = index, len(joins), max(0, old_width - width), width
         assembled = []
-        for parts in zip(*(source.layers for source in sources), strict=True):
-            keys = _assemble_tensor([part.keys for part in parts], *shape)
-            values = _assemble_tensor([part.values for part in parts], *shape)
+        for parts in zip(*sources, strict=True):
+            keys = _assemble_tensor(list(map(attrgetter("keys"), parts)), *shape)
+            values = _assemble_tensor(list(map(attrgetter("values"), parts)), *shape)
             assembled.append((keys, values))
         self.cache, self.lengths, self._prompts = _cache_of(assembled), lengths, prompts
         self._shared = None
@@ -220,14 +223,13 @@ class RowCache:
         first = width - self._tensor(lengths) if is_padded else None  # where a row's tokens begin
         # Whoever has put a hook on the model would see nothing of a lean pass.
         is_hooked = self.model._forward_hooks or self.model._forward_pre_hooks
-        if self._lean is not None and (shared is not None or not is_hooked):
-            with device_watched():
+        try:
+            if self._lean is not None and (shared is not None or not is_hooked):
                 return self._lean(ids, cache, first, num_logits=num_logits, shared=shared)
-        if first is not None:
-            columns = torch.arange(width, device=ids.device)
-            arguments["position_ids"] = (columns[-ids.shape[1] :] - first[:, None]).clamp(min=0)
-            arguments["attention_mask"] = (columns >= first[:, None]).long()
-        with device_watched():
+            if first is not None:
+                columns = torch.arange(width, device=ids.device)
+                arguments["position_ids"] = (columns[-ids.shape[1] :] - first[:, None]).clamp(min=0)
+                arguments["attention_mask"] = (columns >= first[:, None]).long()
             output = self.model(
                 input_ids=ids,
                 past_key_values=cache,
@@ -235,11 +237,10 @@ class RowCache:
                 logits_to_keep=num_logits,
                 **arguments,
             )
+        except torch.AcceleratorError as error:  # to run out of memory is none
+            raise ModelLost(type(error).__name__) from error
         logits: Tensor = output.logits
         return logits
-
-    def _tensor(self, values: list[int] | list[list[int]]) -> Tensor:
-        return torch.tensor(values, dtype=torch.long, device=self.model.device)
 
 
 def _cache_of(layers: Iterable[tuple[Tensor, ...]]) -> Any:

@@ -55,23 +55,28 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     answers: list[int] = []
     logprobs: list[int] = []
     entropies: list[int] = []
-    by_top_k: dict[int, list[int]] = {}
+    # By top_k: indices of the samples, their rows, temperatures and top_p.
+    by_top_k: dict[int, tuple[list[int], list[Row], list[float], list[float]]] = {}
     for i, row in enumerate(rows):
         if row.index == 0:
             answers.append(i)
         else:
-            by_top_k.setdefault(row.job.request.sampling.top_k, []).append(i)
+            sampling = row.job.request.sampling
+            group = by_top_k.setdefault(sampling.top_k, ([], [], [], []))
+            members, drawn, temperatures, top_ps = group
+            members.append(i)
+            drawn.append(row)
+            temperatures.append(sampling.temperature)
+            top_ps.append(sampling.top_p)
         if "token_logprobs" in row.fields:
             logprobs.append(i)
         if "token_entropies" in row.fields:
             entropies.append(i)
     laws = []
-    for top_k, members in by_top_k.items():
-        drawn = [rows[i] for i in members]
-        temperature = torch.tensor([row.job.request.sampling.temperature for row in drawn])
-        top_p = torch.tensor([row.job.request.sampling.top_p for row in drawn], dtype=torch.float64)
-        law = Law(temperature.to(device, torch.float32), top_p.to(device), top_k)
-        laws.append((law, indices(members), drawn))
+    for top_k, (members, drawn, temperatures, top_ps) in by_top_k.items():
+        temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
+        top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
+        laws.append((Law(temperature, top_p, top_k), indices(members), drawn))
     return StepPlan(indices(answers), laws, indices(logprobs), indices(entropies))
 
 
@@ -94,10 +99,12 @@ def next_tokens(
     tokens = torch.zeros(len(slots), dtype=torch.long, device=device)
     columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
     if len(plan.greedy):
-        tokens[plan.greedy], best = greedy(logits[slot[plan.greedy]])
+        best, tokens[plan.greedy] = logits[slot[plan.greedy]].max(dim=-1)
         columns[3, plan.greedy] = best.double()
     for law, members, rows in plan.laws:
-        uniforms = [row.job.uniforms[row.index - 1, len(row.token_ids)] for row in rows]
+        uniforms = np.empty(len(rows))
+        for i, row in enumerate(rows):
+            uniforms[i] = row.job.uniforms[row.index - 1, len(row.token_ids)]
         sources, shown = slot[members], logits
         if len(plan.laws) > 1:  # the slots of other laws are left out
             distinct, sources = torch.unique(sources, return_inverse=True)
@@ -116,15 +123,6 @@ def next_tokens(
     # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
     token_ids, logprobs, entropy, best_logits = columns.tolist()
     return list(map(int, token_ids)), logprobs, entropy, best_logits
-
-
-def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Best token (rows,) and its logit (rows,), which is NaN where any logit of the row is.
-
-    logits: (rows, V) float32.
-    """
-    best, tokens = logits.max(dim=-1)
-    return tokens, best
 
 
 def draw(logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:

@@ -152,4 +152,8 @@ def unshared(groups: SequenceOf[Iterable[TokenName]]) -> list[tuple[TokenName, .
     counts: Counter[TokenName] = Counter()
     for group in groups:
         counts.update(set(group))
-    return [tuple(sorted(token for token in set(one) if counts[token] == 1)) for one in groups]
+    found: list[tuple[TokenName, ...]] = []
+    for group in groups:
+        own = {token for token in group if counts[token] == 1}
+        found.append(tuple(sorted(own)))
+    return found

@@ -255,7 +255,10 @@ def first_token_ids(
     tokenizer: PreTrainedTokenizerBase, groups: SequenceOf[SequenceOf[str]]
 ) -> list[tuple[int, ...]]:
     """First token ids of each group's spellings; an id that two groups share counts in neither."""
-    return unshared([[_ids(tokenizer, one)[0] for one in group] for group in groups])
+    first_ids: list[list[int]] = []
+    for spellings in groups:
+        first_ids.append([_ids(tokenizer, one)[0] for one in spellings])
+    return unshared(first_ids)
 
 
 def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:

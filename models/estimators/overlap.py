@@ -19,8 +19,13 @@ def word_stems(text: str) -> list[str]:
     ['the', 'capit', 'é']
     """
     stem = _stemmer().stem
-    words = _WORD.findall(text.lower())
-    return [stem(word) if len(word) >= _SHORTEST_STEMMED else word for word in words]
+    stems: list[str] = []
+    for word in _WORD.findall(text.lower()):
+        if len(word) >= _SHORTEST_STEMMED:
+            stems.append(stem(word))
+        else:
+            stems.append(word)
+    return stems
 
 
 def rouge_l_f(a: Sequence[str], b: Sequence[str]) -> float:

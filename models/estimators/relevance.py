@@ -41,7 +41,7 @@ def sentence_sar(sample_token_logprobs: Sequence[Array], similarity_matrix: Arra
 
     Use: as mcse, with likelihood shared among samples of like meaning.
     """
-    logprobs = [float(array.sum()) for array in with_tokens(sample_token_logprobs)]
+    logprobs = np.array(list(map(np.sum, with_tokens(sample_token_logprobs))))
     return _shared(logprobs, similarity_matrix)
 
 
@@ -58,10 +58,10 @@ def sar(
     """
     samples = zip(with_tokens(sample_token_logprobs), sample_token_relevance, strict=True)
     weighted_logprobs = [-token_sar(logprobs, relevance) for logprobs, relevance in samples]
-    return _shared(weighted_logprobs, similarity_matrix)
+    return _shared(np.array(weighted_logprobs), similarity_matrix)
 
 
-def _shared(logprobs: Sequence[float], similarity_matrix: Array) -> float:
+def _shared(logprobs: Array, similarity_matrix: Array) -> float:
     """sentence_sar of given log p_i; in log space, since likelihoods of long answers underflow.
 
     logprobs: (M,). similarity_matrix: (M, M).
@@ -69,4 +69,4 @@ def _shared(logprobs: Sequence[float], similarity_matrix: Array) -> float:
     with np.errstate(divide="ignore"):  # a similarity of 0 contributes exp(-inf) = 0
         log_shares: Array = np.log(at_least(1, similarity_matrix)) - math.log(_TEMPERATURE)
     np.fill_diagonal(log_shares, 0.0)
-    return plain(-np.logaddexp.reduce(log_shares + np.array(logprobs), axis=1).mean())
+    return plain(-np.logaddexp.reduce(log_shares + logprobs, axis=1).mean())

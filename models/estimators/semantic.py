@@ -1,7 +1,7 @@
 """Estimators of the samples' diversity in meaning, by graphs, classes and densities over pairs."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, starmap
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def semantic_entropy(
 
     Use: the established baseline for short free-form answers.
     """
-    logprobs = [float(array.sum()) for array in with_tokens(sample_token_logprobs)]
+    logprobs = list(map(np.sum, with_tokens(sample_token_logprobs)))
     entropy = 0.0
     for members in _semantic_classes(entailment, contradiction):
         by_text = {sample_texts[i]: logprobs[i] for i in reversed(members)}
@@ -103,7 +103,7 @@ def lexical_similarity(sample_texts: Sequence[str]) -> float:
     Use: a baseline without any further model.
     """
     pairs = list(combinations(map(word_stems, at_least(2, sample_texts)), 2))
-    return plain(-sum(rouge_l_f(a, b) for a, b in pairs) / len(pairs))
+    return plain(-sum(starmap(rouge_l_f, pairs)) / len(pairs))
 
 
 def semantic_density(

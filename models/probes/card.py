@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,7 +83,7 @@ def read_card(path: Path) -> Card:
         raise ProbeMismatch(
             f"{path.parent.name} holds no readable {path.name}: {type(error).__name__}"
         ) from error
-    known = {f.name for f in fields(Card)}
+    known = Card.__dataclass_fields__.keys()
     if not isinstance(values, dict) or values.get("format") != FORMAT or values.keys() != known:
         raise ProbeMismatch(f"{path.parent.name}/{path.name} is no card of format {FORMAT}")
     tuples = {name: tuple(values[name]) for name in ("tasks", "token_features")}

@@ -53,7 +53,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("It is Paris. Surely!")
     ['It is Paris.', 'Surely!']
     """
-    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence] or [""]
+    return list(filter(None, _SENTENCE_END.split(text.strip()))) or [""]
 
 
 def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
@@ -74,12 +74,16 @@ def chunks(text: str, max_words: int = _CHUNK_WORDS) -> list[str]:
         else:
             grouped.append([sentence])
             count = num_words
-    return [" ".join(group) for group in grouped]
+    return list(map(" ".join, grouped))
 
 
 def _parts(pairs: Sequence[Pair]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Chunks of each distinct context, and sentences of each distinct claim."""
-    contexts = {context for context, _ in pairs}
-    claims = {claim for _, claim in pairs}
-    chunked = {context: chunks(context) for context in contexts}
-    return chunked, {claim: sentences(claim) for claim in claims}
+    chunked: dict[str, list[str]] = {}
+    split: dict[str, list[str]] = {}
+    for context, claim in pairs:
+        if context not in chunked:
+            chunked[context] = chunks(context)
+        if claim not in split:
+            split[claim] = sentences(claim)
+    return chunked, split

@@ -5,6 +5,7 @@ It is what the cross-encoder and the NLI model share.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.checkpoints import device_watched
+from models.errors import ModelLost
 from models.records import Pair
 
 # Pairs of one forward pass: sorted by length, so little of a batch is padding.
@@ -44,7 +45,7 @@ class PairClassifier:
         truncated = np.zeros(len(pairs), dtype=bool)
         if not pairs:
             return logits, truncated
-        texts = dict.fromkeys(text for pair in pairs for text in pair)
+        texts = dict.fromkeys(chain.from_iterable(pairs))
         read = {text: self._read(text) for text in texts}
         rows = []
         for i, (a, b) in enumerate(pairs):
@@ -56,9 +57,11 @@ class PairClassifier:
         for start in range(0, len(order), _FORWARD_PAIRS):
             chosen = order[start : start + _FORWARD_PAIRS]
             inputs = self._tokenizer.pad([rows[row] for row in chosen], return_tensors="pt")
-            with device_watched():
+            try:
                 outputs = self._model(**inputs.to(self._model.device))
                 logits[chosen] = outputs.logits.float().cpu()
+            except torch.AcceleratorError as error:
+                raise ModelLost(type(error).__name__) from error
         return logits, truncated
 
     def fit_context(self, context: str, text: str) -> str:
@@ -135,9 +138,10 @@ def _frame_of(tokenizer: Any) -> _Frame:
     a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b"))
     encoded = tokenizer("a", "b", return_special_tokens_mask=True)
     mask = encoded["special_tokens_mask"]
-    own = [position for position, is_special in enumerate(mask) if not is_special]
-    if [encoded["input_ids"][position] for position in own] != a + b:
+    is_own = np.equal(mask, 0)
+    if list(compress(encoded["input_ids"], is_own)) != a + b:
         raise ValueError("the tokenizer changes texts when it joins them in a pair")
+    own = np.flatnonzero(is_own).tolist()
     starts = own[0], own[len(a)]
 
     def around(column: list[int]) -> tuple[list[int], list[int], list[int]]:

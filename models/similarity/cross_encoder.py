@@ -1,6 +1,7 @@
 """A sentence-transformers cross-encoder with one label: do two answers mean the same?"""
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any, Self
 
 import torch
@@ -73,7 +74,7 @@ class CrossEncoderModel:
         return PairScores(self._activation(logits).double().numpy(), truncated)
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        return [self._classifier.fit_context(context, text) for context, text in texts]
+        return list(starmap(self._classifier.fit_context, texts))
 
 
 _: type[PairModel] = CrossEncoderModel  # mypy holds the class to its protocol

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -47,7 +48,7 @@ class LexicalModel:
         self._function = function
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        texts = dict.fromkeys(text for pair in pairs for text in pair)
+        texts = dict.fromkeys(chain.from_iterable(pairs))
         words = {text: self._words_of(text) for text in texts}
         values = np.array([self._function(words[a], words[b]) for a, b in pairs], dtype=np.float64)
         return PairScores(values.reshape(-1, 1), np.zeros(len(pairs), dtype=bool))

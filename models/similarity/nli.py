@@ -1,6 +1,7 @@
 """Natural language inference of the DeBERTa-MNLI family, and similarity by it."""
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any, Literal, Self
 
 import torch
@@ -65,7 +66,7 @@ class NliModel:
         return PairScores(values.numpy(), truncated)
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        return [self._classifier.fit_context(context, text) for context, text in texts]
+        return list(starmap(self._classifier.fit_context, texts))
 
 
 class EntailmentModel:
@@ -110,7 +111,9 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     """
     columns = []
     for label in NLI_LABELS:
-        columns += [int(i) for i, name in id2label.items() if name.lower().startswith(label[:6])]
+        for i, name in id2label.items():
+            if name.lower().startswith(label[:6]):
+                columns.append(int(i))
     if sorted(columns) != list(range(len(NLI_LABELS))) or len(id2label) != len(NLI_LABELS):
         names = sorted(id2label.values())
         raise ValueError(f"labels {names} are not entailment, neutral and contradiction")

@@ -1,6 +1,6 @@
 """Pure: the pairs a statistic needs, and their scores as vectors and matrices over samples."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -69,9 +69,10 @@ def answer_pairs(answer: str, samples: Sequence[str], rules: PairRules) -> list[
     """
     answer = rules.normalise(answer)
     pairs: list[Pair] = []
-    for other in map(rules.normalise, samples):
-        pairs += [(answer, other), (other, answer)]
-    return _unknown(pairs, rules)
+    for other in dict.fromkeys(map(rules.normalise, samples)):
+        if not rules.is_known(answer, other):
+            pairs += dict.fromkeys([(answer, other), (other, answer)])
+    return pairs
 
 
 def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
@@ -81,16 +82,22 @@ def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
     distinct = dict.fromkeys(map(rules.normalise, texts))
-    return _unknown(product(distinct, distinct), rules)
+    pairs: list[Pair] = []
+    for a, b in product(distinct, distinct):
+        if not rules.is_known(a, b):
+            pairs.append((a, b))
+    return pairs
 
 
 def answer_relation(answer: str, samples: Sequence[str], table: PairTable, label: str) -> Array:
     """Values (M,) of the answer against each sample with multiplicity, both directions averaged."""
     values: dict[str, float] = {}
-    for text in samples:
+    relation = np.empty(len(samples))
+    for i, text in enumerate(samples):
         if text not in values:
             values[text] = table.both_directions(answer, text, label)
-    return np.array([values[text] for text in samples])
+        relation[i] = values[text]
+    return relation
 
 
 def similarity_matrix(texts: Sequence[str], table: PairTable) -> Array:
@@ -116,13 +123,7 @@ def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array
 def exact_match(answer: str, samples: Sequence[str], rules: PairRules) -> Array:
     """1.0 where a sample equals the answer as it is compared, else 0.0: (M,)."""
     compared = rules.normalise(answer)
-    return np.array([float(rules.normalise(sample) == compared) for sample in samples])
-
-
-def num_distinct(texts: Sequence[str], rules: PairRules) -> int:
-    """Number of distinct texts as they are compared."""
-    return len(set(map(rules.normalise, texts)))
-
-
-def _unknown(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
-    return [pair for pair in dict.fromkeys(pairs) if not rules.is_known(*pair)]
+    matches = np.zeros(len(samples))
+    for i, sample in enumerate(map(rules.normalise, samples)):
+        matches[i] = sample == compared
+    return matches

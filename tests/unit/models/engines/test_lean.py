@@ -84,16 +84,16 @@ def logits_of_branching_rows(cache):
     cache.recompose([], [long, short])
     cache.forward([3, 4])
     found.append(cache.logits)
-    cache.keep([0, 0, 1])
+    cache.recompose([0, 0, 1])
     cache.forward([5, 6, 7])
     found.append(cache.logits)
     cache.recompose([2, 0, 1], [other, later, other])
     cache.forward([8, 9, 10, 11, 12, 13])
     found.append(cache.logits)
-    cache.keep([5, 3, 1])
+    cache.recompose([5, 3, 1])
     cache.forward([14, 15, 16])
     found.append(cache.logits)
-    cache.keep([0, 0])
+    cache.recompose([0, 0])
     cache.forward([17, 18])
     return [*found, cache.logits]
 
@@ -115,7 +115,7 @@ def test_a_shared_prompt_is_copied_for_no_row(monkeypatch):
     with torch.inference_mode():
         lean.recompose([], lean.prefill([[13] * 40]))
         lean.forward([3])
-        lean.keep([0, 0, 0])
+        lean.recompose([0, 0, 0])
         lean.forward([4, 5, 6])
 
     assert [layer.keys.shape[:3] for layer in lean.cache.layers] == 3 * [(3, 2, 2)]

@@ -11,7 +11,6 @@ from models.similarity.pairs import (
     directed_matrix,
     exact_match,
     matrix_pairs,
-    num_distinct,
     similarity_matrix,
 )
 
@@ -112,8 +111,3 @@ def test_directed_matrices_keep_their_direction_and_know_equal_texts(label, equa
 
 def test_exact_match_compares_as_texts_are_compared():
     assert exact_match("Rome", [" Rome", "Paris"], RULES).tolist() == [1.0, 0.0]
-
-
-def test_distinct_texts_are_counted_as_they_are_compared():
-    assert num_distinct(["Rome", " Rome", "Paris"], RULES) == 2
-    assert num_distinct(["Rome", " Rome", "Paris"], PairRules(strip=False)) == 3
