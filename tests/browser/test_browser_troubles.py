@@ -84,6 +84,8 @@ async def test_a_slow_stream_shows_its_progress_and_can_be_cancelled(browser, ho
 async def test_a_slow_stream_that_goes_on_is_shown_whole(browser):
     async with visited(browser) as (service, visit):
         released, _ = tells_a_token_and_waits(service)
+        await visit("details#options").evaluate("folded => { folded.open = true; }")
+        await visit.page.select_option("#input", "prompt")
         await begin(visit)
         await expect(visit(".token:not(.step)")).to_have_count(1)
         released.set()

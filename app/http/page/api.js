@@ -1,6 +1,7 @@
 // What is asked of the service: one request, its stream of events, its typed errors.
 
-const ROUTE = "generate-with-uncertainty";
+export const GENERATE = "generate-with-uncertainty";
+export const SCORE = "score";
 
 /** An error of the service: what its body says, with its status and when to come back. */
 export class ServiceError extends Error {
@@ -36,6 +37,22 @@ export async function get(path, key) {
   return response.json();
 }
 
+async function post(path, body, key, signal) {
+  const response = await fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...headers(key) },
+    body: JSON.stringify(body),
+    signal,
+  });
+  if (!response.ok) throw await failure(response);
+  return response;
+}
+
+/** Send a body, and return the document that answers it. */
+export async function send(path, body, key, signal) {
+  return (await post(path, body, key, signal)).json();
+}
+
 /**
  * Ask, and tell of each token.
  *
@@ -44,13 +61,7 @@ export async function get(path, key) {
  * Returns the result.
  */
 export async function ask(body, key, signal, on) {
-  const response = await fetch(ROUTE, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", ...headers(key) },
-    body: JSON.stringify(body),
-    signal,
-  });
-  if (!response.ok) throw await failure(response);
+  const response = await post(GENERATE, { ...body, stream: true }, key, signal);
   for await (const { name, data } of events(response.body, on.alive)) {
     if (name === "reasoning") on.reasoning(data.text);
     if (name === "token") on.token(data);

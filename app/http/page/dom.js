@@ -23,6 +23,27 @@ function assign(made, options) {
   }
 }
 
+/** A part of an answer's card. */
+export function part(title, ...children) {
+  return el("section", { class: "part" }, el("h4", {}, title), children);
+}
+
+/** A table with a caption for screen readers; it scrolls where it is too wide. */
+export function table(caption, columns, rows, name = "") {
+  const head = columns.map((name) => (name ? el("th", { scope: "col" }, name) : el("td")));
+  return el(
+    "div",
+    { class: "scroll", tabIndex: 0, role: "group", "aria-label": caption },
+    el(
+      "table",
+      { class: name },
+      el("caption", { class: "unseen" }, caption),
+      el("thead", {}, el("tr", {}, head)),
+      el("tbody", {}, rows),
+    ),
+  );
+}
+
 /** Three digits that count. */
 export function number(value) {
   if (value === null || value === undefined) return "–";

@@ -1,8 +1,10 @@
 // The page: form to request, request to answer, errors to words.
 
-import { ServiceError, ask, get } from "./api.js";
+import { GENERATE, SCORE, ServiceError, ask, get, send } from "./api.js";
+import { Chat } from "./chat.js";
+import { comparison } from "./comparison.js";
 import { el, percent, withoutFolders } from "./dom.js";
-import { Run, comparison } from "./run.js";
+import { Run } from "./run.js";
 
 const EXAMPLES = {
   Facts: ["What is the capital of France?", "Which country is Pirot in?"],
@@ -13,6 +15,7 @@ const AGAIN_MS = 1000;
 const DEFAULT_TARGET = 0.1;
 const byId = (id) => document.getElementById(id);
 const form = byId("form");
+const chat = new Chat(form.elements, byId("turns"));
 
 let estimators = { all: new Map(), light: [] };
 let controller = null; // of what is under way
@@ -73,15 +76,13 @@ function offerTargets(calibrator) {
 /** The body of a request in a mode; what is left empty is left to the service. */
 function bodyOf(mode, isCompared) {
   const field = (name) => form.elements[name].value.trim();
-  const prompt = form.elements.prompt.value;
-  const body = {};
-  if (field("input") === "messages") body.messages = [{ role: "user", content: prompt }];
-  else body.prompt = prompt;
-  body.mode = mode;
+  const body = chat.input();
+  if (mode === "given") body.answer = form.elements.answer.value;
+  else body.mode = mode;
   for (const name of ["max_new_tokens", "seed", "target_error"]) {
     if (field(name)) body[name] = given(field(name));
   }
-  if (mode === "full") {
+  if (mode !== "light") {
     if (field("num_samples")) body.num_samples = given(field("num_samples"));
     if (field("temperature")) body.temperature = given(field("temperature"));
     body.explain = true;
@@ -102,7 +103,7 @@ function given(text) {
 function everyEstimator(mode) {
   const here = [...estimators.all.values()].filter((one) => one.available);
   const isLight = (name) => estimators.light.includes(name) || name.endsWith("_light");
-  return here.map((one) => one.name).filter((name) => mode === "full" || isLight(name));
+  return here.map((one) => one.name).filter((name) => mode !== "light" || isLight(name));
 }
 
 async function submit() {
@@ -110,6 +111,8 @@ async function submit() {
   const mine = (controller = new AbortController());
   const wanted = form.elements.mode.value;
   const modes = wanted === "both" ? ["full", "light"] : [wanted];
+  if (form.elements.answer.value) modes.splice(0, 2, "given");
+  chat.begin();
   for (const id of ["notice", "comparison", "runs"]) clear(byId(id));
   for (const field of form.querySelectorAll("[aria-invalid]")) {
     field.removeAttribute("aria-invalid");
@@ -140,24 +143,18 @@ async function submit() {
 
 /** Whether a run came to its result. */
 async function answer(run, isCompared, mine) {
-  const on = { alive: () => run.alive(), reasoning: (text) => run.reason(text), token: (token) => run.token(token) };
-  const request = (body) => ask({ ...body, stream: true }, byId("key").value, mine.signal, on);
-  const body = bodyOf(run.mode, isCompared);
-  let refusal = null;
+  const key = byId("key").value;
+  const path = run.mode === "given" ? SCORE : GENERATE;
   try {
-    let result;
-    try {
-      result = await request(body);
-    } catch (error) {
-      // The verdict is an offer of the page: where none can be given, the answer comes without.
-      if (error.body?.code !== "not_calibrated" || error.body.field !== "target_error") throw error;
-      refusal = `None can be given: ${error.body.message}.`;
-      delete body.target_error;
-      result = await request(body);
-    }
-    const url = new URL("generate-with-uncertainty", document.baseURI).href;
-    const withKey = byId("key").value !== "";
-    run.finish(result, { estimators: estimators.all, request: { url, body, withKey }, refusal });
+    const { body, result, refusal } = await answered(run, isCompared, mine.signal, key);
+    const url = new URL(path, document.baseURI).href;
+    run.finish(result, {
+      estimators: estimators.all,
+      request: { url, body, withKey: key !== "" },
+      refusal,
+      key,
+      goOn: body.messages && (() => chat.goOn(body.messages, result.text)),
+    });
     return true;
   } catch (error) {
     if (mine.signal.aborted) {
@@ -172,6 +169,30 @@ async function answer(run, isCompared, mine) {
       fail(error);
     }
     return false;
+  }
+}
+
+/** What is answered, to which body, and why it has no verdict where one was wanted. */
+async function answered(run, isCompared, signal, key) {
+  const on = {
+    alive: () => run.alive(),
+    reasoning: (text) => run.reason(text),
+    token: (token) => run.token(token),
+  };
+  for (let refusal = null; ; ) {
+    const body = bodyOf(run.mode, isCompared);
+    if (refusal) delete body.target_error;
+    try {
+      const isGiven = run.mode === "given";
+      const result = await (isGiven ? send(SCORE, body, key, signal) : ask(body, key, signal, on));
+      return { body, result, refusal };
+    } catch (error) {
+      if (error.body && chat.switched(body, error.body)) continue;
+      // The verdict is an offer of the page: where none can be given, the answer comes without.
+      const isVerdict = error.body?.code === "not_calibrated" && error.body.field === "target_error";
+      if (!isVerdict || refusal) throw error;
+      refusal = `None can be given: ${error.body.message}.`;
+    }
   }
 }
 
@@ -277,7 +298,9 @@ for (const [topic, prompts] of Object.entries(EXAMPLES)) {
   const buttons = prompts.map((prompt) => {
     const button = el("button", { type: "button", class: "example" }, prompt);
     button.addEventListener("click", () => {
+      chat.clear();
       form.elements.prompt.value = prompt;
+      setAnswer("");
       submit();
     });
     return button;
@@ -285,6 +308,12 @@ for (const [topic, prompts] of Object.entries(EXAMPLES)) {
   const row = el("div", { class: "example-row", role: "group", "aria-label": topic }, buttons);
   byId("examples").append(el("p", { class: "topic", "aria-hidden": "true" }, topic), row);
 }
+function setAnswer(text) {
+  form.elements.answer.value = text;
+  byId("ask").textContent = text ? "Score the answer" : "Ask";
+}
+
+form.elements.answer.addEventListener("input", (event) => setAnswer(event.target.value));
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   submit();

@@ -1,12 +1,14 @@
 // One request on the page: its progress, its answer, and everything that is known of it.
 
-import { el, newId, number, percent, ratio, roving, time } from "./dom.js";
-import { LANGUAGES } from "./snippets.js";
+import { code } from "./code.js";
+import { el, newId, number, part, table, time } from "./dom.js";
+import { rating } from "./rating.js";
+import { probe, samples } from "./samples.js";
 import { Tokens } from "./tokens.js";
 import { gauge, verdict } from "./verdict.js";
 import { factors, word } from "./words.js";
 
-const TITLES = { full: "Full", light: "Light" };
+export const TITLES = { full: "Full", light: "Light", given: "Your answer" };
 const STAGES = {
   queue: "waiting for a place",
   generate: "answer and samples",
@@ -31,6 +33,7 @@ const LOST_MS = 20_000;
 
 /** The card of one request. */
 export class Run {
+  /** `mode` is "full", "light", or "given" for an answer that somebody brings. */
   constructor(mode, cancel) {
     this.mode = mode;
     this.began = performance.now();
@@ -80,7 +83,7 @@ export class Run {
   }
 
   /** Everything that the result says. */
-  finish(result, { estimators, request, refusal }) {
+  finish(result, { estimators, request, refusal, key, goOn }) {
     this.total = performance.now() - this.began;
     this.#end(time(this.total));
     this.result = result;
@@ -91,6 +94,7 @@ export class Run {
     this.body.replaceChildren(
       el("div", { class: "judged" }, gauge(result), verdict(result, refusal)),
       ...[
+        rating(result, key, goOn),
         warnings(result),
         explained(result),
         result.mode === "full" ? samples(result) : probe(result),
@@ -132,10 +136,6 @@ export class Run {
   }
 }
 
-function part(title, ...children) {
-  return el("section", { class: "part" }, el("h4", {}, title), children);
-}
-
 function warnings({ warnings: codes }) {
   if (codes.length === 0) return null;
   const items = codes.map((name) => el("li", {}, el("code", {}, name), ` ${WARNINGS[name] ?? ""}`));
@@ -145,96 +145,6 @@ function warnings({ warnings: codes }) {
 function explained(result) {
   const list = factors(result);
   return list && part("How the uncertainty comes about", list);
-}
-
-function samples({ explanation, groups, samples: all, num_samples: drawn }) {
-  if (!all?.length) return null;
-  const title = `What else it says: ${drawn} samples by meaning`;
-  const items = (groups ?? []).map(group);
-  return part(
-    title,
-    groups === null ? el("p", {}, "Not grouped: nothing compared them.") : el("p", {}, explanation),
-    el("ol", { class: "groups" }, items),
-    el("details", {}, el("summary", {}, "Every sample"), everySample(all)),
-  );
-}
-
-function shareBar(share) {
-  const bar = el("span", { class: "share-bar", "aria-hidden": "true" }, el("span"));
-  bar.firstChild.style.setProperty("width", `${100 * share}%`);
-  return bar;
-}
-
-function group({ text, is_answer: isAnswer, count, share, mass, similarity }) {
-  const facts = [
-    `${count} of the samples`,
-    isAnswer && count === 0 ? null : `similarity to the answer ${ratio(similarity)}`,
-    mass === null ? null : `probability ${percent(mass)}`,
-  ];
-  return el(
-    "li",
-    { class: isAnswer ? "is-answer" : "other" },
-    el("p", { class: "share" }, percent(share)),
-    el(
-      "div",
-      {},
-      el(
-        "p",
-        { class: "said" },
-        el("q", {}, text.trim() || "(nothing)"),
-        isAnswer ? el("span", { class: "pill" }, "means the answer") : null,
-      ),
-      shareBar(share),
-      el("p", { class: "note" }, facts.filter(Boolean).join(" · ")),
-    ),
-  );
-}
-
-function table(caption, columns, rows, name = "") {
-  const head = columns.map((name) => (name ? el("th", { scope: "col" }, name) : el("td")));
-  return el(
-    "div",
-    { class: "scroll", tabIndex: 0, role: "group", "aria-label": caption },
-    el(
-      "table",
-      { class: name },
-      el("caption", { class: "unseen" }, caption),
-      el("thead", {}, el("tr", {}, head)),
-      el("tbody", {}, rows),
-    ),
-  );
-}
-
-function everySample(all) {
-  const rows = all.map(({ text, logprob, similarity }) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row", class: "text" }, text.trim() || "(nothing)"),
-      el("td", {}, ratio(similarity)),
-      el("td", {}, number(logprob)),
-    ),
-  );
-  return table("Every sample", ["Sample", "Similarity", "Log of its chance"], rows);
-}
-
-function probe({ probe: read, scores: { consistency_light: predicted } }) {
-  if (read === null) return null;
-  const { training_set: set, distance_percentile: far, out_of_domain: isFar } = read;
-  const trust = isFar ? "too far to trust the light scores" : "near enough to trust it";
-  return part(
-    "What else it would say: predicted",
-    typeof predicted === "number"
-      ? el("p", {}, "Disagreement ", el("b", {}, percent(predicted)), ": so much of it would mean something else.", shareBar(predicted))
-      : null,
-    el(
-      "p",
-      { class: "note" },
-      "No samples were drawn: a probe read the model’s hidden states and predicted how much they " +
-        `would differ. This answer lies farther out than ${percent(far / 100)} of the held-out ` +
-        `answers of ${set}: ${trust}.`,
-    ),
-  );
 }
 
 function scores({ scores: values, reasons, estimator }, estimators) {
@@ -290,89 +200,4 @@ function times({ timing_ms: ms, cached, usage, mode }, run) {
     list,
     el("p", { class: "note" }, `${first}${last}. ${read}.`),
   );
-}
-
-/** The request as code, a language a tab. */
-function code({ url, body, withKey }) {
-  const tabs = el("div", { class: "tabs", role: "tablist", "aria-label": "Language" });
-  const panelId = newId("code");
-  const text = el("pre", { tabIndex: 0 });
-  const copied = el("span", { role: "status", class: "hint" });
-  const copy = el("button", { type: "button" }, "Copy");
-  const panel = el("div", { role: "tabpanel", id: panelId }, text, copy, " ", copied);
-  const show = (tab, write) => {
-    for (const one of tabs.children) one.setAttribute("aria-selected", String(one === tab));
-    for (const one of tabs.children) one.tabIndex = one === tab ? 0 : -1;
-    text.textContent = write(url, body, withKey);
-    text.setAttribute("aria-label", `The request in ${tab.textContent}`);
-    panel.setAttribute("aria-labelledby", tab.id);
-    copied.textContent = "";
-  };
-  for (const [name, write] of Object.entries(LANGUAGES)) {
-    const id = newId("tab");
-    const tab = el("button", { type: "button", role: "tab", id, "aria-controls": panelId }, name);
-    tab.addEventListener("click", () => show(tab, write));
-    tabs.append(tab);
-  }
-  roving(tabs, "[role=tab]", (tab) => tab.click());
-  show(tabs.firstChild, LANGUAGES.curl);
-  copy.addEventListener("click", async () => {
-    copied.textContent = (await copyText(text)) ? "Copied." : "Select it and copy: the browser did not let the page.";
-  });
-  return el(
-    "details",
-    { class: "part code" },
-    el("summary", {}, "The same as curl, Python, JavaScript"),
-    tabs,
-    panel,
-  );
-}
-
-async function copyText(element) {
-  try {
-    await navigator.clipboard.writeText(element.textContent);
-    return true;
-  } catch {
-    // without https the clipboard is not ours; the selection is
-    getSelection().selectAllChildren(element);
-    return document.execCommand("copy");
-  }
-}
-
-/** Full and light in one table. */
-export function comparison(runs) {
-  const row = (name, tell) => {
-    const cells = runs.map((run) => el("td", {}, tell(run)));
-    return el("tr", {}, el("th", { scope: "row" }, name), cells);
-  };
-  const [slow, fast] = [...runs].sort((a, b) => b.total - a.total);
-  const ratio = slow.total / fast.total;
-  const rows = [
-    row("Answer", ({ result }) => result.text.trim() || "(nothing)"),
-    row("Confidence", ({ result }) => (result.confidence === null ? "–" : percent(result.confidence))),
-    row("Uncertainty", ({ result }) => `${number(result.uncertainty)} (${result.estimator})`),
-    row("Verdict", ({ result }) => passes(result.decision)),
-    row("Samples drawn", ({ result }) => String(result.num_samples)),
-    row("Tokens written", ({ result: { usage } }) => String(usage.completion_tokens + usage.sample_tokens)),
-    row("First token", (run) => (run.firstToken === null ? "–" : time(run.firstToken))),
-    row("Everything", (run) => time(run.total)),
-  ];
-  const columns = ["", ...runs.map((run) => TITLES[run.mode])];
-  return el(
-    "section",
-    { class: "card" },
-    el("h3", {}, "Light against full"),
-    el(
-      "p",
-      {},
-      `${TITLES[fast.mode]} took ${time(fast.total)}, ${TITLES[slow.mode].toLowerCase()} ` +
-        `${ratio.toFixed(1)} times as long. One after the other, without the cache.`,
-    ),
-    table("Light against full", columns, rows),
-  );
-}
-
-function passes(decision) {
-  if (decision === null) return "none";
-  return decision.accept ? "✓ may pass" : "✕ does not pass";
 }

@@ -1,0 +1,38 @@
+// What is done with an answer: say whether it is right, go on with the chat.
+
+import { send } from "./api.js";
+import { el } from "./dom.js";
+
+let isKept = true; // whether this service keeps labels, as far as is known
+
+/** Buttons for both; null where neither can be done. */
+export function rating({ id }, key, goOn) {
+  const said = el("span", { class: "hint", role: "status" });
+  const row = el("div", { class: "rating" });
+  const label = (name, mark, correct) => {
+    const button = el("button", { type: "button", class: "quiet", "aria-pressed": "false" });
+    button.append(el("span", { "aria-hidden": "true" }, mark), ` ${name}`);
+    button.addEventListener("click", async () => {
+      said.textContent = "";
+      try {
+        await send("feedback", { id, correct }, key);
+      } catch (error) {
+        isKept = error.body?.code !== "feedback_disabled";
+        said.textContent = isKept ? `Not kept: ${error.message}.` : "This service keeps no labels.";
+        return;
+      }
+      for (const one of row.querySelectorAll("[aria-pressed]")) {
+        one.setAttribute("aria-pressed", String(one === button));
+      }
+      said.textContent = "Kept: labels like this one calibrate the service.";
+    });
+    return button;
+  };
+  if (isKept) row.append("Is it right?", label("Right", "✓", true), label("Wrong", "✕", false), said);
+  if (goOn) {
+    const button = el("button", { type: "button", class: "quiet" }, "Go on with this chat");
+    button.addEventListener("click", goOn);
+    row.append(button);
+  }
+  return row.hasChildNodes() ? row : null;
+}

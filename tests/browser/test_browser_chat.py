@@ -1,0 +1,135 @@
+"""Chats, answers of one's own and labels on the page at `/`."""
+
+import json
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.pages import KNOWN, MADE_UP, visiting
+
+pytestmark = pytest.mark.anyio
+
+SERBIA = "It is in Serbia."
+
+
+def posts(visit):
+    """Paths and bodies of what the page posts, as they come."""
+    sent = []
+
+    def note(request):
+        if request.method == "POST":
+            sent.append((request.url.rpartition("/")[2], json.loads(request.post_data)))
+
+    visit.page.on("request", note)
+    return sent
+
+
+async def test_a_chat_goes_on_from_its_answer_until_a_new_one(browser, url):
+    async with visiting(browser, url) as visit:
+        sent = posts(visit)
+        await visit.is_ready()
+        await visit.choose(prompt=MADE_UP, system="Be brief.")
+        await visit.page.click("#ask")
+        await visit.is_over()
+        system = {"role": "system", "content": "Be brief."}
+        first = {"role": "user", "content": MADE_UP}
+        assert sent[-1][1]["messages"] == [system, first]
+
+        await visit.page.click("text=Go on with this chat")
+        await expect(visit("#prompt")).to_be_focused()
+        await expect(visit("#turns li")).to_have_count(2)
+        await visit.ask(KNOWN)
+        answer = (await visit.texts("#turns li"))[1].removeprefix("Model: ")
+        said = {"role": "assistant", "content": answer}
+        second = {"role": "user", "content": KNOWN}
+        assert sent[-1][1]["messages"] == [system, first, said, second]
+
+        await visit.page.click("text=New chat")
+        await visit.ask(MADE_UP, system="")
+        assert sent[-1][1]["prompt"] == MADE_UP
+        await expect(visit("#turns")).to_be_empty()
+        assert visit.complaints == []
+
+
+async def test_a_model_without_a_calibrator_for_prompts_is_sent_a_message(browser, url):
+    async with visiting(browser, url) as visit:
+        sent = posts(visit)
+        await visit.is_ready()
+        await visit.choose(prompt=KNOWN)
+        await visit.page.select_option("#target_error", "")
+        await visit.page.click("#ask")
+        await visit.is_over()
+        assert [next(iter(body)) for _, body in sent] == ["messages"]
+
+
+async def test_what_is_calibrated_for_prompts_is_sent_as_one_and_stays_so(browser, url):
+    async with visiting(browser, url) as visit:
+        sent = posts(visit)
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        await visit.ask(MADE_UP)
+        assert [next(iter(body)) for _, body in sent] == ["messages", "prompt", "prompt"]
+        await expect(visit(".gauge [role=meter]")).to_have_count(1)
+
+
+async def test_a_model_without_a_chat_template_is_sent_text(browser, url):
+    async def refuse(route):
+        if "messages" in (route.request.post_data or ""):
+            error = {"code": "chat_template_error", "message": "no template", "field": "messages"}
+            await route.fulfill(status=422, json={"error": error})
+        else:
+            await route.continue_()
+
+    async with visiting(browser, url, route=("**/*", refuse)) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        await expect(visit(".gauge")).to_have_count(1)
+        await visit.ask(KNOWN, system="Be brief.")
+        await expect(visit("[role=alert]")).to_contain_text("chat_template_error")
+
+
+async def test_an_answer_of_ones_own_is_scored(browser, url):
+    async with visiting(browser, url) as visit:
+        sent = posts(visit)
+        await visit.is_ready()
+        await visit.page.click("#given summary")
+        await visit.page.fill("#answer", SERBIA)
+        await expect(visit("#ask")).to_have_text("Score the answer")
+        await visit.ask(MADE_UP, seed=7)
+        assert {path for path, _ in sent} == {"score"}
+        assert sent[-1][1]["answer"] == SERBIA
+        await expect(visit(".run h3")).to_have_text("Your answer")
+        assert await visit(".tokens").text_content() == f"{SERBIA}end"
+        await expect(visit(".verdict")).to_contain_text("None can be given")
+        await expect(visit(".groups")).to_have_count(1)
+
+        await visit(".example").first.click()
+        await visit.is_over()
+        await expect(visit(".run h3")).to_have_text("Full")
+        assert visit.complaints == []
+
+
+@pytest.mark.parametrize(("name", "correct"), [("Right", True), ("Wrong", False)])
+async def test_an_answer_is_labelled(browser, url, name, correct):
+    async def keep(route):
+        await route.fulfill(json={"id": "1", "quality": float(correct), "task": None})
+
+    async with visiting(browser, url, route=("**/feedback", keep)) as visit:
+        sent = posts(visit)
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        await visit(f".rating button:has-text('{name}')").click()
+        await expect(visit(".rating")).to_contain_text("Kept")
+        await expect(visit(".rating [aria-pressed=true]")).to_contain_text(name)
+        path, body = sent[-1]
+        assert (path, body["correct"], len(body["id"])) == ("feedback", correct, 32)
+
+
+async def test_where_no_labels_are_kept_that_is_said_once(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN)
+        await visit(".rating button:has-text('Right')").click()
+        await expect(visit(".rating")).to_contain_text("This service keeps no labels.")
+        await visit.ask(KNOWN)
+        await expect(visit(".rating")).to_have_count(0)
