@@ -23,11 +23,13 @@ from models.engines.jobs import Prefix, Row, RowJob
 from models.engines.protocol import StepReport
 from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step
+from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
-from models.records import AnswerForm, Token
+from models.records import AnswerForm
 from models.waves import num_further
 
+AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
 # Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
 # running rows.
@@ -214,16 +216,9 @@ class InflightBatch:
         report.finished.append(job)
 
     def _score_given(
-        self,
-        job: RowJob,
-        prefix: Prefix,
-        forms: Mapping[AnswerForm, tuple[int, ...]],
-        report: StepReport,
+        self, job: RowJob, prefix: Prefix, forms: AnswerForms, report: StepReport
     ) -> None:
-        """Row 0 of a given answer is complete with its prompt's prefill: it never decodes.
-
-        Of several forms the likelier one is taken.
-        """
+        """Complete row 0 with a given answer, in the likelier of its forms; it never decodes."""
         row = Row(job, 0, job.fields[0])
         with_entropies = "token_entropies" in row.fields
         logprobs: dict[AnswerForm, list[float]] = {}
@@ -240,18 +235,15 @@ class InflightBatch:
             return
         form = max(logprobs, key=lambda form: sum(logprobs[form]))
         job.answer_form, row.finish_reason = form, "given"
-        row.token_ids, row.logprobs, row.entropies = (
-            list(forms[form]),
-            logprobs[form],
-            entropies[form],
-        )
+        row.token_ids = list(forms[form])
+        row.logprobs, row.entropies = logprobs[form], entropies[form]
         if job.request.answer is not None:
             # Decoding its tokens would not bring back every text.
             self._detokenizer.give(row, job.request.answer.text)
-        if all(map(math.isfinite, row.logprobs)):
-            self._finish(row, report)
-        else:
+        if not all(map(math.isfinite, row.logprobs)):
             self._fail(job, InvalidLogits(_INVALID_LOGITS), report)
+            return
+        self._finish(row, report)
 
     def _decode(self, report: StepReport) -> None:
         """Append one token to every row and let finished rows leave."""
@@ -270,35 +262,11 @@ class InflightBatch:
                 self._detokenizer.find_answer(row, tags)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
-                for new in self._new_tokens(row):
+                for new in new_tokens(row, self._detokenizer):
                     report.tokens.append((row.job, new))
             if row.finish_reason is not None:
                 self._finish(row, report)
         self._branch(columns[0])
-
-    def _new_tokens(self, row: Row) -> list[Token]:
-        """The row's tokens that were not told yet, with the text that became certain.
-
-        None while the row may turn out to begin with a reasoning.
-        """
-        told, tags = row.job.told, self._detokenizer.tags
-        if row.is_undecided and row.finish_reason is None:
-            return []
-        num_told, told.num_tokens = told.num_tokens, len(row.token_ids)
-        if row.is_reasoned and tags is not None and told.num_tokens <= row.first_of_answer:
-            return [Token("", reasoning=self._detokenizer.new_thoughts(row, tags))]
-        tokens: list[Token] = []
-        for i in range(num_told, told.num_tokens):
-            logprob = entropy = None
-            if "token_logprobs" in row.fields:
-                logprob = row.logprobs[i]
-            if "token_entropies" in row.fields:
-                entropy = row.entropies[i]
-            piece = ""
-            if i == told.num_tokens - 1:
-                piece = self._detokenizer.new_piece(row)
-            tokens.append(Token(piece, logprob, entropy))
-        return tokens
 
     def _branch(self, tokens: list[int]) -> None:
         """Keep the unfinished rows, and give each its slot of the cache.

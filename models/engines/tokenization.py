@@ -3,18 +3,18 @@
 import inspect
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from models.engines.jobs import Row, Told
-from models.engines.texts import cut_at_stop, num_stable, unshared
+from models.engines.jobs import Row
+from models.engines.texts import cut_at_stop, unshared
 from models.errors import ChatTemplateError, InvalidRequest
 from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence
-from models.units.reasoning import Tags, is_opened, part, recognise
+from models.units.reasoning import Tags, part
 
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
@@ -55,13 +55,13 @@ class Detokenizer:
     def find_answer(self, row: Row, tags: Tags) -> None:
         """Follow the row's last token: into a reasoning, or out of it."""
         if row.is_undecided:
-            text = self._text_with_tags(row.token_ids).lstrip()
+            text = self.text_with_tags(row.token_ids).lstrip()
             row.is_reasoned = row.in_thoughts = text.startswith(tags.start)
             row.is_undecided = not row.is_reasoned and tags.start.startswith(text)
         if row.in_thoughts:
             row.first_of_answer = len(row.token_ids)
             # Every token that shows carries at least one byte.
-            tail = self._text_with_tags(row.token_ids[-len(tags.end.encode()) :])
+            tail = self.text_with_tags(row.token_ids[-len(tags.end.encode()) :])
             _, found, row.lead = tail.partition(tags.end)
             row.in_thoughts = not found
 
@@ -79,47 +79,6 @@ class Detokenizer:
             row.text = cut_at_stop(row.lead + self.text(answer), stop) or ""
         elif len(row.token_ids) == row.job.max_new_tokens:
             row.finish_reason, row.text = "length", row.lead + self.text(answer)
-
-    def new_piece(self, row: Row) -> str:
-        """Text of a streamed answer that has become certain since the last call."""
-        told = row.job.told
-        if row.finish_reason:
-            piece = row.text[told.num_characters :]
-        else:
-            if not told.in_answer:
-                told.in_answer, told.pending = True, row.lead
-                told.start = told.read = row.first_of_answer
-            self._decode_further(told, row.token_ids, self.text)
-            end = num_stable(told.pending, row.job.request.sampling.stop)
-            piece, told.pending = told.pending[:end], told.pending[end:]
-        told.num_characters += len(piece)
-        return piece
-
-    def new_thoughts(self, row: Row, tags: Tags) -> str:
-        """Text of a streamed reasoning that has become certain since the last call."""
-        told, (opening, closing) = row.job.told, tags.inner
-        self._decode_further(told, row.token_ids, self._text_with_tags)
-        if not told.in_thoughts:
-            text = told.pending.lstrip().removeprefix(tags.start).lstrip()
-            if not text or opening.startswith(text):
-                return ""
-            told.in_thoughts, told.pending = True, text.removeprefix(opening)
-        end = closing + tags.end
-        thoughts, found, _ = told.pending.partition(end)
-        if found:
-            return thoughts.rstrip()
-        num_certain = num_stable(thoughts, (end,))
-        told.pending = thoughts[num_certain:]
-        return thoughts[:num_certain]
-
-    def _decode_further(
-        self, told: Told, token_ids: list[int], decode: Callable[[list[int]], str]
-    ) -> None:
-        """Add what the latest tokens show; decoding all of them each time would cost T²."""
-        text = decode(token_ids[told.start :])
-        if not text.endswith("\ufffd"):  # it may be half a code point
-            told.pending += text[len(decode(token_ids[told.start : told.read])) :]
-            told.start, told.read = told.read, len(token_ids)
 
     def sequence(self, row: Row, *, with_texts: bool = True) -> Sequence:
         """The record of a finished row, with the statistics that its request wants.
@@ -174,7 +133,7 @@ class Detokenizer:
         """
         decode = self.text
         if with_tags:
-            decode = self._text_with_tags
+            decode = self.text_with_tags
         texts: list[str] = []
         # A tokenizer may need the tokens of the last complete piece to decode the next one.
         start, read = 0, 0
@@ -187,7 +146,7 @@ class Detokenizer:
                 start, read = read, end
         return tuple(texts)
 
-    def _text_with_tags(self, token_ids: list[int]) -> str:
+    def text_with_tags(self, token_ids: list[int]) -> str:
         """Decoded text with special tokens, as a tag may be one."""
         return str(
             self._tokenizer.decode(
@@ -197,7 +156,7 @@ class Detokenizer:
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
         """The text between the tags of a reasoning, finished or not."""
-        found = part([self._text_with_tags(token_ids)], self.tags, opened=opened)
+        found = part([self.text_with_tags(token_ids)], self.tags, opened=opened)
         return found.text or ""
 
     def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:
@@ -259,42 +218,6 @@ def first_token_ids(
     for spellings in groups:
         first_ids.append([_ids(tokenizer, one)[0] for one in spellings])
     return unshared(first_ids)
-
-
-def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
-    """The tags around a model's reasonings; None where it does not reason.
-
-    Args:
-        tokenizer: with the chat template and the special tokens that tell them.
-        setting: "auto", "off", or both tags with a comma between them.
-    """
-    if setting == "off":
-        return None
-    if setting != "auto":
-        start, _, end = setting.partition(",")
-        return Tags(start.strip(), end.strip())
-    return recognise(str(tokenizer.chat_template or ""), tokenizer.get_added_vocab())
-
-
-def opens_reasoning(
-    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags
-) -> bool:
-    """Whether the prompt ends in the tag that begins a reasoning.
-
-    Of a chat, whether its template puts the tag there: one that ends a message is text.
-    """
-    if request.prompt is not None:
-        return request.prompt.rstrip().endswith(tags.start)
-    rendered = []
-    for add_generation_prompt in (True, False):
-        text = tokenizer.apply_chat_template(
-            list(map(dict, request.messages or ())),
-            tokenize=False,
-            add_generation_prompt=add_generation_prompt,
-            **request.chat_template_kwargs,
-        )
-        rendered.append(str(text))
-    return is_opened(rendered[0], rendered[1], tags)
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

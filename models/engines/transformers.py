@@ -34,6 +34,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
+from models.engines.reasoning import opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
 from models.engines.self_test import check_agreement, check_reads_its_past
@@ -42,8 +43,6 @@ from models.engines.tokenization import (
     encode_answer_forms,
     encode_prompt,
     first_token_ids,
-    opens_reasoning,
-    tags_of,
 )
 from models.errors import ModelNotLoaded
 from models.loadable import check_checkpoint

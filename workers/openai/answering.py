@@ -26,9 +26,9 @@ from workers.openai.capabilities import OpenAIServer
 from workers.openai.columns import check_entropies, mark_of, mode_of, readings_of
 from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
+from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import (
     Choice,
-    behind_reasoning,
     fields_of,
     merged,
     read_choices,

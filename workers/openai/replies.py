@@ -3,7 +3,7 @@
 Completions and chat completions differ in where things are, and in nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -12,11 +12,10 @@ from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models import records
-from models.engines.texts import behind, cut_at_stop, parted, tags_in
+from models.engines.texts import cut_at_stop
 from models.ranges import Logprob
 from models.records import Array, FinishReason
 from models.statistics import STATISTICS, Source
-from models.units.reasoning import part
 from workers.calls import read
 from workers.client import Unreachable
 
@@ -254,34 +253,6 @@ def to_sequence(
     return replace(sequence, **changed)
 
 
-def behind_reasoning(
-    sequence: records.Sequence,
-    choice: Choice,
-    texts: Sequence[str] | None,
-    *,
-    opened: bool,
-) -> records.Sequence:
-    """The answer of a choice, with the reasoning before it apart.
-
-    Args:
-        sequence: record of the choice, with the statistics of all its tokens.
-        choice: as the server tells it; one that parts the two itself tells log-probs of both.
-        texts: (T,) of its tokens; None where they are not known.
-        opened: whether the prompt ended in the tag that begins a reasoning.
-    """
-    if choice.reasoning is None:
-        return parted(sequence, texts, opened=opened)
-    first = None
-    tokens = choice.tokens or ()
-    tags = tags_in("".join(tokens), opened=True)
-    found = part(tokens, tags, opened=True)
-    if found.state == "finished":
-        first = found.num_tokens
-    is_finished = bool(choice.text) or choice.finish_reason == "stop"
-    reasoning = records.Reasoning(choice.reasoning.strip(), first or 0, is_finished)
-    return behind(sequence, reasoning, choice.text, first)
-
-
 def fields_of(statistics: frozenset[str], source: Source) -> frozenset[str]:
     """Fields of a sequence that hold those of the statistics which have this source."""
     rows = (STATISTICS[name] for name in statistics if name in STATISTICS)
@@ -326,11 +297,6 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     return Choice(text, finish_reason, tokens, logprobs, tops, token_ids, ended, reasoning)
 
 
-def reasoning_in(message: Mapping[str, Any]) -> str | None:
-    """The reasoning that a message or a delta tells apart, by its present name or its former."""
-    return message.get("reasoning") or message.get("reasoning_content")
-
-
 def _tokens(told: _Logprobs) -> _Tokens:
     tokens, logprobs = told.get("tokens") or [], told.get("token_logprobs")
     tops: list[Any] = list(told.get("top_logprobs") or ())
@@ -369,3 +335,8 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     for name in ("finish_reason", "stop_reason"):
         if piece.get(name) is not None:
             choice[name] = piece[name]
+
+
+def reasoning_in(message: Mapping[str, Any]) -> str | None:
+    """The reasoning that a message or a delta tells apart, by its present name or its former."""
+    return message.get("reasoning") or message.get("reasoning_content")

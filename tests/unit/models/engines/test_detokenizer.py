@@ -4,6 +4,7 @@ import pytest
 
 from models.engines.jobs import Row, RowJob
 from models.engines.sampling import sample_uniforms
+from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
 from models.records import GenerationRequest, SamplingParams
 from tests.tiny_models import byte_tokenizer
@@ -44,7 +45,8 @@ def streamed(text, stop=()):
     for token in [*TOKENIZER.encode(text, add_special_tokens=False), EOS]:
         row.token_ids.append(token)
         detokenizer.finish(row)
-        pieces.append(detokenizer.new_piece(row))
+        [told] = new_tokens(row, detokenizer)
+        pieces.append(told.text)
         if row.finish_reason:
             break
     assert "".join(pieces) == row.text

@@ -5,7 +5,8 @@ import pytest
 
 from models.records import GenerationRequest, Token
 from workers.calling import Listener
-from workers.openai.replies import behind_reasoning, read_choices, to_sequence, token_texts
+from workers.openai.reasoning import behind_reasoning
+from workers.openai.replies import read_choices, to_sequence, token_texts
 from workers.openai.telling import Teller
 
 WANTED = frozenset({"token_logprobs", "token_texts"})

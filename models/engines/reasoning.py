@@ -1,0 +1,42 @@
+"""Which models write a reasoning before their answer, and which prompts begin one."""
+
+from transformers import PreTrainedTokenizerBase
+
+from models.records import GenerationRequest
+from models.units.reasoning import Tags, is_opened, recognise
+
+
+def tags_of(tokenizer: PreTrainedTokenizerBase, setting: str) -> Tags | None:
+    """The tags around a model's reasonings; None where it does not reason.
+
+    Args:
+        tokenizer: with the chat template and the special tokens that tell them.
+        setting: "auto", "off", or both tags with a comma between them.
+    """
+    if setting == "off":
+        return None
+    if setting != "auto":
+        start, _, end = setting.partition(",")
+        return Tags(start.strip(), end.strip())
+    return recognise(str(tokenizer.chat_template or ""), tokenizer.get_added_vocab())
+
+
+def opens_reasoning(
+    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest, tags: Tags
+) -> bool:
+    """Whether the prompt ends in the tag that begins a reasoning.
+
+    Of a chat, whether its template puts the tag there: one that ends a message is text.
+    """
+    if request.prompt is not None:
+        return request.prompt.rstrip().endswith(tags.start)
+    rendered = []
+    for add_generation_prompt in (True, False):
+        text = tokenizer.apply_chat_template(
+            list(map(dict, request.messages or ())),
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            **request.chat_template_kwargs,
+        )
+        rendered.append(str(text))
+    return is_opened(rendered[0], rendered[1], tags)
