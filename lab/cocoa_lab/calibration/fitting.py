@@ -18,6 +18,7 @@ TARGET_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
 DELTA = 0.1
 MIN_OF_EACH = 10  # right and wrong answers, below which nothing can be fitted
 _MAX_PLATT_LABELS = 400  # above, isotonic regression has the smaller calibration error
+_OUTER = 0.05  # of the labels, at either end, bound what isotonic regression may say: not 0 or 1
 _OFFSET = 0.001  # keeps the logarithm of an uncertainty of 0 finite
 _MAX_KNOTS = 256
 _NUM_QUANTILES = 201
@@ -149,7 +150,16 @@ def _isotonic(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
     model = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=False, out_of_bounds="clip")
     model.fit(uncertainty, correct)
     knots, confidences = model.X_thresholds_, model.y_thresholds_
+    ranked = correct[np.argsort(uncertainty, kind="stable")]
+    num_outer = math.ceil(_OUTER * len(ranked))
+    greatest, least = _share_right(ranked[:num_outer]), _share_right(ranked[-num_outer:])
+    confidences = np.clip(confidences, min(least, greatest), greatest)
     return np.asarray(knots, dtype=np.float64), np.asarray(confidences, dtype=np.float64)
+
+
+def _share_right(correct: Array) -> float:
+    """Share of right answers, never 0 or 1: (k + 1/2) / (n + 1), k right of n."""
+    return float((correct.sum() + 0.5) / (len(correct) + 1))
 
 
 def _spread(values: Array) -> Array:

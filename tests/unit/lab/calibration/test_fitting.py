@@ -71,6 +71,26 @@ def test_classes_that_separate_still_give_a_finite_curve():
     assert 0 < fitted.confidences.min() < fitted.confidences.max() < 1
 
 
+def test_no_confidence_is_0_or_1_and_the_ends_tell_the_outer_twentieths():
+    uncertainty = np.linspace(0, 1, 1000)
+    confidences = fit(uncertainty, (uncertainty < 0.5).astype(float)).confidences
+    assert (confidences[0], confidences[-1]) == (50.5 / 51, 0.5 / 51)
+    for seed in range(20):
+        confidences = fit(*made(1000, seed)).confidences
+        assert 0 < confidences.min() < confidences.max() < 1
+
+
+def test_held_out_answers_of_the_testbed_have_a_small_log_loss():
+    losses = []
+    for seed in range(10):
+        order = np.random.default_rng(seed).permutation(len(SCORES))
+        curve = fit(SCORES[order[:1200]], CORRECT[order[:1200]])
+        confidence = np.array([curve.confidence(one) for one in SCORES[order[1200:]]])
+        right = CORRECT[order[1200:]] == 1
+        losses.append(-np.log(np.where(right, confidence, 1 - confidence)).mean())
+    assert np.mean(losses) < 0.45  # infinite where a wrong answer has a confidence of 1
+
+
 def few(right, wrong):
     return np.linspace(0, 1, right + wrong), np.repeat([1.0, 0.0], [right, wrong])
 
