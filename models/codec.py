@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
@@ -34,6 +34,8 @@ from models.records import (
     Sequence,
 )
 
+# Longer than any request may take; sums of such numbers stay finite.
+_MAX_S = 1e6
 _EXACT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -43,6 +45,7 @@ def _array(within: Range) -> PlainValidator:
 
 
 _Count = Annotated[int, Ge(0)]
+_Seconds = Annotated[float, Ge(0), Le(_MAX_S)]
 
 
 @with_config(_EXACT)
@@ -81,8 +84,8 @@ class _Generation(TypedDict):
     model_id: str
     revision: str
     identity: str
-    queue_s: float
-    generate_s: float
+    queue_s: _Seconds
+    generate_s: _Seconds
     warnings: list[str]
     answer_form: AnswerForm
     answer_hidden_mean: list[list[float]] | None

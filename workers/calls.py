@@ -17,7 +17,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from models.errors import Overloaded
-from workers.client import Refused, Unreachable, lines
+from workers.client import MAX_REPLY_BYTES, Refused, Unreachable, body_of, lines
 
 Structure = TypeVar("Structure")
 
@@ -27,6 +27,8 @@ _FIRST_WAIT_S = 0.5
 _MOST_PATIENCE_S = 60.0
 _MOST_ERROR_BYTES = 65_536
 _EVENT = b"data:"
+# What an event costs at least: what was read of it takes memory however short it is.
+_EVENT_BYTES = 512
 _END = b"[DONE]"
 _OPENED = "connection.connect_tcp.complete"
 
@@ -87,14 +89,17 @@ class Calls:
 
     async def get(self, path: str) -> Any:
         """What a GET answers."""
-        response = await self._client.get(path)
-        _check(response.status_code, response.content)
-        return _parsed(response.content)
+        async with self._client.stream("GET", path) as response:
+            content = await body_of(response)
+        _check(response.status_code, content)
+        return _parsed(content)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def post(
+        self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
+    ) -> Any:
         """What a POST answers."""
         async with self._posted(path, body) as response:
-            reply = _parsed(await response.aread())
+            reply = _parsed(await body_of(response, max_bytes))
         self._look_at(reply)
         return reply
 
@@ -106,17 +111,17 @@ class Calls:
             return None
 
     async def post_for_events(
-        self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None]
+        self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
     ) -> list[Any]:
         """All server-sent events that a POST answers, each told as it comes.
 
         They are read to their end: a connection with unread bytes cannot be used again.
         """
-        events = []
+        events: list[Any] = []
         has_ended = False
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
         async with self._posted(path, streamed) as response:
-            async for line in lines(response):
+            async for line in lines(response, max_bytes):
                 if has_ended or not line.startswith(_EVENT):
                     continue
                 data = line.removeprefix(_EVENT).strip()
@@ -126,6 +131,8 @@ class Calls:
                 event = _parsed(data)
                 if not isinstance(event, Mapping) or "error" in event:
                     raise Unreachable("its stream ends in an error")
+                if len(events) * _EVENT_BYTES > max_bytes:
+                    raise Unreachable("its stream has more events than were asked for")
                 self._look_at(event)
                 events.append(event)
                 on_event(event)
@@ -238,7 +245,7 @@ def _seconds(header: str | None) -> float | None:
 async def _first_bytes(response: httpx.Response) -> bytes:
     """The beginning of an error's body, which tells its code."""
     found = b""
-    async for piece in response.aiter_bytes():
+    async for piece in response.aiter_raw():
         found += piece
         if len(found) > _MOST_ERROR_BYTES:
             break

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from annotated_types import Ge
-from pydantic import SecretStr
+from pydantic import AfterValidator, SecretStr
 
 from models.embedded import LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
@@ -25,6 +25,16 @@ Place = TypeVar("Place")
 
 # What a worker does, and the group of settings that says how.
 Role = Literal["generation", "similarity"]
+
+
+def _without_user(url: str) -> str:
+    if "@" in url:
+        raise ValueError("must name no user and no password: set the API key instead")
+    return url
+
+
+# One url or several. A password in it would be logged, and would be sent in place of the API key.
+Url = Annotated[str, AfterValidator(_without_user)]
 
 
 @dataclass(frozen=True)  # without slots, so that it can stand beside a config that has some
@@ -40,7 +50,7 @@ class Servers:
         tls_cert_file, tls_key_file: what this process shows for itself (mutual TLS).
     """
 
-    url: str = ""
+    url: Url = ""
     api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
     api_key_file: str = ""
     tls_ca_file: str = ""

@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import httpx
+import orjson
 from annotated_types import Gt
 from pydantic import SecretStr
 
-from workers.client import Client
+from workers.client import Client, Unreachable, body_of, reason_of
+from workers.config import Url
+
+# What a reply may bring for each token that was asked for, and beside them.
+_TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class EscalationConfig:
         timeout_s: that it may take, within the request's own deadline.
     """
 
-    url: str = ""
+    url: Url = ""
     model: str = ""
     api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
     timeout_s: Annotated[float, Gt(0)] = 30.0
@@ -79,14 +84,19 @@ class SecondModel:
         }
         try:
             # Of the whole call: httpx bounds each read alone, which a slow server may all keep.
-            async with asyncio.timeout(most_s):
-                reply = await self._client.post("/v1/chat/completions", json=body, timeout=None)
-            reply.raise_for_status()
-            text = reply.json()["choices"][0]["message"]["content"]
-        except httpx.HTTPStatusError as error:
-            raise EscalationFailed(f"status {error.response.status_code}") from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise EscalationFailed(type(error).__name__) from None
+            async with (
+                asyncio.timeout(most_s),
+                self._client.stream(
+                    "POST", "/v1/chat/completions", json=body, timeout=None
+                ) as response,
+            ):
+                if not response.is_success:
+                    raise EscalationFailed(f"status {response.status_code}")
+                content = await body_of(response, _OTHER_BYTES + max_tokens * _TOKEN_BYTES)
+            # Unlike the standard library, orjson refuses lone surrogates and what nests too deep.
+            text = orjson.loads(content)["choices"][0]["message"]["content"]
+        except (Unreachable, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise EscalationFailed(reason_of(error)) from None
         except (ValueError, LookupError, TypeError):
             raise EscalationFailed("no chat completion in its reply") from None
         if not isinstance(text, str):

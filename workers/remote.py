@@ -22,11 +22,11 @@ from models.errors import (
     SimilarityUnavailable,
     Unauthorized,
 )
-from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.records import Generation, GenerationRequest, OnToken, Pair, Token
 from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
-from workers.client import NO_ANSWER, Refused, Unreachable, lines, reason_of
+from workers.client import NO_ANSWER, Refused, Unreachable, body_of, lines, reason_of
 from workers.config import LanguageModel, OurComparers, OurGenerators, Role, Servers
 from workers.hooks import Hooks
 from workers.protocol import (
@@ -47,6 +47,8 @@ Decoded = TypeVar("Decoded")
 Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
 _NOBODY = Listener(None)
+# Of what a worker is, or why it does not answer.
+_MAX_INFO_BYTES = 1_048_576
 
 
 class _OurWorker(RemoteWorker[Known]):
@@ -137,10 +139,20 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         began_at = time.monotonic()
         body = wire.encode_generate(request, streams=on_token is not None)
         decode = partial(wire.decode_generation, request=request)
-        generation = await self._answer("/v1/generate", body, decode, request, Listener(on_token))
+        listener = Listener(on_token)
+        if on_token is not None and (request.answer is None or request.streamed):
+            listener = Listener(_bounded(on_token, wire.most_tokens(request)))
+        generation = await self._answer("/v1/generate", body, decode, request, listener)
         # What the way took is time in which nothing was computed.
-        queue_s = time.monotonic() - began_at - generation.generate_s
-        return replace(generation, queue_s=max(0.0, queue_s))
+        total_s = time.monotonic() - began_at
+        generate_s = min(generation.generate_s, total_s)
+        prompt_tokens = min(generation.prompt_tokens, self.info.max_context_tokens)
+        return replace(
+            generation,
+            prompt_tokens=prompt_tokens,
+            queue_s=total_s - generate_s,
+            generate_s=generate_s,
+        )
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
@@ -282,15 +294,30 @@ async def _look_up(role: Role, server: Server[Any]) -> None:
     Raises:
         Unreachable, Refused: it does not say.
     """
-    response = await server.client.get("/v1/info")
-    if response.status_code == 401:
-        raise Refused("it wants another key")
-    if response.status_code != 200:
-        raise Unreachable(str(await _refusal(response)))
+    async with server.client.stream("GET", "/v1/info") as response:
+        if response.status_code == 401:
+            raise Refused("it wants another key")
+        if response.status_code != 200:
+            raise Unreachable(str(await _refusal(response)))
+        body = await body_of(response, _MAX_INFO_BYTES)
     try:
-        server.known = wire.decode_info(role, response.content)
+        server.known = wire.decode_info(role, body)
     except wire.Garbled as error:
         raise Unreachable(str(error)) from None
+
+
+def _bounded(on_token: OnToken, most: int) -> OnToken:
+    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
+    num_told = 0
+
+    def tell(token: Token) -> None:
+        nonlocal num_told
+        num_told += 1
+        if num_told > most + 1:
+            raise wire.Garbled("longer than what was asked for")
+        on_token(token)
+
+    return tell
 
 
 async def _result(response: httpx.Response, listener: Listener) -> Any:
@@ -325,7 +352,7 @@ async def _refusal(response: httpx.Response) -> Exception:
     A worker that is not ready, or a proxy without one, is passed over like one that cannot be
     reached.
     """
-    body = await response.aread()
+    body = await body_of(response, _MAX_INFO_BYTES)
     try:
         return _of_worker(wire.decode_error(orjson.loads(body)["error"]))
     except (wire.Garbled, ValueError, LookupError, TypeError):

@@ -30,7 +30,7 @@ from models.codec import (
     request_to_json,
 )
 from models.ranges import Entropy, Logprob, Probability
-from models.records import Generation, GenerationRequest, Pair, Token
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, STATISTICS
 from models.waves import num_taken
@@ -50,6 +50,7 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
+_MAX_TOKEN_CHARACTERS = 1024
 
 # JSON has no tuples.
 _FROM_LIST = Strict(False)
@@ -327,6 +328,16 @@ for _kind in vars(errors).values():
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
     """Refuse a generation that lacks something of what was asked for, or that has too much."""
     samples, wanted = generation.samples, request.statistics
+    generated = samples
+    if request.answer is None:
+        generated = (generation.answer, *samples)
+    most = most_tokens(request)
+    for sequence in generated:
+        num_thoughts = 0
+        if sequence.reasoning is not None:
+            num_thoughts = sequence.reasoning.num_tokens
+        _expect(sequence.num_tokens + num_thoughts <= most)
+        _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
     _expect(num_taken(request, generation) == len(samples))
     for names, sequences in (
         (ANSWER_STATISTICS, (generation.answer,)),
@@ -339,6 +350,11 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
     hidden, layers = generation.answer_hidden_mean, request.hidden_layers
     _expect(len(layers) == (0 if hidden is None else len(hidden)))
+
+
+def most_tokens(request: GenerationRequest) -> int:
+    """The most tokens of each generated sequence, the one that ends it included."""
+    return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
 
 
 def _expect(is_so: bool) -> None:

@@ -22,12 +22,14 @@ from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, 
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Calls
+from workers.client import Unreachable
 from workers.openai.capabilities import OpenAIServer
 from workers.openai.columns import check_entropies, mark_of, mode_of, readings_of
 from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
 from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import (
+    TOO_MANY,
     Choice,
     fields_of,
     merged,
@@ -36,7 +38,7 @@ from workers.openai.replies import (
     to_sequence,
     token_texts,
 )
-from workers.openai.requests import Prompt, completion, drawn, first_seed, within_budget
+from workers.openai.requests import Prompt, completion, drawn, first_seed, most_bytes, within_budget
 from workers.openai.telling import Teller
 from workers.standing import ChangedModel
 
@@ -216,17 +218,22 @@ class OpenAIRequest:
         path = self._prompt.path
         if is_streamed and self._listener.on_token is not None:
             teller = Teller(self._request, place, self._listener, opened=self._prompt.opened)
-            reply = merged(await self._calls.post_for_events(path, body, teller.hear))
+            max_bytes = most_bytes(body, num)
+            events = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            reply = merged(events)
         else:
-            reply = await self._calls.post(path, body)
+            reply = await self._calls.post(path, body, most_bytes(body, num))
         choices = read_choices(reply, num, self._request.sampling.stop)
         usage = reply.get("usage") or {}
-        self._prompt_tokens = _count(usage, "prompt_tokens")
+        most = min(self._can.max_context_tokens, self._prompt.most_tokens)
+        self._prompt_tokens = min(_count(usage, "prompt_tokens"), most)
         return choices, _shares(_count(usage, "completion_tokens"), choices, self._most)
 
     async def _sequence(self, choice: Choice, source: Source, num_tokens: int) -> records.Sequence:
         wanted = fields_of(self._request.statistics, source)
         ids = choice.token_ids
+        if (choice.num_tokens or 0) > self._most + 1:
+            raise Unreachable(TOO_MANY)
         if choice.finish_reason == "length" and ids is not None and len(ids) < self._most:
             raise EngineError("the server ended a text before its time")
         opened = self._prompt.opened
@@ -312,5 +319,5 @@ def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
     ended = [i for i, choice in enumerate(choices) if choice.finish_reason != "length"]
     rest = max(0, total - (len(choices) - len(ended)) * most)
     for place, i in enumerate(ended):
-        shares[i] = rest // len(ended) + (place < rest % len(ended))
+        shares[i] = min(most, rest // len(ended) + (place < rest % len(ended)))
     return shares

@@ -22,6 +22,7 @@ from workers.client import Unreachable
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
 MARK_COLUMN, ENTROPY_COLUMN, FIRST_PROBE_COLUMN = 0, 1, 2
 FIRST_SENTINEL = 2_000_000_000
+TOO_MANY = "it answers more tokens than were asked for"
 _TOKEN_ID = "token_id:"  # noqa: S105 - a prefix, no password
 _FINISHED: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -210,16 +211,23 @@ def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]
 
 
 def merged(events: list[Any]) -> dict[str, Any]:
-    """One reply of all events of a stream, as if it had come at once."""
+    """One reply of all events of a stream, as if it had come at once.
+
+    Raises:
+        Unreachable: they make no sense.
+    """
     choices: dict[int, dict[str, Any]] = {}
     rest: dict[str, Any] = {}
-    for event in events:
-        for name in ("usage", "system_fingerprint"):
-            if event.get(name):
-                rest[name] = event[name]
-        for piece in event.get("choices") or ():
-            index = piece.get("index", 0)
-            _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
+    try:
+        for event in events:
+            for name in ("usage", "system_fingerprint"):
+                if event.get(name):
+                    rest[name] = event[name]
+            for piece in event.get("choices") or ():
+                index = piece.get("index", 0)
+                _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
+    except (AttributeError, TypeError, ValueError):
+        raise Unreachable("its answer makes no sense") from None
     return rest | {"choices": list(choices.values())}
 
 

@@ -6,7 +6,13 @@ from typing import Any
 
 from models.errors import InvalidRequest
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
+from workers.client import MAX_REPLY_BYTES
 from workers.openai.capabilities import Capabilities
+
+# What a reply may bring for each token, for each likeliest one told with it, and beside them all.
+_TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
+# Tokens that a chat template may add to messages.
+_TEMPLATE_TOKENS = 4096
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
@@ -55,6 +61,14 @@ class Prompt:
         """Of the endpoint that takes it."""
         return CHAT if self.messages is not None else COMPLETIONS
 
+    @property
+    def most_tokens(self) -> int:
+        """Bound of its tokens: each has at least one byte."""
+        texts = [self.text or ""]
+        for message in self.messages or ():
+            texts += message.values()
+        return len("".join(texts).encode()) + len(self.ids or ()) + _TEMPLATE_TOKENS
+
 
 def completion(
     can: Capabilities,
@@ -99,6 +113,13 @@ def completion(
     if mode:
         body["vllm_xargs"] = {"cocoa": mode}
     return body
+
+
+def most_bytes(body: Mapping[str, Any], num: int) -> int:
+    """The most bytes of a reply of `num` choices to a body."""
+    num_top = int(body.get("top_logprobs") or body.get("logprobs") or 0)
+    num_tokens: int = num * (body["max_tokens"] + 1)
+    return min(MAX_REPLY_BYTES, _OTHER_BYTES + num_tokens * (_TOKEN_BYTES + _TOP_BYTES * num_top))
 
 
 def drawn(

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from models.engines.texts import tags_in
-from models.records import GenerationRequest, Token
+from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import Source
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
 from workers.openai.replies import (
     ENTROPY_COLUMN,
+    TOO_MANY,
     fields_of,
     read_choices,
     reasoning_in,
@@ -41,6 +42,7 @@ class Teller:
         self._has_begun = False
         # What the last token of the reasoning held of the answer's text.
         self._lead = ""
+        self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
         source: Source = "samples" if request.streamed else "answer"
         self._wanted = fields_of(request.statistics, source)
 
@@ -48,13 +50,13 @@ class Teller:
         """Tell the tokens of an event.
 
         Raises:
-            Unreachable: it makes no sense.
+            Unreachable: it makes no sense, or brings more tokens than were asked for.
         """
         try:
             for piece in event.get("choices") or ():
                 if piece.get("index", 0) == self._index:
                     self._tell(piece)
-        except AttributeError:
+        except (AttributeError, TypeError):
             raise Unreachable("its answer makes no sense") from None
 
     def _tell(self, piece: Mapping[str, Any]) -> None:
@@ -62,6 +64,7 @@ class Teller:
         if "delta" in piece:
             whole["message"] = piece["delta"]
             if thoughts := reasoning_in(piece["delta"]):
+                self._count(1)
                 self._listener.tell(Token("", reasoning=thoughts))
                 return
         [choice] = read_choices({"choices": [whole]}, 1)
@@ -69,6 +72,7 @@ class Teller:
         num_tokens = choice.num_tokens
         if num_tokens is None:
             num_tokens = min(len(text), 1)
+        self._count(num_tokens)
         for i in range(num_tokens):
             logprob = entropy = None
             if logprobs is not None and "token_logprobs" in self._wanted:
@@ -80,6 +84,11 @@ class Teller:
             # What becomes certain with several tokens at once comes with the first of them.
             self._hear_token(Token(text, logprob, entropy))
             text = ""
+
+    def _count(self, num_tokens: int) -> None:
+        self._num_left -= num_tokens
+        if self._num_left < 0:
+            raise Unreachable(TOO_MANY)
 
     def _hear_token(self, token: Token) -> None:
         """Tell a token of the answer; hold those that may be of a reasoning until its end."""

@@ -165,3 +165,11 @@ def test_settings_and_their_groups_cannot_be_changed():
     for group in (settings.generation, settings.similarity, settings.limits):
         with pytest.raises(AttributeError):
             setattr(group, fields(group)[0].name, "x")
+
+
+@pytest.mark.parametrize("group", ["GENERATION", "SIMILARITY", "ESCALATION"])
+def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
+    with pytest.raises(ValidationError) as error:
+        load(**{f"COCOA_{group}__URL": "http://well.example,http://user:secret@models.example"})
+    assert "set the API key instead" in str(error.value)
+    assert "secret" not in str(error.value)

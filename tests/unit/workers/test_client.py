@@ -1,12 +1,15 @@
 """What a gateway's client makes of a server that goes, and lines of a response."""
 
 import asyncio
+import gzip
 
 import httpx
 import pytest
+from starlette.responses import Response
 
 from tests.vanishing import vanishing
-from workers.client import Client, lines
+from tests.worker_servers import listening
+from workers.client import Client, Unreachable, body_of, lines
 
 pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20
@@ -56,3 +59,39 @@ async def test_lines_end_at_line_feeds_alone_wherever_the_chunks_end():
 async def test_what_was_cut_off_is_no_line():
     assert await read(b"one\ntw") == [b"one"]
     assert await read() == []
+
+
+async def test_an_endless_line_or_reply_ends_once_it_is_too_long():
+    sent = []
+
+    async def endless():
+        while True:
+            sent.append(b"x" * 1000)
+            yield sent[-1]
+
+    async def read_lines(response, max_bytes):
+        return [line async for line in lines(response, max_bytes)]
+
+    for read_all in (read_lines, body_of):
+        sent.clear()
+        response = httpx.Response(200, content=endless())
+        with pytest.raises(Unreachable, match="longer than 10000 bytes"):
+            await read_all(response, 10_000)
+        assert len(sent) == 11
+
+
+async def test_nothing_is_decompressed():
+    asked = []
+
+    async def compressing(scope, receive, send):
+        asked.append(dict(scope["headers"])[b"accept-encoding"])
+        packed = gzip.compress(bytes(10_000_000))
+        await Response(packed, headers={"Content-Encoding": "gzip"})(scope, receive, send)
+
+    async with (
+        listening(compressing) as port,
+        Client(base_url=f"http://127.0.0.1:{port}") as client,
+        client.stream("GET", "/") as response,
+    ):
+        assert len(await body_of(response)) < 20_000
+    assert asked == [b"identity"]

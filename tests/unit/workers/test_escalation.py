@@ -4,7 +4,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.worker_servers import listening
@@ -20,7 +20,7 @@ async def asked(reply, status=200):
 
     async def chat(request):
         requests.append((request.headers.get("authorization"), await request.json()))
-        return JSONResponse(reply, status)
+        return reply if isinstance(reply, Response) else JSONResponse(reply, status)
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
     async with listening(app) as port:
@@ -45,8 +45,15 @@ async def test_a_prompt_is_sent_as_one_message_with_the_key():
         ({}, 500, "status 500"),
         ({}, 200, "no chat completion"),
         ({"choices": [{"message": {"content": None}}]}, 200, "no text"),
+        (
+            Response(rb'{"choices": [{"message": {"content": "\ud800"}}]}'),
+            200,
+            "no chat completion",
+        ),
+        (Response(b"[" * 5_000), 200, "no chat completion"),
+        ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 73728 bytes"),
     ],
-    ids=["an error", "no answer", "no text"],
+    ids=["an error", "no answer", "no text", "a lone surrogate", "deep JSON", "endless text"],
 )
 async def test_a_reply_without_an_answer_is_a_typed_error(reply, status, reason):
     with pytest.raises(EscalationFailed, match=reason):

@@ -1,5 +1,6 @@
 """What a gateway asks of a worker, how often it connects for it, and what it makes of a refusal."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,9 +8,9 @@ from pydantic import SecretStr
 from starlette.responses import JSONResponse
 
 from models.errors import EngineError, GenerationUnavailable
-from models.records import GenerationRequest, SamplingParams
+from models.records import GenerationRequest, SamplingParams, Token
 from tests.fakes.engine import FakeEngine
-from tests.worker_servers import listening, running
+from tests.worker_servers import listening, remote_generator, running
 from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
@@ -80,3 +81,60 @@ async def test_a_worker_of_new_weights_answers_though_it_fails_to_say_what_it_is
                 is_failing = False
                 await remote.generate(REQUEST)
                 assert remote.info.identity == "new weights"
+
+
+async def stretched(request, generation, on_token):
+    """What a worker tells that does not stop."""
+    while True:
+        on_token(Token("more "))
+        await asyncio.sleep(0)
+
+
+async def padded(request, generation, on_token):
+    """A worker that says it wrote, read and took more than anybody asked for."""
+    answer = replace(generation.answer, token_ids=None, num_tokens=400_000)
+    return replace(generation, answer=answer)
+
+
+@pytest.mark.parametrize("lie", [stretched, padded])
+async def test_no_more_tokens_are_taken_than_were_asked_for(lie):
+    heard = []
+    async with running(GenerationWorker(FakeEngine())) as local:
+        honest = local.generate
+
+        async def generate(request, on_token=None):
+            return await lie(request, await honest(request), on_token)
+
+        local.generate = generate
+        async with remote_generator(local) as remote:
+            with pytest.raises(GenerationUnavailable):
+                await remote.generate(REQUEST, heard.append)
+    assert len(heard) <= 8 + 2
+
+
+@pytest.mark.parametrize(("field", "told"), [("generate_s", 900_000.0), ("prompt_tokens", 10**9)])
+async def test_a_worker_says_no_more_of_time_and_prompt_than_can_be(field, told):
+    async with running(GenerationWorker(FakeEngine())) as local:
+        honest = local.generate
+
+        async def generate(request, on_token=None):
+            return replace(await honest(request, on_token), **{field: told})
+
+        local.generate = generate
+        async with remote_generator(local) as remote:
+            generation = await remote.generate(REQUEST)
+            assert getattr(generation, field) <= max(60, remote.info.max_context_tokens)
+            assert generation.generate_s + generation.queue_s < 60
+
+
+async def test_seconds_that_spoil_every_sum_are_no_reply():
+    async with running(GenerationWorker(FakeEngine())) as local:
+        honest = local.generate
+
+        async def generate(request, on_token=None):
+            return replace(await honest(request, on_token), generate_s=1e300)
+
+        local.generate = generate
+        async with remote_generator(local) as remote:
+            with pytest.raises(GenerationUnavailable):
+                await remote.generate(REQUEST)
