@@ -6,8 +6,11 @@ from models.engines.jobs import Row, RowJob
 from models.engines.sampling import sample_uniforms
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
-from models.records import GenerationRequest, SamplingParams
-from tests.tiny_models import byte_tokenizer
+from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from tests.tiny_models import byte_tokenizer, random_model
+from tests.unit.models.engines.tiny_engines import engine_of, request_for, running
+
+pytestmark = pytest.mark.anyio
 
 TOKENIZER = byte_tokenizer()
 EOS = 1
@@ -84,3 +87,32 @@ def test_a_long_text_is_not_decoded_from_its_start_at_each_token():
     *steps, whole = detokenizer.sizes
     assert whole == len(text.encode())
     assert max(steps) <= 8
+
+
+async def test_token_texts_join_to_the_text_even_where_a_character_takes_several_tokens():
+    request = request_for("Hello", answer=GivenAnswer("über 5 €!"))
+    async with running(engine_of(random_model("llama"))) as worker:
+        generation = await worker.generate(request)
+
+    texts = generation.answer.token_texts
+    assert "".join(texts) == generation.answer.text == "über 5 €!"
+    assert texts[:2] == ("", "ü")
+    assert texts[-1] == ""
+    assert len(texts) == generation.answer.num_tokens == len("über 5 €!".encode()) + 1
+
+
+def test_token_texts_of_replacement_characters_take_linear_time():
+    tokenizer = byte_tokenizer()
+    detokenizer, decoded = Detokenizer(tokenizer, frozenset()), []
+    text = "\ufffd" * 400 + "é\ufffd"
+    token_ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    decode = detokenizer.text
+
+    def counting(ids):
+        decoded.append(len(ids))
+        return decode(ids)
+
+    detokenizer.text = counting
+    texts = detokenizer.token_texts(token_ids)
+    assert "".join(texts) == text
+    assert sum(decoded) < 50 * len(token_ids)

@@ -15,7 +15,7 @@ from models.engines.rows import RowCache
 from models.errors import InvalidRequest
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from tests.tiny_models import byte_tokenizer, random_model
-from tests.unit.models.engines.test_transformers import (
+from tests.unit.models.engines.tiny_engines import (
     ARCHITECTURES,
     PROMPTS,
     engine_of,

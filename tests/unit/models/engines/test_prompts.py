@@ -1,11 +1,16 @@
 """What a client writes is text: it ends no turn, begins none, and breaks no template for others."""
 
+from dataclasses import replace
+
 import pytest
 
 from models.engines.tokenization import encode_prompt
-from models.errors import ChatTemplateError
+from models.errors import ChatTemplateError, InvalidRequest, PromptTooLong
 from models.records import GenerationRequest, SamplingParams
-from tests.tiny_models import byte_tokenizer
+from tests.tiny_models import CHAT_TEMPLATE, byte_tokenizer, random_model
+from tests.unit.models.engines.tiny_engines import engine_of, request_for, running
+
+pytestmark = pytest.mark.anyio
 
 TURNS = "{% for m in messages %}<|end|>[{{ m.role }}]{{ m.content | trim }}{% endfor %}"
 
@@ -56,3 +61,75 @@ def test_a_template_that_fails_is_a_typed_refusal(template):
 
     assert error.value.field == "messages"
     assert "secret" not in str(error.value)
+
+
+async def test_bos_is_added_once_even_where_the_prompt_spells_it_out():
+    async with running(engine_of(random_model("llama"))) as worker:
+        plain = await worker.generate(request_for("Hello"))
+        spelt = await worker.generate(request_for("<s>Hello"))
+
+    assert plain.prompt_tokens == spelt.prompt_tokens == 6
+    assert plain.answer.token_ids == spelt.answer.token_ids
+
+
+async def test_messages_take_the_template_its_variables_and_nothing_more():
+    messages = ({"role": "user", "content": "Hello"},)
+    async with running(engine_of(random_model("llama"))) as worker:
+        base = replace(request_for(None), prompt=None, messages=messages)
+        chat = await worker.generate(base)
+        raw = await worker.generate(request_for("[user]Hello[assistant]"))
+        tagged = await worker.generate(replace(base, chat_template_kwargs={"tag": "helper"}))
+        renamed = await worker.generate(request_for("[user]Hello[helper]"))
+
+    assert chat.prompt_tokens == raw.prompt_tokens
+    assert chat.answer.token_ids == raw.answer.token_ids
+    assert tagged.answer.token_ids == renamed.answer.token_ids
+
+
+RESERVED = ["chat_template", "tokenize", "messages", "conversation", "bos_token", "eos_token"]
+
+
+@pytest.mark.parametrize("name", RESERVED)
+async def test_template_variables_cannot_replace_the_rendering(name):
+    request = replace(
+        request_for(None),
+        messages=({"role": "user", "content": "x"},),
+        chat_template_kwargs={name: "x"},
+    )
+    async with running(engine_of(random_model("llama"))) as worker:
+        with pytest.raises(InvalidRequest) as error:
+            await worker.generate(request)
+
+    assert error.value.field == "chat_template_kwargs"
+
+
+async def test_messages_for_a_model_without_template_are_refused():
+    request = replace(request_for(None), messages=({"role": "user", "content": "x"},))
+    tokenizer = byte_tokenizer(chat_template=None)
+    async with running(engine_of(random_model("llama"), tokenizer)) as worker:
+        with pytest.raises(ChatTemplateError, match="no chat template"):
+            await worker.generate(request)
+
+
+async def test_a_refusing_template_is_quoted_only_in_its_own_words():
+    quoting = CHAT_TEMPLATE.replace("'no tools here'", "'no ' + m.content")
+    request = replace(request_for(None), messages=({"role": "tool", "content": "secret"},))
+    messages = {CHAT_TEMPLATE: "no tools here", quoting: "the model's chat template refused"}
+    for template, message in messages.items():
+        tokenizer = byte_tokenizer(chat_template=template)
+        async with running(engine_of(random_model("llama"), tokenizer)) as worker:
+            with pytest.raises(ChatTemplateError, match=message) as error:
+                await worker.generate(request)
+        assert "secret" not in error.value.message
+
+
+async def test_a_request_that_alone_exceeds_the_cache_is_refused():
+    async with running(engine_of(random_model("llama"), max_cache_tokens=100)) as worker:
+        with pytest.raises(PromptTooLong, match="max_cache_tokens holds 100"):
+            await worker.generate(request_for("Hello", max_new_tokens=120))
+        assert (await worker.generate(request_for("Hello", max_new_tokens=90))).answer
+        default = await worker.generate(request_for("Hello", max_new_tokens=None))
+        assert (worker.info.max_context_tokens, default.warnings) == (
+            100,
+            ("max_new_tokens_clamped",),
+        )

@@ -1,0 +1,168 @@
+"""Requests that decode together: what they share, and the limits they keep to."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.errors import DeadlineExceeded
+from tests.conftest import until
+from tests.tiny_models import byte_tokenizer, random_model
+from tests.unit.models.engines.tiny_engines import (
+    ARCHITECTURES,
+    PROMPTS,
+    engine_of,
+    generated,
+    next_logprobs,
+    request_for,
+    running,
+    sequences,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def num_common(a, b):
+    """Tokens up to the first in which two sequences differ."""
+    for i, (x, y) in enumerate(zip(a.token_ids, b.token_ids, strict=False)):
+        if x != y:
+            return i
+    return len(a.token_ids)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"max_rows": 3}, {"max_cache_tokens": 300}],
+    ids=["all join", "rows enter in chunks", "cache budget lets few rows in"],
+)
+async def test_joined_equals_alone(architecture, limits):
+    model, tokenizer = random_model(architecture), byte_tokenizer()
+    requests = []
+    for i, prompt in enumerate(PROMPTS):
+        requests.append(request_for(prompt, max_new_tokens=8 + 8 * i, seed=i))
+    async with running(engine_of(model)) as worker:
+        alone = [await worker.generate(request) for request in requests]
+
+    async def staggered(worker, i):
+        for _ in range(3 * i):
+            await asyncio.sleep(0.001)
+        return await worker.generate(requests[i])
+
+    async with running(engine_of(model, **limits)) as worker:
+        joined = await asyncio.gather(*[staggered(worker, i) for i in range(len(requests))])
+
+    for prompt, one, other in zip(PROMPTS, alone, joined, strict=True):
+        for a, b in zip(sequences(one), sequences(other), strict=True):
+            end = num_common(a, b)
+            np.testing.assert_allclose(a.token_logprobs[:end], b.token_logprobs[:end], atol=1e-4)
+            if end < len(a.token_ids):  # allowed only where the two best tokens are all but tied
+                prompt_ids = tokenizer(prompt).input_ids
+                best = next_logprobs(model, [*prompt_ids, *a.token_ids[:end]]).topk(2).values
+                assert best[0] - best[1] < 1e-3
+
+
+async def test_one_prefill_a_prompt_and_rows_with_the_same_tokens_share_a_cache_row():
+    model = random_model("llama")
+    shapes = []
+
+    def record(_, args, kwargs):
+        shapes.append(tuple(kwargs["input_ids"].shape))
+
+    model.register_forward_pre_hook(record, with_kwargs=True)
+    async with running(engine_of(model)) as worker:
+        generation = await worker.generate(request_for("Hello", num_samples=10, max_new_tokens=6))
+
+    prefills = [shape for shape in shapes if shape[1] > 1]
+    steps = [shape for shape in shapes if shape[1] == 1]
+    assert prefills == [(1, 6)]
+    texts = [sequence.token_ids for sequence in sequences(generation)]
+    for t, (num_cache_rows, _) in enumerate(steps, start=1):
+        unfinished = {ids[:t] for ids in texts if len(ids) > t}
+        assert num_cache_rows == len(unfinished)
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "hybrid"])
+async def test_further_waves_need_no_second_prefill(architecture):
+    model, prefills, steps = random_model(architecture), [], []
+    handle = model.register_forward_pre_hook(
+        lambda _, args, kwargs: prefills.append(kwargs["input_ids"].shape[1] > 1), with_kwargs=True
+    )
+    request = request_for("Hello", num_samples=12, max_new_tokens=6, stop_mass=1.0)
+    async with running(engine_of(model), steps.append) as worker:
+        in_waves = await worker.generate(request)
+    handle.remove()
+    at_once = replace(request, sampling=replace(request.sampling, stop_mass=None))
+    async with running(engine_of(model)) as worker:
+        whole = await worker.generate(at_once)
+
+    assert sum(prefills) == 1
+    assert max(steps) == 5, "the answer may have ended with the first wave, and the last has two"
+    for one, other in zip(sequences(in_waves), sequences(whole), strict=True):
+        assert one.token_ids == other.token_ids
+        np.testing.assert_allclose(one.token_logprobs, other.token_logprobs, atol=1e-4)
+
+
+async def test_waves_beside_others_keep_to_the_limits_and_everyone_progresses():
+    steps, requests = [], []
+    for i, prompt in enumerate(PROMPTS * 2):
+        stop_mass = 1.0 if i % 2 else None
+        requests.append(request_for(prompt, num_samples=12, seed=i, stop_mass=stop_mass))
+    async with running(engine_of(random_model("llama"), max_rows=7), steps.append) as worker:
+        generations = await generated(worker, requests)
+
+    assert max(steps) <= 7
+    assert [len(generation.samples) for generation in generations] == [12] * 8
+
+
+async def test_rows_never_exceed_the_limits_and_everyone_progresses():
+    steps = []
+    requests = []
+    for i, prompt in enumerate(PROMPTS * 2):
+        requests.append(request_for(prompt * 2, num_samples=10, seed=i))
+    requests.append(request_for("one", num_samples=1))
+    async with running(engine_of(random_model("llama"), max_rows=11), steps.append) as worker:
+        generations = await generated(worker, requests)
+
+    assert max(steps) <= 11
+    assert steps[-1] == 0
+    assert [len(generation.samples) for generation in generations] == [10] * 8 + [1]
+
+
+async def test_cancelling_frees_the_rows_by_the_next_step():
+    steps, decoding = [], asyncio.Event()
+
+    def on_step(num_rows):
+        steps.append(num_rows)
+        if num_rows:
+            decoding.set()
+
+    model = random_model("llama")
+    model.generation_config.eos_token_id = 2
+    request = request_for("Long", num_samples=10, max_new_tokens=400)
+    async with running(engine_of(model), on_step) as worker:
+        long = asyncio.create_task(worker.generate(request))
+        await decoding.wait()
+        long.cancel()
+        already = len(steps)
+        await worker.generate(request_for("Short", num_samples=1, max_new_tokens=4))
+
+    # One step may have been under way when the request was cancelled.
+    assert max(steps) == 11
+    assert max(steps[already + 1 :]) <= 2
+
+
+async def test_a_deadline_ends_a_request_in_the_middle_of_decoding():
+    model = random_model("llama")
+    model.generation_config.eos_token_id = 2
+    long = request_for("Long", num_samples=20, max_new_tokens=500)
+    engine = engine_of(model)
+    async with running(engine) as worker:
+        with pytest.raises(TimeoutError):  # the caller's
+            async with asyncio.timeout(0.1):
+                await worker.generate(long)
+        with pytest.raises(DeadlineExceeded):  # the request's own
+            await worker.generate(replace(long, timeout_s=0.1))
+        assert (await worker.generate(request_for("Short", max_new_tokens=4))).samples
+        await until(lambda: engine.is_idle)

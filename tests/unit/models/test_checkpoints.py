@@ -1,0 +1,29 @@
+"""What names a checkpoint's weights."""
+
+from types import SimpleNamespace
+
+from models.checkpoints import revision_of
+from tests.tiny_models import random_model
+
+
+def test_a_model_without_commit_or_folder_has_its_revision_from_its_weights():
+    revision = revision_of(random_model("llama"), "org/model")
+
+    assert revision == revision_of(random_model("llama"), "elsewhere") != ""
+    others = [random_model("llama", seed=1), random_model("qwen2"), random_model("llama").half()]
+    assert len({revision, *(revision_of(other, "org/model") for other in others)}) == 4
+
+
+def test_a_commit_names_the_weights_where_there_is_one():
+    model = SimpleNamespace(config=SimpleNamespace(_commit_hash="abc"))
+    assert revision_of(model, "org/model") == "abc"
+
+
+def test_a_folder_has_its_revision_from_its_weight_files_wherever_it_lies(tmp_path):
+    model = random_model("llama")
+    for name in ("one", "copy"):
+        model.save_pretrained(tmp_path / name)
+    random_model("llama", seed=1).save_pretrained(tmp_path / "other")
+    one, copy, other = [revision_of(model, str(tmp_path / n)) for n in ("one", "copy", "other")]
+
+    assert one == copy != other
