@@ -23,6 +23,8 @@ Structure = TypeVar("Structure")
 
 # The longest wait for a reply: whoever waits for longer has had an error by now.
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+# The longest wait for a reply by which a server is tried out, and all its users with it.
+TRIAL_S = 20.0
 _FIRST_WAIT_S = 0.5
 _MOST_PATIENCE_S = 60.0
 _MOST_ERROR_BYTES = 65_536
@@ -51,6 +53,10 @@ class Failed(Exception):
     """The server had the call and failed; it may be repeated."""
 
 
+class Hung(Unreachable):
+    """A call by which a server is tried out had no answer in time."""
+
+
 class Calls:
     """Calls of one server, for one request or to find out what it is.
 
@@ -69,6 +75,7 @@ class Calls:
         until: monotonic second of the request's deadline; None where there is none.
         on_open: told where a new connection was needed: another one may answer there by now.
         headers: of every call, beside those of the client.
+        is_trial: whether nobody's request waits for them: each raises `Hung` after `TRIAL_S`.
     """
 
     def __init__(
@@ -79,17 +86,21 @@ class Calls:
         *,
         on_open: Callable[[], None] = lambda: None,
         headers: Mapping[str, str] | None = None,
+        is_trial: bool = False,
     ) -> None:
         self.system_fingerprints: set[str] = set()
         self._client = client
         self._model = {"model": model} if model else {}
         self._until = until
         self._on_open = on_open
+        self._timeout_s: float | None = None
+        if is_trial:
+            self._timeout_s = TRIAL_S
         self._headers = {"Content-Type": "application/json", **(headers or {})}
 
     async def get(self, path: str) -> Any:
         """What a GET answers."""
-        async with self._client.stream("GET", path) as response:
+        async with self._in_time(), self._client.stream("GET", path) as response:
             content = await body_of(response)
         _check(response.status_code, content)
         return _parsed(content)
@@ -98,7 +109,7 @@ class Calls:
         self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
     ) -> Any:
         """What a POST answers."""
-        async with self._posted(path, body) as response:
+        async with self._in_time(), self._posted(path, body) as response:
             reply = _parsed(await body_of(response, max_bytes))
         self._look_at(reply)
         return reply
@@ -139,6 +150,16 @@ class Calls:
         if not has_ended:
             raise Unreachable("its stream broke off")
         return events
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_s) as deadline:
+                yield
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise Hung(f"it answers no trial call within {TRIAL_S:g} s") from None
 
     @asynccontextmanager
     async def _posted(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:

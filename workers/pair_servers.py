@@ -39,17 +39,17 @@ class _Trial:
 
     async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
         try:
-            return await self._api.look_up(Calls(client))
+            return await self._api.look_up(Calls(client, is_trial=True))
         except (Rejected, Failed) as error:
             raise Unreachable(f"it does not say what it is ({error})") from None
 
     async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> PairServer:
         server = self._api.server(said)
-        scores = await self._api.score(Calls(client), server, _FIXED)
+        scores = await self._api.score(Calls(client, is_trial=True), server, _FIXED)
         return replace(server, scores=tuple(scores))
 
     async def ask_again(self, client: httpx.AsyncClient, known: PairServer) -> PairServer | None:
-        scores = await self._api.score(Calls(client), known, _FIXED)
+        scores = await self._api.score(Calls(client, is_trial=True), known, _FIXED)
         for score, before in zip(scores, known.scores, strict=True):
             if abs(score - before) > _APART:
                 return None

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
-from workers.calls import Failed, Rejected
+from workers.calls import Failed, Hung, Rejected
 from workers.client import Refused, Unreachable
 from workers.config import Role, Servers
 from workers.hooks import Hooks
@@ -119,7 +119,8 @@ class Standing(Generic[Tried]):
     """One server, as it was last tried out, which its `known` says.
 
     Whoever has reason to think that another one may answer there by now says so by `doubt`, and
-    waits by `settled` until it has been asked.
+    waits by `settled` until it has been asked. While a server that is known hangs when it is asked,
+    what is known of it holds, and it is asked again every second.
     """
 
     def __init__(self, server: Server[Tried], trial: Trial[Tried]) -> None:
@@ -131,6 +132,7 @@ class Standing(Generic[Tried]):
         self._asked_at = 0.0
         self._asking: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
+        self._hangs = False
 
     async def check(self) -> None:
         """What `Upstream` asks every second: whether it is there, and has been tried out.
@@ -142,7 +144,8 @@ class Standing(Generic[Tried]):
         is_other = said != self._said
         is_old = time.monotonic() - self._asked_at > _ASK_AGAIN_S
         self._said = said
-        if is_other or is_old or not self._server.is_up or self._failure is not None:
+        is_sound = self._server.is_up and self._failure is None
+        if is_other or is_old or not is_sound or (self._hangs and not self._is_asking):
             self.doubt()
         if self._server.known is None or self._failure is not None:
             if self._asking is not None:
@@ -152,7 +155,7 @@ class Standing(Generic[Tried]):
     def doubt(self) -> None:
         """From now on nobody knows whether it is still the same."""
         self._num_doubts += 1
-        if self._asking is None or self._asking.done():
+        if not self._is_asking:
             self._asking = asyncio.create_task(self._ask())
 
     async def settled(self) -> Tried:
@@ -161,7 +164,9 @@ class Standing(Generic[Tried]):
         Raises:
             Unreachable, Refused: it could not be asked.
         """
-        while self._asking is not None and not self._asking.done():
+        while self._asking is not None and self._is_asking:
+            if self._hangs and self._server.known is not None:
+                break
             await asyncio.shield(self._asking)
         return self._tried()
 
@@ -170,6 +175,10 @@ class Standing(Generic[Tried]):
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
+
+    @property
+    def _is_asking(self) -> bool:
+        return self._asking is not None and not self._asking.done()
 
     def _tried(self) -> Tried:
         if self._failure is not None:
@@ -184,7 +193,11 @@ class Standing(Generic[Tried]):
                 num_doubts = self._num_doubts
                 await self._ask_once()
                 self._asked_at = time.monotonic()
-                self._num_settled, self._failure = num_doubts, None
+                self._num_settled, self._failure, self._hangs = num_doubts, None, False
+        except Hung as error:
+            self._hangs = True
+            if self._server.known is None:
+                self._failure = error
         except (Unreachable, Refused) as error:
             self._failure = error
         except (Failed, Rejected, httpx.TransportError) as error:

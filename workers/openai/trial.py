@@ -59,7 +59,7 @@ class GeneratorTrial:
         self._probes = probes
 
     async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
-        entry = await listed_model(Calls(client), self._model)
+        entry = await listed_model(Calls(client, is_trial=True), self._model)
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> OpenAIServer:
@@ -104,7 +104,7 @@ class _Trying:
     """
 
     def __init__(self, client: httpx.AsyncClient, can: Capabilities) -> None:
-        self.calls = Calls(client, can.model_id)
+        self.calls = Calls(client, can.model_id, is_trial=True)
         self.can = can
         self.prompt = Prompt()
 
@@ -314,7 +314,7 @@ def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 async def _version(client: httpx.AsyncClient) -> str:
     """Of the server's program, where it says so as vLLM does."""
     try:
-        version = (await Calls(client).get("/version"))["version"]
+        version = (await Calls(client, is_trial=True).get("/version"))["version"]
     except (Rejected, Failed, Unreachable, Refused, LookupError, TypeError):
         return ""
     return version if isinstance(version, str) else ""

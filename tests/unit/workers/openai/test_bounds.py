@@ -1,5 +1,6 @@
 """Upstreams that send more than was asked for, or what makes no sense in a stream."""
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -8,8 +9,10 @@ from starlette.responses import StreamingResponse
 
 from models.errors import GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams
+from tests.conftest import until
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import over
+from workers import calls
 
 pytestmark = pytest.mark.anyio
 REQUEST = GenerationRequest(
@@ -66,8 +69,6 @@ async def test_a_stream_that_is_too_long_or_makes_no_sense_is_a_typed_error(stre
             await generator.generate(REQUEST, heard.append)
         assert len(heard) <= 8 + 1
         assert len("".join(token.text for token in heard)) < 100_000
-        server.replies.clear()
-        assert (await generator.generate(REQUEST)).answer.text
 
 
 async def test_more_tokens_than_were_asked_for_are_no_answer():
@@ -86,3 +87,28 @@ async def test_what_a_server_says_it_read_and_wrote_is_bounded_by_what_was_asked
         generation = await generator.generate(replace(REQUEST, statistics=frozenset()))
     assert generation.prompt_tokens < 5_000
     assert generation.answer.num_tokens <= 8
+
+
+async def test_a_trial_call_that_hangs_keeps_nobody_from_what_is_known(monkeypatch):
+    monkeypatch.setattr(calls, "TRIAL_S", 0.3)
+    async with openai_server() as server, over(server) as generator:
+        known = generator.info.identity
+        standing = generator._standings[server.url]
+        server.delay_s = 60.0
+        standing.doubt()
+        await asyncio.wait_for(standing.settled(), 5)
+        server.delay_s = 0.0
+        generation = await asyncio.wait_for(generator.generate(REQUEST), 5)
+        assert generation.identity == known
+        assert standing._hangs
+        await standing.check()
+        await until(lambda: not standing._hangs)
+        assert (await generator.generate(REQUEST)).identity == known
+
+
+async def test_a_server_that_hangs_before_it_is_known_is_waited_for(monkeypatch):
+    monkeypatch.setattr(calls, "TRIAL_S", 0.3)
+    async with openai_server(delay_s=60.0) as server:
+        asyncio.get_running_loop().call_later(1.0, setattr, server, "delay_s", 0.0)
+        async with asyncio.timeout(20), over(server) as generator:
+            assert generator.info.statistics
