@@ -125,8 +125,9 @@ def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> 
         num_told: tokens of it that were streamed.
         num_characters: of its text, that came with them.
 
-    >>> remaining_tokens(Sequence(" Paris", "Paris", 2, "stop"), 0, 0)
-    [Token(text=' Paris', logprob=None, entropy=None), Token(text='', logprob=None, entropy=None)]
+    >>> tokens = remaining_tokens(Sequence(" Paris", "Paris", 2, "stop"), 0, 0)
+    >>> [token.text for token in tokens]
+    [' Paris', '']
     """
     rest = sequence.text[num_characters:]
     if rest and num_told >= sequence.num_tokens:

@@ -49,6 +49,7 @@ async def test_it_says_what_the_services_own_endpoint_says(service, path):
         "prompt_tokens": read,
         "completion_tokens": written,
         "total_tokens": read + written,
+        "completion_tokens_details": {"reasoning_tokens": 0},
     }
 
 

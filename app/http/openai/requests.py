@@ -109,6 +109,10 @@ class ChatMessage(NullIsDefault):
     content: Content
     """Text, or parts of text, which are joined."""
     name: None = None
+    reasoning: str | None = None
+    """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
+    reasoning_content: str | None = None
+    """As `reasoning`."""
     refusal: None = None
     audio: None = None
     function_call: None = None
