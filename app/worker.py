@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -21,7 +22,7 @@ from models.errors import NotReady
 from workers import wire
 from workers.build import load_served
 from workers.config import Role, api_key
-from workers.server import Served, routes
+from workers.server import HeadCheck, Served, routes
 from workers.supervision import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -88,12 +89,11 @@ def create_worker_app(
         Route("/metrics", _metrics, methods=["GET"]),
     ]
     secret = api_key(settings.worker, "worker")
-    app = Starlette(
-        routes=[*routes(service.ready, secret, _log_defect), *operation], lifespan=lifespan
-    )
+    app = Starlette(routes=[*routes(service.ready, _log_defect), *operation], lifespan=lifespan)
     app.state.settings, app.state.service = settings, service
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
     add_middleware(app, telemetry, limits)
+    app.user_middleware.insert(-1, Middleware(HeadCheck, secret=secret))  # around `BodyLimit`
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
         admitted_requests=lambda: 0,

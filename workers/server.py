@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
@@ -18,6 +20,7 @@ from workers.protocol import Comparer, Generator, Worker, by_name
 
 # The longest deadline that a gateway may pass on, in seconds.
 _MAX_TIMEOUT_S = 86_400.0
+_VERSION = str(wire.VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +43,56 @@ Work = Callable[[OnToken], Awaitable[bytes]]
 OnDefect = Callable[[Exception], None]
 
 
-def routes(
-    get_served: GetServed, secret: str, on_defect: OnDefect = lambda error: None
-) -> list[Route]:
-    """The routes of the wire.
+def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> list[Route]:
+    """The routes of the wire, to be served behind a `HeadCheck`.
 
     Args:
         get_served: what is asked.
-        secret: that every caller must show as a bearer token; "" lets everybody in.
         on_defect: told of what is answered as an `EngineError` without its reason.
     """
-    doors = _Doors(get_served, secret, on_defect)
+    doors = _Doors(get_served, on_defect)
     calls = [Route(path, doors.answer, methods=["POST"]) for path in _CALLS]
     return [Route("/v1/info", doors.info, methods=["GET"]), *calls]
 
 
-def make_app(get_served: GetServed, secret: str = "") -> Starlette:
+def make_app(
+    get_served: GetServed, secret: str = "", on_defect: OnDefect = lambda error: None
+) -> Starlette:
     """The wire alone, without metrics and health, for whoever serves it in a process of tests."""
-    return Starlette(routes=routes(get_served, secret))
+    check = Middleware(HeadCheck, secret=secret)
+    return Starlette(routes=routes(get_served, on_defect), middleware=[check])
+
+
+class HeadCheck:
+    """Refuses a call of the wire by its head, before anything of its body is read.
+
+    Args:
+        app: what is called.
+        secret: that every caller must show as a bearer token; "" lets everybody in.
+    """
+
+    def __init__(self, app: ASGIApp, secret: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {secret}".encode() if secret else b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._app
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            answer = self._refusal(Request(scope)) or self._app
+        await answer(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        shown = request.headers.get("authorization", "").encode()
+        if self._expected and not hmac.compare_digest(shown, self._expected):
+            message = "the caller does not show this worker's secret"
+            refusal = _Refusal(401, "unauthorized", message)
+        elif request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
+            message = f"this worker speaks version {_VERSION} of the wire"
+            refusal = _Refusal(400, "wire_mismatch", message)
+        else:
+            return None
+        refusal.response.headers["Connection"] = "close"  # what is left of the body is not read
+        return refusal.response
 
 
 class _Refusal(Exception):
@@ -76,15 +111,14 @@ class _Refusal(Exception):
 class _Doors:
     """The handlers of the routes."""
 
-    def __init__(self, get_served: GetServed, secret: str, on_defect: OnDefect) -> None:
+    def __init__(self, get_served: GetServed, on_defect: OnDefect) -> None:
         self._get_served = get_served
         self._on_defect = on_defect
-        self._expected = f"Bearer {secret}".encode() if secret else b""
 
     async def info(self, request: Request) -> Response:
         """What this worker is."""
         try:
-            served = self._admitted(request)
+            served = self._served()
         except _Refusal as refusal:
             return refusal.response
         if served.generator is not None:
@@ -98,11 +132,8 @@ class _Doors:
     async def answer(self, request: Request) -> Response:
         """The lines of one call, or why it is not taken."""
         try:
-            served = self._admitted(request)
+            served = self._served()
             timeout_s = _timeout_of(request)
-            if request.headers.get(wire.WIRE_HEADER) != str(wire.VERSION):
-                message = f"this worker speaks version {wire.VERSION} of the wire"
-                raise _Refusal(400, "wire_mismatch", message)
             prepare = _CALLS[request.scope["path"]]
             work = prepare(served, await request.body(), timeout_s)
         except _Refusal as refusal:
@@ -113,15 +144,7 @@ class _Doors:
             return JSONResponse(wire.error_to_json(error), 422)
         return StreamingResponse(_lines(work, self._on_defect), media_type="application/x-ndjson")
 
-    def _admitted(self, request: Request) -> Served:
-        """What is served to this caller.
-
-        Raises:
-            _Refusal: it shows no or another secret, or nothing is served now.
-        """
-        shown = request.headers.get("authorization", "").encode()
-        if self._expected and not hmac.compare_digest(shown, self._expected):
-            raise _Refusal(401, "unauthorized", "the caller does not show this worker's secret")
+    def _served(self) -> Served:
         if (served := self._get_served()) is None:
             raise _Refusal(503, NotReady.code, "the model is not ready")
         return served

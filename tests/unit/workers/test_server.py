@@ -5,14 +5,17 @@ import json
 
 import httpx
 import pytest
-from starlette.applications import Starlette
+from pydantic import SecretStr
 
+from app.settings import Settings
+from app.worker import create_worker_app
 from models.records import GenerationRequest, SamplingParams
 from tests.fakes.engine import FakeEngine
 from tests.worker_servers import running
 from workers import wire
+from workers.config import ServerConfig
 from workers.generation import GenerationWorker
-from workers.server import Served, _lines, routes
+from workers.server import Served, _lines, make_app
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}
@@ -32,7 +35,7 @@ class Failing:
 
 
 def client_of(served, on_defect=lambda error: None):
-    app = Starlette(routes=routes(lambda: served, "", on_defect))
+    app = make_app(lambda: served, on_defect=on_defect)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://worker")
 
 
@@ -99,3 +102,43 @@ async def test_work_that_takes_long_says_that_it_goes_on_and_ends_with_its_reade
     assert [await anext(lines) for _ in range(3)] == [wire.HEARTBEAT] * 3
     await lines.aclose()
     assert ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer other"}, 401),
+        ({"Authorization": "Bearer secret"}, 400),
+    ],
+    ids=["no secret", "another secret", "another wire"],
+)
+async def test_nothing_of_a_body_is_read_before_its_head_is_good(headers, status):
+    settings = Settings(worker=ServerConfig(api_key=SecretStr("secret")))
+    app = create_worker_app("generation", settings, on_death=lambda: None)
+    sent = []
+
+    async def receive():
+        pytest.fail("its body was read")
+
+    async def send(message):
+        sent.append(message)
+
+    scope = scope_of("/v1/generate", headers)
+    await app(scope, receive, send)
+    assert sent[0]["status"] == status
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
+def scope_of(path, headers):
+    given = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [*given, (b"content-length", b"60000000")],
+    }
