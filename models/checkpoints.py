@@ -17,6 +17,7 @@ from transformers.utils.logging import (
 
 from models.digests import digest_of
 from models.errors import ModelNotLoaded
+from models.loadable import Head, check_checkpoint
 
 
 def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
@@ -28,6 +29,32 @@ def embedded_or(model: str, embedded: Mapping[str, Path]) -> str:
             them under.
     """
     return str(embedded.get(model, model))
+
+
+def ready_to_load(
+    model: str, revision: str | None, embedded: Mapping[str, Path], head: Head
+) -> tuple[str, dict[str, Any]]:
+    """Path or hub id of a checkpoint, and the options to load each of its parts with.
+
+    Never remote code, and no progress bars: loading is quick or logged. What transformers remarks
+    goes where all logs go, in their format.
+
+    Args:
+        model: as in the settings.
+        revision: of a hub model.
+        embedded: as in `embedded_or`.
+        head: what the checkpoint must have been trained for.
+
+    Raises:
+        ModelNotLoaded: says what is missing, and the remedy.
+    """
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_default_handler()
+    enable_propagation()
+    path = embedded_or(model, embedded)
+    is_offline = check_checkpoint(path, revision, head)
+    options = {"revision": revision, "trust_remote_code": False, "local_files_only": is_offline}
+    return path, options
 
 
 def load_whole(kind: Any, path: str, **options: Any) -> Any:
@@ -51,16 +78,6 @@ def load_whole(kind: Any, path: str, **options: Any) -> Any:
             "for this and saved whole"
         )
     return model
-
-
-def hide_progress_bars() -> None:
-    """Loading is quick or logged; a service's log and a command's output are no place for bars.
-
-    What the library remarks goes where all logs go, in their format.
-    """
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    disable_default_handler()
-    enable_propagation()
 
 
 def pick_device(device: str) -> str:

@@ -72,7 +72,13 @@ class InflightBatch:
         """
         self._waiting.extend(incoming)
         report = StepReport()
-        self._drop_cancelled()
+        self._waiting = deque(filterfalse(attrgetter("cancelled"), self._waiting))
+        alive: list[int] = []
+        for i, row in enumerate(self._rows):
+            if not row.job.cancelled:
+                alive.append(i)
+        if len(alive) < len(self._rows):
+            self._recompose(alive, [])
         self._read_tokens()
         self._join(report)
         report.num_rows = len(self._rows)
@@ -85,15 +91,6 @@ class InflightBatch:
         self._waiting = deque(job for job in self._waiting if job.started_at is None)
         self._rows, self._slots, self._unread, self._plan = [], [], [], None
         self._cache.clear()
-
-    def _drop_cancelled(self) -> None:
-        self._waiting = deque(filterfalse(attrgetter("cancelled"), self._waiting))
-        alive: list[int] = []
-        for i, row in enumerate(self._rows):
-            if not row.job.cancelled:
-                alive.append(i)
-        if len(alive) < len(self._rows):
-            self._recompose(alive, [])
 
     def _join(self, report: StepReport) -> None:
         joins: list[tuple[Prefix, list[Row]]] = []

@@ -76,7 +76,10 @@ class RowCache:
         """
         lengths = list(map(len, prompts))
         width = max(lengths)
-        ids = self._tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+        padded: list[list[int]] = []
+        for prompt in prompts:
+            padded.append([0] * (width - len(prompt)) + prompt)
+        ids = self._tensor(padded)
         # Rows that join with sliding windows need every layer to keep the whole sequence, which
         # it does without a config.
         config = None if self.mergeable else self.model.config
@@ -141,7 +144,8 @@ class RowCache:
         """Feed one token to every row; `logits` then predict the token after it."""
         if self.cache is None:
             raise ValueError("no rows to decode")
-        self.lengths = [length + 1 for length in self.lengths]
+        for row in range(len(self.lengths)):
+            self.lengths[row] += 1
         ids = self._tensor(list(tokens))[:, None]
         logits = self._forward(ids, self.cache, self.lengths, shared=self._shared)
         self.logits = logits[:, -1].float()

@@ -15,10 +15,9 @@ from transformers import (
 )
 
 from models.checkpoints import (
-    embedded_or,
-    hide_progress_bars,
     load_whole,
     pick_device,
+    ready_to_load,
     revision_of,
     tokenizer_fingerprint,
 )
@@ -45,7 +44,6 @@ from models.engines.tokenization import (
     first_token_ids,
 )
 from models.errors import ModelNotLoaded
-from models.loadable import check_checkpoint
 from models.locations import public_name
 from models.records import Generation, GenerationRequest
 from models.statistics import fields_of, supplied_by
@@ -105,13 +103,7 @@ class TransformersEngine:
         Raises:
             ModelNotLoaded: weights are missing, or the model cannot be served rightly.
         """
-        hide_progress_bars()
-        path = embedded_or(config.model, LANGUAGE_MODELS)
-        options: dict[str, Any] = {
-            "revision": config.revision,
-            "trust_remote_code": False,
-            "local_files_only": check_checkpoint(path, config.revision, "causal"),
-        }
+        path, options = ready_to_load(config.model, config.revision, LANGUAGE_MODELS, "causal")
         if AutoConfig.from_pretrained(path, **options).is_encoder_decoder:
             raise ModelNotLoaded("is an encoder-decoder, where a causal language model is needed")
         tokenizer = AutoTokenizer.from_pretrained(path, **options)

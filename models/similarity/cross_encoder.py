@@ -9,15 +9,13 @@ from sentence_transformers import CrossEncoder
 from transformers import AutoModelForSequenceClassification
 
 from models.checkpoints import (
-    embedded_or,
-    hide_progress_bars,
     load_whole,
     pick_device,
+    ready_to_load,
     revision_of,
     tokenizer_fingerprint,
 )
 from models.embedded import CROSS_ENCODER_DIR
-from models.loadable import check_checkpoint
 from models.locations import public_name
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
@@ -50,13 +48,9 @@ class CrossEncoderModel:
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
         """Load the checkpoint; blocks. Only safetensors, never remote code."""
-        hide_progress_bars()
-        path = embedded_or(config.model, {"embedded": CROSS_ENCODER_DIR})
-        options: dict[str, Any] = {
-            "revision": config.revision,
-            "trust_remote_code": False,
-            "local_files_only": check_checkpoint(path, config.revision, "classifier"),
-        }
+        path, options = ready_to_load(
+            config.model, config.revision, {"embedded": CROSS_ENCODER_DIR}, "classifier"
+        )
         # Only to see that no weight is missing, which the encoder's own loading does not tell.
         load_whole(AutoModelForSequenceClassification, path, **options)
         encoder = CrossEncoder(

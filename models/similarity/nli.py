@@ -8,15 +8,13 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from models.checkpoints import (
-    embedded_or,
-    hide_progress_bars,
     load_whole,
     pick_device,
+    ready_to_load,
     revision_of,
     tokenizer_fingerprint,
 )
 from models.embedded import NLI_DIR
-from models.loadable import check_checkpoint
 from models.locations import public_name
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
@@ -44,13 +42,9 @@ class NliModel:
     @classmethod
     def load(cls, config: NliConfig) -> Self:
         """Load the checkpoint; blocks. Never remote code."""
-        hide_progress_bars()
-        path = embedded_or(config.model, {"embedded": NLI_DIR})
-        options: dict[str, Any] = {
-            "revision": config.revision,
-            "trust_remote_code": False,
-            "local_files_only": check_checkpoint(path, config.revision, "classifier"),
-        }
+        path, options = ready_to_load(
+            config.model, config.revision, {"embedded": NLI_DIR}, "classifier"
+        )
         kind = AutoModelForSequenceClassification
         model = load_whole(kind, path, dtype=config.dtype, **options)
         return cls(
