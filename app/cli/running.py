@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from app.cli.environment import exit_code_of
-from app.http.connections import BACKLOG, Connections
+from app.http.connections import BACKLOG, ConnectionLimits
 from app.http.logs import set_up_logging
 from app.http.middleware import at_ops_port
 from app.http.telemetry import Telemetry
@@ -78,7 +78,7 @@ def run(
     ) -> uvicorn.Config:
         return uvicorn.Config(
             served,
-            http=Connections(settings.limits, telemetry).protocol,  # type: ignore[arg-type]
+            http=ConnectionLimits(settings.limits, telemetry).protocol,  # type: ignore[arg-type]
             ws="none",
             backlog=BACKLOG,
             host=host,

@@ -34,7 +34,7 @@ _WRITE_S = 30.0
 _CHUNK_BYTES = 16
 
 
-class Connections:
+class ConnectionLimits:
     """The open connections of one server.
 
     Args:
@@ -119,7 +119,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def __init__(
         self,
-        connections: Connections,
+        connections: ConnectionLimits,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],

@@ -202,7 +202,7 @@ class Judge:
         self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
         # For which models the calibrator was last checked, and whether it is theirs.
         self._checked_for = calibrated_models(calibrator, workers)
-        self._is_theirs = True
+        self._fits_models = True
 
     def calibrator(self) -> Calibrator | None:
         """The one that is served; checked again, and the log told, where models were replaced."""
@@ -210,13 +210,13 @@ class Judge:
             return None
         found = calibrated_models(self._calibrator, self._workers)
         if found != self._checked_for:
-            self._checked_for, self._is_theirs = found, True
+            self._checked_for, self._fits_models = found, True
             try:
                 check_deployment(self._calibrator, self._workers)
             except ValueError as error:
-                self._is_theirs = False
+                self._fits_models = False
                 logger.error("the calibrator is no longer served: %s", error)
-        if not self._is_theirs:
+        if not self._fits_models:
             return None
         return self._calibrator
 

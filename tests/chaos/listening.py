@@ -8,7 +8,7 @@ from dataclasses import replace
 import httpx
 import uvicorn
 
-from app.http.connections import Connections
+from app.http.connections import ConnectionLimits
 from app.settings import Limits
 from tests.conftest import serving, until
 
@@ -39,7 +39,7 @@ async def listening(limits=None, **generation):
             server = uvicorn.Server(
                 uvicorn.Config(
                     service.app,
-                    http=Connections(limits, service.telemetry).protocol,
+                    http=ConnectionLimits(limits, service.telemetry).protocol,
                     lifespan="off",
                     ws="none",
                     log_config=None,
