@@ -194,7 +194,8 @@ class Scorer:
             scores, reasons = await self._score(ask, plan.estimators, evidence)
             judgement = self.judge.judge(ask, plan, scores[plan.primary], source)
             now = time.monotonic()
-            escalation = await self._escalate(ask, judgement, now - began_at)
+            second = self._policy.second_model
+            escalation = await _escalation(second, ask, judgement, now - began_at)
         nli = None
         if self.workers.nli is not None:
             nli = self.workers.nli.info
@@ -277,22 +278,23 @@ class Scorer:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.thread, score, *given)
 
-    async def _escalate(
-        self, ask: Ask, judgement: Judgement, elapsed_s: float
-    ) -> Escalation | None:
-        """What a second model answers, where the first one's answer does not pass."""
-        second, decision = self._policy.second_model, judgement.decision
-        if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
-            return None
-        left_s = None
-        if ask.timeout_s is not None:
-            # Where it does not answer in time, the first model's answer still does.
-            left_s = _SHARE_FOR_SECOND * (ask.timeout_s - elapsed_s)
-        max_tokens = ask.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
-        try:
-            text = await second.answer(
-                ask.prompt, ask.messages, max_tokens=max_tokens, timeout_s=left_s
-            )
-        except EscalationFailed as error:
-            return Escalation(second.model, error=str(error))
-        return Escalation(second.model, text=text)
+
+async def _escalation(
+    second: SecondModel | None, ask: Ask, judgement: Judgement, elapsed_s: float
+) -> Escalation | None:
+    """What a second model answers, where the first one's answer does not pass."""
+    decision = judgement.decision
+    if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
+        return None
+    left_s = None
+    if ask.timeout_s is not None:
+        # Where it does not answer in time, the first model's answer still does.
+        left_s = _SHARE_FOR_SECOND * (ask.timeout_s - elapsed_s)
+    max_tokens = ask.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+    try:
+        text = await second.answer(
+            ask.prompt, ask.messages, max_tokens=max_tokens, timeout_s=left_s
+        )
+    except EscalationFailed as error:
+        return Escalation(second.model, error=str(error))
+    return Escalation(second.model, text=text)
