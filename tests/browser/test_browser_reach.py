@@ -129,12 +129,17 @@ async def test_axe_finds_nothing(browser, url, size, colours):
         await visit.is_ready()
         await has_no_faults(visit)
         await visit.ask(MADE_UP, "both", seed=7)
+        await visit.page.click(".rating button:has-text('Copy a link')")
         await visit.unfold()
         await visit(".token").first.focus()
         await has_no_faults(visit)
         await visit.page.click("#theme")
         await has_no_faults(visit)
         await visit.ask("")
+        await has_no_faults(visit)
+        await visit.page.select_option("#input", "messages")
+        await visit.ask(KNOWN)
+        await visit.page.click("text=Go on with this chat")
         await has_no_faults(visit)
 
 

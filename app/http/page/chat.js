@@ -50,23 +50,25 @@ export class Chat {
 
   /** Make what was asked and answered the turns before the next question. */
   goOn(messages, answer) {
-    this.#turns = messages.filter((one) => one.role !== "system");
-    this.#turns.push({ role: "assistant", content: answer.trim() });
+    const turns = messages.filter((one) => one.role !== "system");
+    this.turns = [...turns, { role: "assistant", content: answer.trim() }];
     this.#form.prompt.value = "";
-    this.#form.answer.value = "";
-    this.#show();
     this.#form.prompt.focus();
   }
 
-  clear() {
-    this.#turns = [];
+  get turns() {
+    return this.#turns;
+  }
+
+  set turns(turns) {
+    this.#turns = turns;
     this.#show();
   }
 
   #show() {
     const again = el("button", { type: "button", class: "quiet" }, "New chat");
     again.addEventListener("click", () => {
-      this.clear();
+      this.turns = [];
       this.#form.prompt.focus();
     });
     const items = this.#turns.map(({ role, content }) =>

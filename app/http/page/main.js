@@ -4,6 +4,8 @@ import { GENERATE, SCORE, ServiceError, ask, get, send } from "./api.js";
 import { Chat } from "./chat.js";
 import { comparison } from "./comparison.js";
 import { el, percent, withoutFolders } from "./dom.js";
+import { bodyOfError, problem } from "./problems.js";
+import { earlier, forget, keep, restore, written } from "./question.js";
 import { Run } from "./run.js";
 
 const EXAMPLES = {
@@ -67,6 +69,7 @@ function offerTargets(calibrator) {
     ...targets.map((target) => el("option", { value: String(target) }, `at most ${percent(target)}`)),
   );
   select.value = kept ?? (targets.includes(DEFAULT_TARGET) ? String(DEFAULT_TARGET) : "");
+  if (select.selectedIndex < 0) select.value = "";
   select.dataset.offered = "yes";
   byId("target-hint").textContent = calibrator
     ? `Promised by the calibrator, made of ${withoutFolders(calibrator.source)}.`
@@ -118,21 +121,25 @@ async function submit() {
     field.removeAttribute("aria-invalid");
     field.removeAttribute("aria-errormessage");
   }
-  byId("intro").hidden = true;
+  byId("intro")?.remove();
   byId("results").setAttribute("aria-busy", "true");
   say("Asking. Escape cancels.");
   const runs = [];
   try {
     await looked; // a key that was typed just now may bring verdicts
     if (mine.signal.aborted) return;
+    const question = written(form.elements, chat.turns);
+    const prompt = form.elements.prompt.value;
     for (const mode of modes) {
       const run = new Run(mode, stop);
       byId("runs").append(run.root);
       if (runs.push(run) === 1) show(run.root);
-      if (!(await answer(run, modes.length > 1, mine))) return;
+      if (!(await answer(run, modes.length > 1, mine, question))) return;
     }
     if (runs.length > 1) byId("comparison").append(comparison(runs));
     say(runs.map(inWords).join(" "));
+    keep({ question, prompt, told: toldOf(runs[0].result) });
+    listEarlier();
   } finally {
     if (controller === mine) {
       controller = null;
@@ -142,7 +149,7 @@ async function submit() {
 }
 
 /** Whether a run came to its result. */
-async function answer(run, isCompared, mine) {
+async function answer(run, isCompared, mine, question) {
   const key = byId("key").value;
   const path = run.mode === "given" ? SCORE : GENERATE;
   try {
@@ -152,8 +159,11 @@ async function answer(run, isCompared, mine) {
       estimators: estimators.all,
       request: { url, body, withKey: key !== "" },
       refusal,
-      key,
-      goOn: body.messages && (() => chat.goOn(body.messages, result.text)),
+      acts: {
+        key,
+        goOn: body.messages && (() => goOn(body.messages, result.text)),
+        link: new URL(`#${question}`, location.href).href,
+      },
     });
     return true;
   } catch (error) {
@@ -196,6 +206,47 @@ async function answered(run, isCompared, signal, key) {
   }
 }
 
+function goOn(messages, text) {
+  setAnswer("");
+  chat.goOn(messages, text);
+}
+
+function toldOf({ text, confidence }) {
+  return confidence === null ? text.trim() : `${text.trim()} (${percent(confidence)} sure)`;
+}
+
+/** Fill in the form with a question of a link or of the list; it is not asked by itself. */
+function fillIn(question) {
+  const select = form.elements.target_error;
+  const target = Number(new URLSearchParams(question).get("target_error"));
+  if (!select.dataset.offered && target > 0 && target < 1) {
+    select.append(el("option", { value: String(target) }, `at most ${percent(target)}`));
+    select.dataset.offered = "yes";
+  }
+  chat.turns = restore(question, form.elements);
+  setAnswer(form.elements.answer.value);
+  byId("given").open = form.elements.answer.value !== "";
+  form.elements.prompt.focus();
+}
+
+function listEarlier() {
+  const items = earlier().map(({ question, prompt, told }) => {
+    const button = el("button", { type: "button" }, prompt.slice(0, 100));
+    button.addEventListener("click", () => fillIn(question));
+    return el("li", {}, button, el("p", { class: "note" }, told.slice(0, 100)));
+  });
+  byId("earlier").hidden = items.length === 0;
+  byId("earlier-list").replaceChildren(...items);
+}
+
+/** A finished answer to look at, before there is one of this service. */
+async function showExample() {
+  const result = await get("page/example.json", "");
+  const run = new Run("example", stop);
+  run.finish(result, { estimators: estimators.all, refusal: null });
+  byId("intro")?.append(run.root);
+}
+
 function inWords({ mode, result }) {
   const sure = result.confidence === null ? "" : ` Confidence ${percent(result.confidence)}.`;
   const pass = result.decision ? (result.decision.accept ? " May pass." : " Does not pass.") : "";
@@ -221,64 +272,16 @@ function clear(element) {
   delete element.dataset.code;
 }
 
-/** What went wrong, where, and what helps. */
 function fail(error) {
-  const isTyped = error instanceof ServiceError;
-  const { code, message, field, details, request_id: id } = isTyped
-    ? error.body
-    : { code: "no_connection", message: "the service was not reached, or the connection broke" };
-  const faults = (details ?? []).slice(1).map((one) => el("li", {}, fault(one)));
-  const facts = [
-    ["Code", el("code", {}, code)],
-    ["Field", field ? el("code", {}, field) : null],
-    ["HTTP status", error.status ? String(error.status) : null],
-    ["Request", id ? el("code", {}, id) : null],
-  ];
-  const list = facts
-    .filter(([, value]) => value)
-    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+  const { code, field } = bodyOfError(error);
   const notice = byId("notice");
   notice.dataset.code = code;
-  notice.replaceChildren(
-    el(
-      "div",
-      { class: "card error", role: "alert", id: "error-message" },
-      el("h3", {}, TITLES[code] ?? "That did not work"),
-      el("p", {}, `${message[0].toUpperCase()}${message.slice(1)}.`),
-      faults.length ? el("ul", {}, faults) : null,
-      el("p", {}, advice(error, code)),
-      el("dl", { class: "facts" }, list),
-    ),
-  );
+  notice.replaceChildren(problem(error));
   say("");
   show(notice);
   if (code === "not_ready") lookAgain();
   if (error.status === 401) byId("key-options").open = true;
   point(error.status === 401 ? "key" : field);
-}
-
-const TITLES = {
-  not_ready: "Not ready yet",
-  overloaded: "Too much to do at the moment",
-  rate_limited: "The limit of this key is reached",
-  unauthorized: "A key is needed",
-  deadline_exceeded: "It took too long",
-  no_connection: "No connection",
-};
-
-function advice(error, code) {
-  if (code === "not_ready") {
-    return "The models are loading, which takes from seconds to minutes, or the service is going down. The page looks each second, and says at the top when it is ready.";
-  }
-  if (error.status === 401) return "Put one in under “API key”.";
-  if (error.retryAfter) return `It may work again in ${error.retryAfter} s.`;
-  if (error.status === 422) return "Change it, and ask again.";
-  if (error.status === 503 || error.status === null) return "It may be repeated.";
-  return "";
-}
-
-function fault({ field, message }) {
-  return field ? `${field}: ${message}` : message;
 }
 
 /** Lead to the field at fault. */
@@ -298,7 +301,7 @@ for (const [topic, prompts] of Object.entries(EXAMPLES)) {
   const buttons = prompts.map((prompt) => {
     const button = el("button", { type: "button", class: "example" }, prompt);
     button.addEventListener("click", () => {
-      chat.clear();
+      chat.turns = [];
       form.elements.prompt.value = prompt;
       setAnswer("");
       submit();
@@ -326,3 +329,11 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") stop();
 });
 lookAgain();
+byId("forget").addEventListener("click", () => {
+  forget();
+  listEarlier();
+});
+addEventListener("hashchange", () => fillIn(location.hash.slice(1)));
+listEarlier();
+if (location.hash.includes("prompt=")) fillIn(location.hash.slice(1));
+showExample();

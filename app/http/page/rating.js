@@ -1,12 +1,12 @@
-// What is done with an answer: say whether it is right, go on with the chat.
+// What is done with an answer: say whether it is right, go on with the chat, share its question.
 
 import { send } from "./api.js";
 import { el } from "./dom.js";
 
 let isKept = true; // whether this service keeps labels, as far as is known
 
-/** Buttons for both; null where neither can be done. */
-export function rating({ id }, key, goOn) {
+/** Buttons for what can be done. */
+export function rating({ id }, { key, goOn, link }) {
   const said = el("span", { class: "hint", role: "status" });
   const row = el("div", { class: "rating" });
   const label = (name, mark, correct) => {
@@ -28,11 +28,20 @@ export function rating({ id }, key, goOn) {
     });
     return button;
   };
-  if (isKept) row.append("Is it right?", label("Right", "✓", true), label("Wrong", "✕", false), said);
-  if (goOn) {
-    const button = el("button", { type: "button", class: "quiet" }, "Go on with this chat");
-    button.addEventListener("click", goOn);
-    row.append(button);
-  }
-  return row.hasChildNodes() ? row : null;
+  if (isKept) row.append("Is it right?", label("Right", "✓", true), label("Wrong", "✕", false));
+  const button = (name, act) => {
+    const made = el("button", { type: "button", class: "quiet" }, name);
+    made.addEventListener("click", act);
+    return made;
+  };
+  const share = async () => {
+    history.replaceState(null, "", link);
+    const isCopied = await navigator.clipboard?.writeText(link).then(() => true, () => false);
+    said.textContent = isCopied
+      ? "Copied. The link holds the question and its options, no key; the service never sees it."
+      : "The link stands in the browser’s address bar.";
+  };
+  if (goOn) row.append(button("Go on with this chat", goOn));
+  row.append(button("Copy a link to the question", share), said);
+  return row;
 }

@@ -8,7 +8,7 @@ import { Tokens } from "./tokens.js";
 import { gauge, verdict } from "./verdict.js";
 import { factors, word } from "./words.js";
 
-export const TITLES = { full: "Full", light: "Light", given: "Your answer" };
+export const TITLES = { full: "Full", light: "Light", given: "Your answer", example: "A recorded example: Which country is Pirot in?" };
 const STAGES = {
   queue: "waiting for a place",
   generate: "answer and samples",
@@ -33,7 +33,7 @@ const LOST_MS = 20_000;
 
 /** The card of one request. */
 export class Run {
-  /** `mode` is "full", "light", or "given" for an answer that somebody brings. */
+  /** `mode` is "full", "light", "given" for an answer that somebody brings, or "example". */
   constructor(mode, cancel) {
     this.mode = mode;
     this.began = performance.now();
@@ -82,10 +82,10 @@ export class Run {
     this.tokens.add(token);
   }
 
-  /** Everything that the result says. */
-  finish(result, { estimators, request, refusal, key, goOn }) {
+  /** Everything that the result says; an example has no request, and nothing to do with it. */
+  finish(result, { estimators, request, refusal, acts }) {
     this.total = performance.now() - this.began;
-    this.#end(time(this.total));
+    this.#end(request ? time(this.total) : "");
     this.result = result;
     this.thought.textContent = result.reasoning ?? "";
     this.reasoning.hidden = !result.reasoning;
@@ -94,13 +94,13 @@ export class Run {
     this.body.replaceChildren(
       el("div", { class: "judged" }, gauge(result), verdict(result, refusal)),
       ...[
-        rating(result, key, goOn),
+        acts && rating(result, acts),
         warnings(result),
         explained(result),
         result.mode === "full" ? samples(result) : probe(result),
         scores(result, estimators),
-        times(result, this),
-        code(request),
+        request && times(result, this),
+        request && code(request),
       ].filter(Boolean),
     );
   }

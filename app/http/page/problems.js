@@ -1,0 +1,58 @@
+// Errors in words.
+
+import { ServiceError } from "./api.js";
+import { el } from "./dom.js";
+
+const TITLES = {
+  not_ready: "Not ready yet",
+  overloaded: "Too much to do at the moment",
+  rate_limited: "The limit of this key is reached",
+  unauthorized: "A key is needed",
+  deadline_exceeded: "It took too long",
+  no_connection: "No connection",
+};
+
+/** Code, message and field of an error; of a lost connection, too. */
+export function bodyOfError(error) {
+  if (error instanceof ServiceError) return error.body;
+  return { code: "no_connection", message: "the service was not reached, or the connection broke" };
+}
+
+/** What went wrong, where, and what helps. */
+export function problem(error) {
+  const { code, message, field, details, request_id: id } = bodyOfError(error);
+  const faults = (details ?? []).slice(1).map((one) => el("li", {}, fault(one)));
+  const facts = [
+    ["Code", el("code", {}, code)],
+    ["Field", field ? el("code", {}, field) : null],
+    ["HTTP status", error.status ? String(error.status) : null],
+    ["Request", id ? el("code", {}, id) : null],
+  ];
+  const list = facts
+    .filter(([, value]) => value)
+    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+  return el(
+    "div",
+    { class: "card error", role: "alert", id: "error-message" },
+    el("h3", {}, TITLES[code] ?? "That did not work"),
+    el("p", {}, `${message[0].toUpperCase()}${message.slice(1)}.`),
+    faults.length ? el("ul", {}, faults) : null,
+    el("p", {}, advice(error, code)),
+    el("dl", { class: "facts" }, list),
+  );
+}
+
+function advice(error, code) {
+  if (code === "not_ready") {
+    return "The models are loading, which takes from seconds to minutes, or the service is going down. The page looks each second, and says at the top when it is ready.";
+  }
+  if (error.status === 401) return "Put one in under “API key”.";
+  if (error.retryAfter) return `It may work again in ${error.retryAfter} s.`;
+  if (error.status === 422) return "Change it, and ask again.";
+  if (error.status === 503 || error.status === null) return "It may be repeated.";
+  return "";
+}
+
+function fault({ field, message }) {
+  return field ? `${field}: ${message}` : message;
+}
