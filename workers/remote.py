@@ -11,22 +11,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-import httpx
-import orjson
-
 from models.errors import (
-    CocoaError,
-    EngineError,
     InvalidRequest,
     NotReady,
+    PromptTooLong,
     SimilarityUnavailable,
-    Unauthorized,
 )
-from models.records import Generation, GenerationRequest, OnToken, Pair, Token
+from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.calling import Listener, deadline_of, in_time
-from workers.client import NO_ANSWER, Refused, Unreachable, body_of, lines, reason_of
+from workers.client import NO_ANSWER, Refused, Unreachable, body_of, reason_of
 from workers.config import LanguageModel, OurComparers, OurGenerators, Role, Servers
 from workers.hooks import Hooks
 from workers.protocol import (
@@ -40,6 +35,7 @@ from workers.protocol import (
 )
 from workers.remote_worker import Known, RemoteWorker, prompt_key
 from workers.upstream import Server, Upstream, session_of
+from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +43,6 @@ Decoded = TypeVar("Decoded")
 Reply = TypeVar("Reply", Generation, FirstTokenReply)
 
 _NOBODY = Listener(None)
-# Of what a worker is, or why it does not answer.
-_MAX_INFO_BYTES = 1_048_576
 
 
 class _OurWorker(RemoteWorker[Known]):
@@ -86,15 +80,16 @@ class _OurWorker(RemoteWorker[Known]):
         Raises:
             CocoaError: none answered, or what the worker raised.
         """
+        digest = wire.digest_of_call(path, body)
 
         async def send(server: Server[Known]) -> tuple[Decoded, Server[Known]]:
             headers = self._headers(until, key)
             posting = server.client.stream("POST", path, content=body, headers=headers)
             async with posting as response:
                 if response.status_code != 200:
-                    raise await _refusal(response)
+                    raise await refusal_of(response)
                 try:
-                    return decode(await _result(response, listener)), server
+                    return decode(await result_of(response, listener, digest)), server
                 except wire.Garbled as error:
                     raise Unreachable(f"its answer is {error}") from None
 
@@ -141,7 +136,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         decode = partial(wire.decode_generation, request=request)
         listener = Listener(on_token)
         if on_token is not None and (request.answer is None or request.streamed):
-            listener = Listener(_bounded(on_token, wire.most_tokens(request)))
+            listener = Listener(bounded(on_token, wire.most_tokens(request)))
         generation = await self._answer("/v1/generate", body, decode, request, listener)
         # What the way took is time in which nothing was computed.
         total_s = time.monotonic() - began_at
@@ -178,8 +173,13 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
             key=prompt_key(request),
             listener=listener,
         )
-        async with in_time(request.timeout_s):
-            reply, server = await asking
+        try:
+            async with in_time(request.timeout_s):
+                reply, server = await asking
+        except PromptTooLong as error:
+            context = self.info.max_context_tokens
+            message = f"prompt and new tokens exceed the model's context of {context} tokens"
+            raise PromptTooLong(message, field=error.field) from None
         if reply.identity != self.info.identity:
             await self._refresh(server)
         return reply
@@ -298,80 +298,12 @@ async def _look_up(role: Role, server: Server[Any]) -> None:
         if response.status_code == 401:
             raise Refused("it wants another key")
         if response.status_code != 200:
-            raise Unreachable(str(await _refusal(response)))
-        body = await body_of(response, _MAX_INFO_BYTES)
+            raise Unreachable(str(await refusal_of(response)))
+        body = await body_of(response, MAX_INFO_BYTES)
     try:
         server.known = wire.decode_info(role, body)
     except wire.Garbled as error:
         raise Unreachable(str(error)) from None
-
-
-def _bounded(on_token: OnToken, most: int) -> OnToken:
-    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
-    num_told = 0
-
-    def tell(token: Token) -> None:
-        nonlocal num_told
-        num_told += 1
-        if num_told > most + 1:
-            raise wire.Garbled("longer than what was asked for")
-        on_token(token)
-
-    return tell
-
-
-async def _result(response: httpx.Response, listener: Listener) -> Any:
-    """The result at the end of the lines; tokens are told as they come.
-
-    It is read to its end: a connection with unread bytes cannot be used again.
-
-    Raises:
-        Unreachable: the lines end without one, or the worker has stopped.
-        Garbled: a line is none of ours, or comes after the result.
-        CocoaError: what the worker raised.
-    """
-    result = None
-    async for line in lines(response):
-        if result is not None:
-            raise wire.Garbled("longer than its result")
-        kind, content = wire.decode_line(line)
-        if kind == "token":
-            listener.tell(wire.decode_token(content))
-        elif kind == "error":
-            raise _of_worker(wire.decode_error(content))
-        else:
-            result = content
-    if result is None:
-        raise Unreachable("its answer ends in the middle")
-    return result
-
-
-async def _refusal(response: httpx.Response) -> Exception:
-    """What a reply without an answer means.
-
-    A worker that is not ready, or a proxy without one, is passed over like one that cannot be
-    reached.
-    """
-    body = await body_of(response, _MAX_INFO_BYTES)
-    try:
-        return _of_worker(wire.decode_error(orjson.loads(body)["error"]))
-    except (wire.Garbled, ValueError, LookupError, TypeError):
-        return Unreachable(f"it answers with status {response.status_code}")
-
-
-def _of_worker(error: CocoaError) -> Exception:
-    """What an error of a worker is to a gateway, whose clients know of no worker.
-
-    One whose model has stopped, or that wants another key, is passed over; a defect of it is its
-    model's failure.
-    """
-    if isinstance(error, NotReady):
-        return Unreachable("its model is not ready")
-    if isinstance(error, Unauthorized):
-        return Unreachable("it wants another key")
-    if type(error) is CocoaError:
-        return EngineError(error.message)
-    return error
 
 
 _generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols

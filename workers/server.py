@@ -135,14 +135,17 @@ class _Doors:
             served = self._served()
             timeout_s = _timeout_of(request)
             prepare = _CALLS[request.scope["path"]]
-            work = prepare(served, await request.body(), timeout_s)
+            body = await request.body()
+            work = prepare(served, body, timeout_s)
+            digest = wire.digest_of_call(request.scope["path"], body)
         except _Refusal as refusal:
             return refusal.response
         except wire.Garbled as error:
             return _Refusal(400, "wire_mismatch", f"the body is {error}").response
         except CocoaError as error:
             return JSONResponse(wire.error_to_json(error), 422)
-        return StreamingResponse(_lines(work, self._on_defect), media_type="application/x-ndjson")
+        said = _lines(work, digest, self._on_defect)
+        return StreamingResponse(said, media_type="text/plain")
 
     def _served(self) -> Served:
         if (served := self._get_served()) is None:
@@ -201,7 +204,7 @@ _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
 }
 
 
-async def _lines(work: Work, on_defect: OnDefect) -> AsyncIterator[bytes]:
+async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterator[bytes]:
     """What a call says as it goes on; whoever stops reading ends the work."""
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
     task = asyncio.ensure_future(work(lambda token: said.put_nowait(wire.encode_token(token))))
@@ -215,8 +218,8 @@ async def _lines(work: Work, on_defect: OnDefect) -> AsyncIterator[bytes]:
                 continue
             if line is None:
                 break
-            yield line
-        yield _last_line(task, on_defect)
+            yield digest + line
+        yield digest + _last_line(task, on_defect)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):

@@ -1,9 +1,9 @@
 """What gateways and workers say to each other over HTTP; pure.
 
-A call is a POST whose answer is a stream of lines, each of one JSON object: `{"token": …}` as a
-sequence grows, and at the end `{"result": …}` or `{"error": …}`. A blank line says that the
-work goes on. Everything that is read is checked, so that half an answer is none: each `decode_…`
-gives what its `encode_…` was given, or raises `Garbled`.
+A call is a POST whose answer is a stream of lines. Each begins with the digest of the call, before
+one JSON object: `{"token": …}` as a sequence grows, at the end `{"result": …}` or `{"error": …}`. A
+blank line says that the work goes on. Everything that is read is checked, so that half an answer is
+none: each `decode_…` gives what its `encode_…` was given, or raises `Garbled`.
 
     GET  /v1/info                  the wire's version, what the worker is
     POST /v1/generate              request, streams → token …, generation
@@ -12,6 +12,7 @@ gives what its `encode_…` was given, or raises `Garbled`.
     POST /v1/fit-contexts          comparer, pairs of texts → contexts
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ _MAX_TOKEN_CHARACTERS = 1024
 
 # JSON has no tuples.
 _FROM_LIST = Strict(False)
-_EXACT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+EXACT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class Garbled(Exception):
@@ -78,49 +79,41 @@ class SimilarityInfo:
     wire: int = VERSION
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class _Generate(TypedDict):
     request: dict[str, Any]
     streams: bool
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class _FirstToken(TypedDict):
     request: dict[str, Any]
     groups: list[list[str]]
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class _FirstTokenReply(TypedDict):
     logprobs: list[Logprob | None]
     identity: str
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class _Compare(TypedDict):
     comparer: str | None
     texts: list[str]
     pairs: list[tuple[int, int]]
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class _PairReply(TypedDict):
     scores: list[Annotated[tuple[list[Probability], bool], _FROM_LIST]]
     identity: str
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class _Fit(TypedDict):
     comparer: str | None
     texts: list[ContextAndText]
-
-
-@with_config(_EXACT)
-class _Error(TypedDict):
-    code: str
-    message: str
-    field: str | None
-    retry_after_s: int | None
 
 
 _INFOS: dict[str, TypeAdapter[Any]] = {
@@ -130,9 +123,9 @@ _INFOS: dict[str, TypeAdapter[Any]] = {
 _GENERATE, _FIRST_TOKEN = TypeAdapter(_Generate), TypeAdapter(_FirstToken)
 _COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
 _FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
-_CONTEXTS, _ERROR = TypeAdapter(list[str], config=_EXACT), TypeAdapter(_Error)
+_CONTEXTS = TypeAdapter(list[str], config=EXACT)
 _TOKEN: TypeAdapter[Any] = TypeAdapter(
-    Annotated[tuple[str, Logprob | None, Entropy | None, str | None], _FROM_LIST], config=_EXACT
+    Annotated[tuple[str, Logprob | None, Entropy | None, str | None], _FROM_LIST], config=EXACT
 )
 
 
@@ -141,9 +134,8 @@ def encode_info(kind: str, info: GenerationInfo | SimilarityInfo) -> bytes:
 
 
 def decode_info(kind: str, body: bytes) -> Any:
-    with _garbled(f"it is no {kind} worker"):
-        version = orjson.loads(body)["wire"]
-        if version != VERSION:
+    with garbled(f"it is no {kind} worker"):
+        if (version := orjson.loads(body)["wire"]) != VERSION:
             raise Garbled(f"it speaks version {version!r:.20} of the wire, not {VERSION}")
         return _INFOS[kind].validate_json(body)
 
@@ -155,7 +147,7 @@ def encode_generate(request: GenerationRequest, *, streams: bool) -> bytes:
 
 
 def decode_generate(body: bytes, timeout_s: float | None) -> tuple[GenerationRequest, bool]:
-    with _garbled("no request"):
+    with garbled("no request"):
         found = _GENERATE.validate_json(body)
         request = request_from_json(found["request"] | {"timeout_s": timeout_s})
         return request, found["streams"]
@@ -168,7 +160,7 @@ def encode_first_token(request: GenerationRequest, groups: Sequence[Sequence[str
 def decode_first_token(
     body: bytes, timeout_s: float | None
 ) -> tuple[GenerationRequest, list[list[str]]]:
-    with _garbled("no request"):
+    with garbled("no request"):
         found = _FIRST_TOKEN.validate_json(body)
         request = request_from_json(found["request"] | {"timeout_s": timeout_s})
         return request, found["groups"]
@@ -180,7 +172,7 @@ def encode_generation(generation: Generation) -> bytes:
 
 def decode_generation(value: Any, request: GenerationRequest) -> Generation:
     """What `encode_generation` was given, if it answers the request."""
-    with _garbled("no generation"):
+    with garbled("no generation"):
         generation = generation_from_json(value)
         _check_answers(request, generation)
         return generation
@@ -192,19 +184,14 @@ def encode_first_token_reply(reply: FirstTokenReply) -> bytes:
 
 def decode_first_token_reply(value: Any, num_groups: int) -> FirstTokenReply:
     """What `encode_first_token_reply` was given, if it answers that many groups."""
-    with _garbled("no log-probs of first tokens"):
+    with garbled("no log-probs of first tokens"):
         found = _FIRST_TOKEN_REPLY.validate_python(value)
         _expect(len(found["logprobs"]) == num_groups)
         return FirstTokenReply(tuple(found["logprobs"]), found["identity"])
 
 
 def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
-    """The body of `/v1/compare`: each text once, however many pairs it is in.
-
-    Args:
-        comparer: name of the similarity function; None for the NLI model.
-        pairs: of texts.
-    """
+    """The body of `/v1/compare`, each text once; without a comparer for the NLI model."""
     positions: dict[str, int] = {}
     rows = []
     for pair in pairs:
@@ -213,7 +200,7 @@ def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:
 
 
 def decode_compare(body: bytes) -> tuple[str | None, list[Pair]]:
-    with _garbled("no pairs"):
+    with garbled("no pairs"):
         found = _COMPARE.validate_json(body)
         texts = found["texts"]
         return found["comparer"], [(texts[a], texts[b]) for a, b in found["pairs"]]
@@ -227,7 +214,7 @@ def encode_pair_reply(pairs: Sequence[Pair], reply: PairReply) -> bytes:
 
 def decode_pair_reply(value: Any, pairs: Sequence[Pair], num_labels: int) -> PairReply:
     """What `encode_pair_reply` was given, if it answers these pairs."""
-    with _garbled("no scores of these pairs"):
+    with garbled("no scores of these pairs"):
         found = _PAIR_REPLY.validate_python(value)
         scores: dict[Pair, PairScore] = {}
         for pair, (values, is_cut) in zip(pairs, found["scores"], strict=True):
@@ -241,7 +228,7 @@ def encode_fit(comparer: str | None, texts: Sequence[ContextAndText]) -> bytes:
 
 
 def decode_fit(body: bytes) -> tuple[str | None, list[ContextAndText]]:
-    with _garbled("no texts"):
+    with garbled("no texts"):
         found = _FIT.validate_json(body)
         return found["comparer"], found["texts"]
 
@@ -252,7 +239,7 @@ def encode_contexts(contexts: Sequence[str]) -> bytes:
 
 def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
     """What `encode_contexts` was given, if it has a right part of each context."""
-    with _garbled("no contexts"):
+    with garbled("no contexts"):
         contexts = _CONTEXTS.validate_python(value)
         for context, (whole, _) in zip(contexts, texts, strict=True):
             _expect(whole.endswith(context))
@@ -265,7 +252,7 @@ def encode_token(token: Token) -> bytes:
 
 
 def decode_token(value: Any) -> Token:
-    with _garbled("no token"):
+    with garbled("no token"):
         return Token(*_TOKEN.validate_python(value))
 
 
@@ -278,17 +265,16 @@ def error_to_json(error: errors.CocoaError) -> dict[str, Any]:
     return {"error": {name: getattr(error, name) for name in names}}
 
 
-def decode_error(value: Any) -> errors.CocoaError:
-    """The error of this code, as it was raised in the worker."""
-    with _garbled("no error"):
-        found = _ERROR.validate_python(value)
-        kind, message = _ERRORS[found["code"]], found["message"]
-        return kind(message, field=found["field"], retry_after_s=found["retry_after_s"])
+def digest_of_call(path: str, body: bytes) -> bytes:
+    """What each line of an answer begins with: nobody's answer is taken for another's."""
+    return hashlib.sha256(path.encode() + b"\n" + body).hexdigest()[:32].encode()
 
 
-def decode_line(line: bytes) -> tuple[str, Any]:
+def decode_line(line: bytes, digest: bytes) -> tuple[str, Any]:
     """What a line brings, "token", "result" or "error", and its content, not yet decoded."""
-    with _garbled("no line of ours"):
+    with garbled("no line of ours, or of another call"):
+        _expect(line.startswith(digest))
+        line = line.removeprefix(digest)
         [(kind, content)] = orjson.loads(line).items()
         _expect(kind in ("token", "result", "error"))
         return kind, content
@@ -311,7 +297,7 @@ def parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
 
 
 @contextmanager
-def _garbled(what: str) -> Iterator[None]:
+def garbled(what: str) -> Iterator[None]:
     """Raise `Garbled(what)` for any decoding error in the block."""
     try:
         yield
@@ -319,24 +305,18 @@ def _garbled(what: str) -> Iterator[None]:
         raise Garbled(what) from None
 
 
-_ERRORS: dict[str, type[errors.CocoaError]] = {}
-for _kind in vars(errors).values():
-    if isinstance(_kind, type) and issubclass(_kind, errors.CocoaError):
-        _ERRORS[_kind.code] = _kind
-
-
 def _check_answers(request: GenerationRequest, generation: Generation) -> None:
-    """Refuse a generation that lacks something of what was asked for, or that has too much."""
+    """Refuse a generation that has less than was asked for, or more."""
     samples, wanted = generation.samples, request.statistics
     generated = samples
     if request.answer is None:
         generated = (generation.answer, *samples)
     most = most_tokens(request)
     for sequence in generated:
-        num_thoughts = 0
+        num_tokens = sequence.num_tokens
         if sequence.reasoning is not None:
-            num_thoughts = sequence.reasoning.num_tokens
-        _expect(sequence.num_tokens + num_thoughts <= most)
+            num_tokens += sequence.reasoning.num_tokens
+        _expect(num_tokens <= most)
         _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
     _expect(num_taken(request, generation) == len(samples))
     for names, sequences in (
@@ -348,8 +328,8 @@ def _check_answers(request: GenerationRequest, generation: Generation) -> None:
             for sequence in sequences:
                 _expect((getattr(sequence, field) is not None) == (name in wanted))
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
-    hidden, layers = generation.answer_hidden_mean, request.hidden_layers
-    _expect(len(layers) == (0 if hidden is None else len(hidden)))
+    hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
+    _expect(len(request.hidden_layers) == len(hidden))
 
 
 def most_tokens(request: GenerationRequest) -> int:

@@ -331,8 +331,10 @@ def answering(reply):
         return Response(info)
 
     async def answer(request: Request) -> Response:
+        digest = wire.digest_of_call("/v1/generate", await request.body())
+
         async def pieces():
-            yield reply
+            yield digest + reply
 
         return StreamingResponse(pieces())
 

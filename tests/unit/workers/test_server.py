@@ -39,6 +39,11 @@ def client_of(served, on_defect=lambda error: None):
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://worker")
 
 
+def _json(response):
+    """The one line of an answer, behind its digest."""
+    return json.loads(response.content.removeprefix(wire.digest_of_call("/v1/generate", BODY)))
+
+
 async def code_of(response):
     return response.status_code, response.json()["error"]["code"]
 
@@ -75,7 +80,7 @@ async def test_a_deadline_that_the_header_brings_ends_the_work():
     async with client_of(Served(generator=GenerationWorker(FakeEngine()))) as client:
         headers = HEADERS | {wire.TIMEOUT_HEADER: "0.05"}  # its loop does not run
         response = await client.post("/v1/generate", headers=headers, content=BODY)
-    assert json.loads(response.content)["error"]["code"] == "deadline_exceeded"
+    assert _json(response)["error"]["code"] == "deadline_exceeded"
 
 
 async def test_a_defect_is_told_here_and_answered_without_its_text():
@@ -85,7 +90,7 @@ async def test_a_defect_is_told_here_and_answered_without_its_text():
         response = await client.post("/v1/generate", headers=HEADERS, content=BODY)
     assert defects == [error]
     assert "secret" not in response.text
-    assert json.loads(response.content)["error"]["code"] == "engine_error"
+    assert _json(response)["error"]["code"] == "engine_error"
 
 
 async def test_work_that_takes_long_says_that_it_goes_on_and_ends_with_its_reader(monkeypatch):
@@ -98,7 +103,7 @@ async def test_work_that_takes_long_says_that_it_goes_on_and_ends_with_its_reade
         finally:
             ended.set()
 
-    lines = _lines(work, lambda error: None)
+    lines = _lines(work, b"", lambda error: None)
     assert [await anext(lines) for _ in range(3)] == [wire.HEARTBEAT] * 3
     await lines.aclose()
     assert ended.is_set()

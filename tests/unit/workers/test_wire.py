@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models import errors
 from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
@@ -115,26 +114,6 @@ def test_tokens_and_first_tokens_come_back():
     assert wire.decode_first_token_reply(value, 2) == reply
     with pytest.raises(wire.Garbled):
         wire.decode_first_token_reply(value, 3)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        errors.PromptTooLong("too long", field="prompt"),
-        errors.DeadlineExceeded("late"),
-        errors.ProbeMissing("none"),
-        errors.Overloaded("full", retry_after_s=3),
-    ],
-    ids=lambda error: error.code,
-)
-def test_an_error_comes_back_as_the_one_that_was_raised(error):
-    found = wire.decode_error(json.loads(wire.encode_error(error))["error"])
-    assert type(found) is type(error)
-    assert (found.message, found.field, found.retry_after_s) == (
-        error.message,
-        error.field,
-        error.retry_after_s,
-    )
 
 
 def test_what_a_worker_is_comes_back():

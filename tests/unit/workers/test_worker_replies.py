@@ -1,0 +1,76 @@
+"""What a gateway makes of a worker's lines: whose they are, and in whose words errors are told."""
+
+import json
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from models import errors
+from models.errors import GenerationUnavailable
+from models.records import GenerationRequest, SamplingParams
+from tests.fakes.engine import FakeEngine
+from tests.worker_servers import listening, running
+from workers import wire
+from workers.config import GeneratorConfig
+from workers.generation import GenerationWorker
+from workers.hooks import Hooks
+from workers.remote import connect_generator
+from workers.worker_replies import decode_error
+
+pytestmark = pytest.mark.anyio
+SAMPLING = SamplingParams(num_samples=0, max_new_tokens=8, seed=1)
+REQUEST = GenerationRequest("Hello", sampling=SAMPLING)
+SECRET = GenerationRequest("Another key's prompt", sampling=SAMPLING)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.PromptTooLong("<b>too long</b>", field="prompt"),
+        errors.DeadlineExceeded("late"),
+        errors.ProbeMissing("none"),
+        errors.Overloaded("full", retry_after_s=3),
+    ],
+    ids=lambda error: error.code,
+)
+async def test_an_error_comes_back_as_the_one_that_was_raised_in_words_of_ours(error):
+    found = decode_error(json.loads(wire.encode_error(error))["error"])
+    assert type(found) is type(error)
+    assert (found.field, found.retry_after_s) == (error.field, error.retry_after_s)
+    assert found.message != error.message
+
+
+@pytest.mark.parametrize("kind", ["a token", "a result"])
+async def test_an_answer_to_another_request_is_none(kind):
+    heard = []
+    async with running(GenerationWorker(FakeEngine())) as local:
+        info = wire.encode_info("generation", wire.GenerationInfo(local.info))
+        theirs = wire.encode_generation(await local.generate(SECRET))
+    if kind == "a token":
+        theirs = b'{"token":["secret",null,null,null]}\n' + theirs
+
+    async def tell(request):
+        return Response(info)
+
+    async def answer(request):
+        await request.body()
+        body = wire.encode_generate(SECRET, streams=True)
+        digest = wire.digest_of_call("/v1/generate", body)
+        return Response(b"".join(digest + line for line in theirs.splitlines(keepends=True)))
+
+    app = Starlette(
+        routes=[Route("/v1/info", tell), Route("/v1/generate", answer, methods=["POST"])]
+    )
+    async with listening(app) as port:
+        servers = GeneratorConfig(url=f"http://127.0.0.1:{port}").place()
+        async with running(await connect_generator(servers, Hooks())) as remote:
+            with pytest.raises(GenerationUnavailable, match="of another call"):
+                await remote.generate(REQUEST, heard.append)
+    assert heard == []
+
+
+async def test_a_field_that_no_request_has_is_not_told():
+    error = errors.InvalidRequest("no", field="<script>")
+    assert decode_error(json.loads(wire.encode_error(error))["error"]).field is None

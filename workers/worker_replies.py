@@ -1,0 +1,133 @@
+"""What workers of ours answer: tokens and a result, or an error, told in words of the gateway."""
+
+from dataclasses import fields
+from typing import Annotated, Any
+
+import httpx
+import orjson
+from annotated_types import Ge, Le
+from pydantic import TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+from models import errors
+from models.errors import CocoaError, EngineError, NotReady, Unauthorized
+from models.records import GenerationRequest, OnToken, SamplingParams, Token
+from workers import wire
+from workers.calling import Listener
+from workers.client import Unreachable, body_of, lines
+
+# Of what a worker is, or why it does not answer.
+MAX_INFO_BYTES = 1_048_576
+
+_ERRORS: dict[str, type[CocoaError]] = {}
+for _kind in vars(errors).values():
+    if isinstance(_kind, type) and issubclass(_kind, CocoaError):
+        _ERRORS[_kind.code] = _kind
+
+# A worker's own words may be anybody's: clients are told these.
+_WORDS = {
+    "invalid_request": "the model's worker refuses the request",
+    "prompt_too_long": "prompt and new tokens exceed the model's context",
+    "chat_template_error": "the model's chat template refuses the messages, or it has none",
+    "invalid_logits": "the language model returned NaN or infinite logits",
+    "engine_error": "the language model failed",
+    "similarity_unavailable": "the similarity model failed",
+    "deadline_exceeded": "the model's worker had no answer in time",
+    "overloaded": "the model's worker is full",
+}
+_OTHERWISE = "the model's worker failed"
+_FIELDS = {one.name for one in (*fields(GenerationRequest), *fields(SamplingParams))}
+
+
+@with_config(wire.EXACT)
+class _Error(TypedDict):
+    code: str
+    message: str
+    field: str | None
+    retry_after_s: Annotated[int, Ge(0), Le(3600)] | None
+
+
+_ERROR = TypeAdapter(_Error)
+
+
+def decode_error(value: Any) -> CocoaError:
+    """The error of this code, in words of ours.
+
+    Raises:
+        Garbled: it is none.
+    """
+    with wire.garbled("no error"):
+        found = _ERROR.validate_python(value)
+        kind, field = _ERRORS[found["code"]], found["field"]
+        if field not in _FIELDS:
+            field = None
+        message = _WORDS.get(found["code"], _OTHERWISE)
+        return kind(message, field=field, retry_after_s=found["retry_after_s"])
+
+
+def bounded(on_token: OnToken, most: int) -> OnToken:
+    """Tells at most so many tokens, and what is left of a reasoning; raises `Garbled` beyond."""
+    num_told = 0
+
+    def tell(token: Token) -> None:
+        nonlocal num_told
+        num_told += 1
+        if num_told > most + 1:
+            raise wire.Garbled("longer than what was asked for")
+        on_token(token)
+
+    return tell
+
+
+async def result_of(response: httpx.Response, listener: Listener, digest: bytes) -> Any:
+    """The result at the end of the lines; tokens are told as they come.
+
+    It is read to its end: a connection with unread bytes cannot be used again.
+
+    Raises:
+        Unreachable: the lines end without one, or the worker has stopped.
+        Garbled: a line is none of ours or of another call, or comes after the result.
+        CocoaError: what the worker raised.
+    """
+    result = None
+    async for line in lines(response):
+        if result is not None:
+            raise wire.Garbled("longer than its result")
+        kind, content = wire.decode_line(line, digest)
+        if kind == "token":
+            listener.tell(wire.decode_token(content))
+        elif kind == "error":
+            raise _of_worker(decode_error(content))
+        else:
+            result = content
+    if result is None:
+        raise Unreachable("its answer ends in the middle")
+    return result
+
+
+async def refusal_of(response: httpx.Response) -> Exception:
+    """What a reply without an answer means.
+
+    A worker that is not ready, or a proxy without one, is passed over like one that cannot be
+    reached.
+    """
+    body = await body_of(response, MAX_INFO_BYTES)
+    try:
+        return _of_worker(decode_error(orjson.loads(body)["error"]))
+    except (wire.Garbled, ValueError, LookupError, TypeError):
+        return Unreachable(f"it answers with status {response.status_code}")
+
+
+def _of_worker(error: CocoaError) -> Exception:
+    """What an error of a worker is to a gateway, whose clients know of no worker.
+
+    One whose model has stopped, or that wants another key, is passed over; a defect of it is its
+    model's failure.
+    """
+    if isinstance(error, NotReady):
+        return Unreachable("its model is not ready")
+    if isinstance(error, Unauthorized):
+        return Unreachable("it wants another key")
+    if type(error) is CocoaError:
+        return EngineError(error.message)
+    return error
