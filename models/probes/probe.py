@@ -28,22 +28,18 @@ class TrainedProbe:
 
     @property
     def id(self) -> str:
-        """The first digits of the weights' hash."""
         return self.card.sha256[:12]
 
     @property
     def sha256(self) -> str:
-        """Of probe.safetensors."""
         return self.card.sha256
 
     @property
     def statistic(self) -> str:
-        """Name of what it predicts."""
         return STATISTIC[self.card.target]
 
     @property
     def layer(self) -> int:
-        """The block whose states it reads, k of `hidden_states[k]`."""
         return self.card.layer
 
     @property
