@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
@@ -304,6 +305,25 @@ async def test_reasoning_is_folded_above_the_answer(browser):
         thought, answer = visit(".thought"), visit(".tokens")
         assert (await thought.bounding_box())["y"] < (await answer.bounding_box())["y"]
         await expect(visit(".warnings")).to_contain_text("still reasoning at its limit")
+
+
+async def test_a_model_that_reasons_shows_its_reasoning_and_scores_its_answer(browser):
+    model = str(Path(__file__).parents[1] / "data" / "reasoning_model")
+    async with visited(browser, engine="transformers", model=model, dtype="float32") as (_, visit):
+        await visit.is_ready()
+        await visit.ask("What is 12 + 5 + 7?", max_new_tokens=120, num_samples=4, seed=1)
+        await visit(".reasoning summary").click()
+        await expect(visit(".thought")).to_contain_text("=")
+        assert (await visit(".tokens").text_content()).strip("⏎ end").isdecimal()
+        await expect(visit(".tokens br")).to_have_count(0)
+        await expect(visit(".warnings")).to_contain_text("reasoning_excluded")
+        await expect(visit(".run")).to_contain_text("of them reasoning")
+
+        await visit.ask("What is 12 + 5 + 7?", max_new_tokens=6, num_samples=4, seed=1)
+        await expect(visit(".thought")).not_to_be_empty()
+        await expect(visit(".tokens")).to_be_hidden()
+        await expect(visit(".warnings")).to_contain_text("there is no answer yet")
+        assert visit.complaints == []
 
 
 async def test_without_reasoning_there_is_no_block_of_it(browser):

@@ -190,7 +190,8 @@ function times({ timing_ms: ms, cached, usage, mode }, run) {
     const dot = el("span", { class: "dot", "data-stage": name, "aria-hidden": "true" });
     list.append(el("div", {}, el("dt", {}, dot, stageName(name, mode)), el("dd", {}, time(ms[name]))));
   }
-  const read = `${usage.prompt_tokens} tokens read, ${usage.completion_tokens} of the answer and ${usage.sample_tokens} of samples written`;
+  const thought = usage.reasoning_tokens ? ` (${usage.reasoning_tokens} of them reasoning)` : "";
+  const read = `${usage.prompt_tokens} tokens read, ${usage.completion_tokens} of the answer${thought} and ${usage.sample_tokens} of samples written`;
   const first = run.firstToken === null ? "" : `First token here after ${time(run.firstToken)}, `;
   const last = `everything after ${time(run.total)}; ${time(ms.total)} of that in the service`;
   return part(

@@ -59,7 +59,10 @@ export class Tokens {
     if (surprise === null) button.classList.add("unknown");
     button.style.setProperty("--s", Math.min(1, (surprise ?? 0) / FULL).toFixed(3));
     this.row.append(button);
-    if (text.includes("\n")) this.row.append(el("br"));
+    // Blank lines before the answer, as behind a reasoning, stay signs.
+    if (this.row.textContent.replaceAll("⏎", "").trim() && text.includes("\n")) {
+      this.row.append(el("br"));
+    }
     this.count += 1;
   }
 
