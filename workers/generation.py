@@ -35,10 +35,6 @@ Result = TypeVar("Result")
 _STOPPED = "the language model has stopped"
 
 
-def _ignore(num_rows: int) -> None:
-    """The default of `on_step`."""
-
-
 @dataclass(eq=False, slots=True)
 class _Waiter:
     """What the event loop keeps of a job that was handed in."""
@@ -81,7 +77,7 @@ class GenerationWorker:
         *,
         model_thread: ModelThread | None = None,
         text_thread: ModelThread | None = None,
-        on_step: OnStep = _ignore,
+        on_step: OnStep = lambda num_rows: None,
     ) -> None:
         self._engine = engine
         self._probes = dict(probes or {})

@@ -12,14 +12,6 @@ Outcome = Literal["answered", "repeated", "failed"]
 OnCall = Callable[[Role, Outcome, float], None]
 
 
-def _ignore(size: int) -> None:
-    """For whoever does not watch the sizes of batches."""
-
-
-def _ignore_call(role: Role, outcome: Outcome, seconds: float) -> None:
-    """For whoever does not watch calls."""
-
-
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """What a process ties its workers to.
@@ -31,7 +23,7 @@ class Hooks:
         request_id: of the request that a call belongs to, for the other process's log.
     """
 
-    on_step: OnStep = _ignore
-    on_batch: Callable[[int], None] = _ignore
-    on_call: OnCall = _ignore_call
+    on_step: OnStep = lambda num_rows: None
+    on_batch: Callable[[int], None] = lambda size: None
+    on_call: OnCall = lambda role, outcome, seconds: None
     request_id: Callable[[], str | None] = lambda: None

@@ -74,6 +74,14 @@ def test_a_generation_that_answers_another_request_is_none(asked):
         wire.decode_generation(value, replace(request, **asked))
 
 
+@pytest.mark.parametrize("wrong", [3, [1], {"predicted_dissimilarity": 0.5}, None])
+def test_probe_readings_that_are_no_object_are_no_generation(wrong):
+    request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
+    value = result_of(wire.encode_generation(generated(request))) | {"probe_readings": wrong}
+    with pytest.raises(wire.Garbled):
+        wire.decode_generation(value, request)
+
+
 def test_pairs_come_back_in_order_and_each_text_travels_once():
     body = wire.encode_compare("nli", PAIRS)
     assert wire.decode_compare(body) == ("nli", PAIRS)
