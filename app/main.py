@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 
-from app.cache.build import make_cache
 from app.cache.protocol import Cache
+from app.cache.redis import make_cache
 from app.feedback.collecting import make_feedback
 from app.http.access import make_access
 from app.http.document import add_document

@@ -1,4 +1,1 @@
-"""Statistics that were computed once, kept in Redis or in this process.
-
-Scores and prompts are never stored.
-"""
+"""Statistics that were computed once, kept in Redis or in this process."""

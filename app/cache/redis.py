@@ -4,7 +4,7 @@ A lookup waits for its values, never for a connection, and concurrent ones share
 request that is cancelled leaves nothing behind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -14,7 +14,8 @@ from redis.exceptions import InvalidResponse
 from app.cache.breaker import Breaker, State
 from app.cache.connection import PATIENCE_S, Command, Connection
 from app.cache.lane import Dropped, Lane
-from app.cache.protocol import CLAIM_S, CacheConfig
+from app.cache.memory import MemoryCache
+from app.cache.protocol import CLAIM_S, Cache, CacheConfig
 
 # Of one round trip, so that many lookups cannot make each other late.
 _MAX_KEYS = 256
@@ -36,10 +37,8 @@ class RedisCache:
     def __init__(self, url: str, config: CacheConfig, on_state: Callable[[State], None]) -> None:
         self._config = config
         # A connection each, so that no lookup waits for large values to be stored.
-        self._reader, self._writer = (
-            Connection(url, config.ca_file),
-            Connection(url, config.ca_file),
-        )
+        self._reader = Connection(url, config.ca_file)
+        self._writer = Connection(url, config.ca_file)
         # A list of names is looked up, a single name is claimed.
         self._reads: Lane[list[str] | str, Any] = Lane(self._read, _MAX_KEYS, _MAX_WAITING_KEYS)
         self._writes: Lane[Command, Any] = Lane(self._write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
@@ -53,18 +52,15 @@ class RedisCache:
         )
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The entries in the order of the keys, None for a miss; after `timeout_s` all are."""
         names = list(map(self._name, keys))
         if names and self._breaker.state == "closed":
             with suppress(Dropped, TimeoutError):
-                found: list[bytes | None] = await self._reads.send(
-                    names, len(names), self._config.timeout_s
-                )
+                found: list[bytes | None]
+                found = await self._reads.send(names, len(names), self._config.timeout_s)
                 return found
         return [None] * len(names)
 
     async def claim(self, key: str) -> bool:
-        """Granted after `timeout_s`, and while Redis is not asked."""
         if self._breaker.state == "closed":
             with suppress(Dropped, TimeoutError):
                 name = self._name(f"claim:{key}")
@@ -72,7 +68,6 @@ class RedisCache:
         return True
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Store the entries soon, unless they are too large, or more than Redis keeps up with."""
         for key, value in entries.items():
             if len(value) <= self._config.max_entry_bytes:
                 self._tell("SET", key, value, "EX", self._config.ttl_s, size=len(key) + len(value))
@@ -84,7 +79,6 @@ class RedisCache:
         self._tell("DEL", f"claim:{key}")
 
     async def run(self) -> None:
-        """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
         await self._breaker.run()
 
     def _tell(self, verb: str, key: str, *arguments: bytes | str | int, size: int = 64) -> None:
@@ -94,28 +88,26 @@ class RedisCache:
 
     async def _read(self, questions: Sequence[list[str] | str]) -> list[Any]:
         """Values and claims, in one round trip; one MGET, since each reply of its own costs."""
-        lookup: list[str] = ["MGET"]
+        names: list[str] = []
         commands: list[Command] = []
         for question in questions:
             if isinstance(question, list):
-                lookup += question
+                names += question
             else:
                 commands.append(("SET", question, b"1", "NX", "PX", _CLAIM_MS))
-        num_values = len(lookup) - 1
-        if num_values:
-            commands.append(lookup)
+        if names:
+            commands.append(("MGET", *names))
         with self._breaker.watching():
-            claimed = await self._reader.execute(commands, self._config.timeout_s)
-            values: list[bytes | None] = []
-            if num_values:
-                values = _values_in(claimed.pop(), num_values)
-        left = iter(values)
+            claims = await self._reader.execute(commands, self._config.timeout_s)
+            values: Iterator[bytes | None] = iter(())
+            if names:
+                values = iter(_values_in(claims.pop(), len(names)))
         found: list[Any] = []
         for question in questions:
             if isinstance(question, list):
-                found.append(list(islice(left, len(question))))
+                found.append(list(islice(values, len(question))))
             else:
-                found.append(claimed.pop(0))
+                found.append(claims.pop(0))
         return found
 
     async def _write(self, commands: Sequence[Command]) -> list[Any]:
@@ -135,6 +127,20 @@ class RedisCache:
 
     def _name(self, key: str) -> str:
         return f"{self._config.namespace}:{key}"
+
+
+def make_cache(config: CacheConfig, on_state: Callable[[State], None]) -> Cache | None:
+    """The cache that is configured, in Redis or in this process; None where none is wanted.
+
+    Args:
+        config: of this deployment.
+        on_state: told of each change of the breaker before Redis.
+    """
+    if not config.enabled:
+        return None
+    if config.url and (url := config.url.get_secret_value()):
+        return RedisCache(url, config, on_state)
+    return MemoryCache(config)
 
 
 def _values_in(reply: Any, count: int) -> list[bytes | None]:

@@ -30,11 +30,7 @@ class _Served:
     num_labels: int = 0
 
     def take_back(self, written: "asyncio.Future[None]") -> None:
-        """Do not count a line that was not written, and have the label written if it comes again.
-
-        Args:
-            written: tells, once it is done, whether the line was written.
-        """
+        """A line that could not be written does not count; its label is written when repeated."""
         if written.exception() is not None:
             self.num_labels -= 1
             if self.written is written:

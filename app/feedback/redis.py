@@ -124,9 +124,8 @@ class RedisStore:
                 raise StoreFailed("Redis: no sense in its reply")
             if (fault := why_not_durable(dict(ChainMap(*settings)))) is not None:
                 raise StoreFailed(f"{fault}, unless {_SETTING}=false")
-        items: Iterable[str | bytes] = chain.from_iterable(
-            labels
-        )  # of an answer the last one stays
+        # Of an answer the last one stays.
+        items: Iterable[str | bytes] = chain.from_iterable(labels)
         await self._ask(self._labeller, ("HSET", labels_key(self._config.namespace), *items))
         return [None] * len(labels)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from app.keys.buckets import LimitName, Refusal, level_after, wait_s
+from app.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
 from app.keys.records import Key
 from app.keys.shared import Place, SharedLimits
 from models.errors import RateLimited
@@ -120,10 +120,9 @@ class KeyLimits:
 def _per_minute(key: Key) -> list[tuple[LimitName, int]]:
     """The limits a minute that a key has."""
     found: list[tuple[LimitName, int]] = []
-    if key.requests_per_minute is not None:
-        found.append(("requests_per_minute", key.requests_per_minute))
-    if key.tokens_per_minute is not None:
-        found.append(("tokens_per_minute", key.tokens_per_minute))
+    for name in LIMITS[:2]:
+        if (per_minute := getattr(key, name)) is not None:
+            found.append((name, per_minute))
     return found
 
 

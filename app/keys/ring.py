@@ -49,19 +49,17 @@ class KeyRing:
         while True:
             await asyncio.sleep(_POLL_S)
             found = await asyncio.to_thread(_read, self._path)
-            if found != self._found:
-                self._found = found
-                self._take(found)
-
-    def _take(self, found: bytes | str) -> None:
-        try:
-            self._use(found)
-        except KeysFileInvalid as error:
-            logger.error("keys: the file cannot be used, the earlier ones stay: %s", error)
-            self._on_change(False)
-        else:
-            logger.info("keys: the file has changed, and holds %d now", len(self.keys))
-            self._on_change(True)
+            if found == self._found:
+                continue
+            self._found = found
+            try:
+                self._use(found)
+            except KeysFileInvalid as error:
+                logger.error("keys: the file cannot be used, the earlier ones stay: %s", error)
+                self._on_change(False)
+            else:
+                logger.info("keys: the file has changed, and holds %d now", len(self.keys))
+                self._on_change(True)
 
     def _use(self, found: bytes | str) -> None:
         if isinstance(found, str):

@@ -34,13 +34,13 @@ _RENEW_S = 2.0
 # Times are those of Redis, so that clocks of gateways need not agree.
 # KEYS: levels of the buckets; of each gateway how many requests are under way, and until when that
 # holds.
-# ARGV: requests_per_minute, tokens_per_minute (0 for none), gateway, seconds of its lease, ...
+# ARGV: gateway, seconds of its lease, requests_per_minute, tokens_per_minute (0 for none), ...
 # `app.keys.buckets` has the rules. Of a limit that a key has not nothing is kept.
 _COMMON = """
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
-local gateway, lease_s = ARGV[3], tonumber(ARGV[4])
-local limits = {requests = tonumber(ARGV[1]), tokens = tonumber(ARGV[2])}
+local gateway, lease_s = ARGV[1], tonumber(ARGV[2])
+local limits = {requests = tonumber(ARGV[3]), tokens = tonumber(ARGV[4])}
 local found = redis.call('HMGET', KEYS[1], 'at', 'requests', 'tokens')
 local passed = math.max(0, now - (tonumber(found[1]) or now))
 local function level_of(name, found)
@@ -201,12 +201,9 @@ class SharedLimits:
         """Probe Redis until it answers and whenever it fails; end, disconnected, when cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._breaker.run())
-            tasks.create_task(self._renew())
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(_RENEW_S)
-            self._tell_running()
+            while True:
+                await asyncio.sleep(_RENEW_S)
+                self._tell_running()
 
     def _tell_running(self) -> None:
         for name, usage in self._usages.items():
@@ -254,34 +251,28 @@ class SharedLimits:
             self._usage(place.key).num_running += 1
 
     def _usage(self, key: Key) -> _Usage:
-        if key.name not in self._usages:
-            self._usages[key.name] = _Usage(key)
-        return self._usages[key.name]
+        return self._usages.setdefault(key.name, _Usage(key))
 
     def _tell_command(self, name: str) -> Command:
         """The number under way as it is now; what is charged is told once, or lost."""
         del self._untold[name]
         usage = self._usages[name]
-        requests, usage.requests = usage.requests, 0
-        tokens, usage.tokens = usage.tokens, 0
-        return self._command(
-            _TELL, name, _per_minute(usage.key), requests, tokens, usage.num_running
-        )
+        told = (usage.requests, usage.tokens, usage.num_running)
+        usage.requests = usage.tokens = 0
+        return self._command(_TELL, name, *_per_minute(usage.key), *told)
 
     def _enter_command(self, place: Place) -> Command:
         key = place.key
         arguments = (key.max_concurrent or 0, int(place.costs_tokens))
-        return self._command(_ENTER, key.name, _per_minute(key), *arguments)
+        return self._command(_ENTER, key.name, *_per_minute(key), *arguments)
 
-    def _command(
-        self, script: str, name: str, per_minute: tuple[int, int], *arguments: int
-    ) -> Command:
+    def _command(self, script: str, name: str, *arguments: int) -> Command:
         prefix = f"{self._config.namespace}:limits:{name}"
         keys = (f"{prefix}:levels", f"{prefix}:running")
-        return ("EVAL", script, 2, *keys, *per_minute, self._gateway, _LEASE_S, *arguments)
+        return ("EVAL", script, 2, *keys, self._gateway, _LEASE_S, *arguments)
 
     async def _probe(self, limit_s: float) -> None:
-        command = self._command(_TELL, ":probe", (1, 1), 0, 0, 0)
+        command = self._command(_TELL, ":probe", 1, 1, 0, 0, 0)
         [reply] = await self._redis.execute([command], limit_s)
         _refusal_of(reply)
 

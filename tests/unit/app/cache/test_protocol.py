@@ -3,10 +3,9 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from app.cache.build import make_cache
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
-from app.cache.redis import RedisCache
+from app.cache.redis import RedisCache, make_cache
 from app.settings import Settings, load_settings
 
 PASSWORD = "sesame-open-4711"
