@@ -102,7 +102,9 @@ def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
     is_answer = not rows or bool(to_answer[rows[0]] >= SAME)
     if is_answer and subject.answer_sample is None:
         members.insert(0, subject.answer)
-    first, similarity = members[0], 1.0
+    first, similarity, mass = members[0], 1.0, None
+    if not subject.is_reasoned:  # else each has its probability behind a reasoning of its own
+        mass = _mass(members)
     if is_answer:
         first = subject.answer
     if rows:
@@ -112,7 +114,7 @@ def _group(subject: Subject, to_answer: Array, rows: Sequence[int]) -> Group:
         is_answer=is_answer,
         count=len(rows),
         share=len(rows) / len(subject.samples),
-        mass=_mass(members),
+        mass=mass,
         similarity=similarity,
     )
 

@@ -62,6 +62,12 @@ async def test_what_weighs_answers_by_probability_is_null_with_its_reason(servic
     assert body["found_mass"] is None
 
 
+async def test_groups_have_shares_and_no_probability(service):
+    body = await answered(service, **BODY, explain=True)
+    assert sum(group["share"] for group in body["groups"]) == pytest.approx(1)
+    assert {group["mass"] for group in body["groups"]} == {None}
+
+
 async def test_the_uncertainty_that_nobody_names_has_a_meaning(service):
     body = await answered(service, **BODY)
     assert body["estimator"] == "cocoa_sp"
