@@ -31,7 +31,8 @@ GENERATE = "/generate-with-uncertainty"
 
 
 # A test measures no time: on a busy machine any example may take long.
-hypothesis.settings.register_profile("untimed", deadline=None)
+_SLOW = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=_SLOW)
 hypothesis.settings.load_profile("untimed")
 
 
