@@ -326,7 +326,8 @@ class Telemetry(Observer):
         texts = []
         for metrics in (self.counters, self.gauges, self.histograms):
             for name, metric in metrics.items():
-                if name.startswith("key_") and not shows_keys:
+                # Of gauges none has the name of a key.
+                if metrics is self.counters and name.startswith("key_") and not shows_keys:
                     continue
                 try:
                     texts.append(generate_latest(metric))

@@ -245,7 +245,9 @@ async def test_names_of_keys_are_in_the_metrics_of_the_ops_port_alone(service):
     public = (await service.client.get("/metrics")).text
     assert "cocoa_keys 2.0" in public
     assert "one" not in re.findall('key="(.*?)"', public)
-    assert "cocoa_key_" not in public.replace("cocoa_key_limits_breaker_open", "")
+    assert "\ncocoa_key_limits_breaker_open 0.0\n" in public, "it names no key"
+    for name in ("requests", "tokens", "refusals"):
+        assert f"cocoa_key_{name}" not in public
     assert await metric(service, 'cocoa_key_requests_total{key="one"} 1.0')
 
 
