@@ -67,7 +67,7 @@ _COUNTERS = {
     "requests": _Row("HTTP requests by route and status.", ["route", "status"]),
     "errors": _Row("Typed errors by code.", ["code"]),
     "closed_connections": _Row(
-        "Connections that were closed before their clients wanted that.",
+        "Connections closed before their clients wanted that.",
         ["reason"],
         [("slow_request", "slow_reader", "evicted", "refused")],
     ),
@@ -198,21 +198,19 @@ class Telemetry(Observer):
         self.counters["errors"].labels(code).inc()
 
     def observe_closed(self, reason: str) -> None:
-        """A connection was closed before its client wanted that."""
         self.counters["closed_connections"].labels(reason).inc()
 
     def observe_lost_line(self) -> None:
         self.counters["lost_log_lines"].inc()
 
-    # the core, as its `Observer`
-
+    # the core
     def observe_result(self, result: Result) -> None:
         if result.source == "computed":  # the others cost nothing
             if (generation := result.generation) is not None:
-                sampled = sum(sample.num_tokens for sample in generation.samples)
-                self.counters["tokens"].labels("prompt").inc(generation.prompt_tokens)
-                self.counters["tokens"].labels("answer").inc(generation.answer.num_tokens)
-                self.counters["tokens"].labels("sample").inc(sampled)
+                tokens = self.counters["tokens"]
+                tokens.labels("prompt").inc(generation.prompt_tokens)
+                tokens.labels("answer").inc(generation.answer.num_written)
+                tokens.labels("sample").inc(sum(one.num_written for one in generation.samples))
             for stage, seconds in result.stage_s.items():
                 self.histograms["stage_seconds"].labels(stage).observe(seconds)
         self.counters["samples"].inc(len(result.evidence.subject.samples))
@@ -226,8 +224,7 @@ class Telemetry(Observer):
         if (outcome := result.outcome) is not None:
             self.counters["decisions"].labels(outcome).inc()
         if result.probe is not None:
-            _, reading = result.probe
-            domain = "out" if reading.out_of_domain else "in"
+            domain = "out" if result.probe[1].out_of_domain else "in"
             self.counters["probe_readings"].labels(domain).inc()
 
     def observe_failure(self, estimator: str, error: Exception) -> None:
@@ -254,7 +251,6 @@ class Telemetry(Observer):
     # the cache
 
     def set_breaker(self, state: State) -> None:
-        """Told at each change of whether the cache is asked."""
         self.gauges["cache_breaker_open"].set(state == "open")
         if state == "open":
             self.counters["cache_breaker_openings"].inc()

@@ -4,7 +4,6 @@ Clients send fields that this service does not have, unasked. Those may hold the
 nothing; with any other value they are refused by name.
 """
 
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -19,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from app.http.requests.bodies import closest
 from app.http.requests.fields import (
     AnswerStrategy,
     Body,
@@ -191,7 +191,7 @@ class _OpenAIRequest(NullIsDefault):
             return f"uncertainty.{name}"
         if name in _OTHER_NAMES:
             return _OTHER_NAMES[name]
-        return next(iter(get_close_matches(name, cls.model_fields, n=1, cutoff=0.75)), None)
+        return closest(name, cls.model_fields)
 
     @model_validator(mode="after")
     def _check_both(self) -> Self:

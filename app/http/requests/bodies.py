@@ -1,5 +1,6 @@
 """Bodies of `POST /generate-with-uncertainty` and `POST /score`, and the `Ask` of each."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
@@ -24,6 +25,7 @@ from app.scoring.ask import Ask, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
 # Names that other APIs have for these fields.
+_MAX_MISTYPED = 64
 _OTHER_NAMES = {
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
@@ -226,5 +228,11 @@ def nearest_field(name: str) -> str | None:
     """The field that an unknown one was probably meant to be, among those of all requests."""
     if name in _OTHER_NAMES:
         return _OTHER_NAMES[name]
-    close = get_close_matches(name, ScoringRequest.model_fields, n=1, cutoff=0.75)
-    return next(iter(close), None)
+    return closest(name, ScoringRequest.model_fields)
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The name that a mistyped one was probably meant to be; None for one that is too long."""
+    if len(name) > _MAX_MISTYPED:  # comparing 900 kB takes seconds
+        return None
+    return next(iter(get_close_matches(name, names, n=1, cutoff=0.75)), None)
