@@ -51,8 +51,7 @@ class _Row(NamedTuple):
     Attributes:
         text: its help.
         labels: their names.
-        values: of each label, whose children exist from the start, so that `rate` sees the first
-            event as a step from 0.
+        values: of each label; children exist from the start, as `rate` needs a step from 0.
         buckets: of a histogram.
     """
 
