@@ -216,7 +216,7 @@ function toldOf({ text, confidence }) {
 }
 
 /** Fill in the form with a question of a link or of the list; it is not asked by itself. */
-function fillIn(question) {
+function fillForm(question) {
   const select = form.elements.target_error;
   const target = Number(new URLSearchParams(question).get("target_error"));
   if (!select.dataset.offered && target > 0 && target < 1) {
@@ -232,7 +232,7 @@ function fillIn(question) {
 function listEarlier() {
   const items = earlier().map(({ question, prompt, told }) => {
     const button = el("button", { type: "button" }, prompt.slice(0, 100));
-    button.addEventListener("click", () => fillIn(question));
+    button.addEventListener("click", () => fillForm(question));
     return el("li", {}, button, el("p", { class: "note" }, told.slice(0, 100)));
   });
   byId("earlier").hidden = items.length === 0;
@@ -333,7 +333,7 @@ byId("forget").addEventListener("click", () => {
   forget();
   listEarlier();
 });
-addEventListener("hashchange", () => fillIn(location.hash.slice(1)));
+addEventListener("hashchange", () => fillForm(location.hash.slice(1)));
 listEarlier();
-if (location.hash.includes("prompt=")) fillIn(location.hash.slice(1));
+if (location.hash.includes("prompt=")) fillForm(location.hash.slice(1));
 showExample();

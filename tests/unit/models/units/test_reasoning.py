@@ -41,7 +41,7 @@ def test_the_reasoning_is_all_up_to_the_first_end_tag(texts, opened, ended):
          "<think>a", "b</think>7"),
         (["<think>", "a", "</think>", "<think>", "7"], False, "finished", "a", "<think>7"),
         (["<think>", "a", "</think"], False, "unfinished", "a</think", ""),
-        (["<thi", "nk>", "a", "</th", "ink>7"], False, "finished", "a", "7"),
+        (["<th", "ink>", "a", "</th", "ink>7"], False, "finished", "a", "7"),
         ([" \n", "<think>", "a", "</think>", "7"], False, "finished", "a", "7"),
         (["<think>", "a", "</think>", "7"], True, "finished", "a", "7"),
         ([], False, "none", None, ""),
