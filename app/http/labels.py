@@ -33,7 +33,8 @@ def _binding(result: Result) -> Binding | None:
     """What the scores came from; None where that is more than what this deployment knows."""
     generation, ask, plan = result.generation, result.ask, result.plan
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
-    if generation is None or is_brought:
+    # A calibrator knows no reasoning: labels of answers behind one would be of other scores.
+    if generation is None or is_brought or plan.is_reasoned:
         return None
     sampling = ask.sampling
     subject = result.evidence.subject

@@ -30,13 +30,13 @@ def opens_reasoning(
     """
     if request.prompt is not None:
         return request.prompt.rstrip().endswith(tags.start)
-    rendered = []
-    for add_generation_prompt in (True, False):
-        text = tokenizer.apply_chat_template(
-            list(map(dict, request.messages or ())),
-            tokenize=False,
-            add_generation_prompt=add_generation_prompt,
-            **request.chat_template_kwargs,
-        )
-        rendered.append(str(text))
-    return is_opened(rendered[0], rendered[1], tags)
+    messages = list(map(dict, request.messages or ()))
+    options = {"tokenize": False, **request.chat_template_kwargs}
+    whole = tokenizer.apply_chat_template(messages, add_generation_prompt=True, **options)
+    if not str(whole).rstrip().endswith(tags.start):
+        return False
+    try:
+        without = tokenizer.apply_chat_template(messages, add_generation_prompt=False, **options)
+    except Exception:  # some templates cannot end without it: then the tag is the template's own
+        return True
+    return is_opened(str(whole), str(without), tags)

@@ -177,3 +177,9 @@ async def test_given_answers_are_parted_alike(service):
     read = await answered(service, "/score", **CHAT, answer="24", estimators=["sp"])
     assert read["scores"]["sp"] > 0
     assert read["reasoning"] is None
+
+
+async def test_auto_draws_all_samples_as_none_has_a_known_probability(service):
+    body = BODY | {"num_samples": "auto", "max_samples": 4}
+    answer = await answered(service, **body)
+    assert (answer["num_samples"], answer["stopped_by"]) == (4, "max_samples")

@@ -106,3 +106,10 @@ def test_an_answer_that_its_client_did_not_read_cannot_be_labelled():
         True,
         False,
     ]
+
+
+def test_a_label_of_an_answer_behind_a_reasoning_is_of_no_calibration():
+    result = a_result()
+    reasoned = replace(result, plan=replace(result.plan, is_reasoned=True))
+    assert made(result).binding is not None
+    assert made(reasoned).binding is None

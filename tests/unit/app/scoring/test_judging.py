@@ -148,3 +148,12 @@ def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
         check_asked(ask, PLAN, None)
     check_asked(ASK, PLAN, None)
     assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded"
+
+
+def test_an_answer_behind_a_reasoning_has_no_confidence_and_never_passes():
+    reasoned = replace(PLAN, is_reasoned=True)
+    said = judge(TARGET, reasoned, calibrator(), 0.0)
+    assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
+    assert (said.confidence, said.decision.accept, said.decision.threshold) == (None, False, None)
+    assert "behind a reasoning" in said.reason
+    assert "nothing is accepted" in said.decision.guarantee

@@ -10,9 +10,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from models.engines.protocol import EngineConfig
+from models.engines.reasoning import opens_reasoning
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import supplied_by
+from models.units.reasoning import Tags
 from workers.generation import GenerationWorker
 
 pytestmark = pytest.mark.anyio
@@ -175,3 +177,14 @@ async def test_a_given_answer_is_read_with_its_reasoning_and_without():
     assert (given.text, given.reasoning) == (own.text, own.reasoning)
     np.testing.assert_allclose(given.token_logprobs, own.token_logprobs, atol=1e-4)
     assert (alone.text, alone.reasoning) == ("24", None)
+
+
+async def test_a_template_that_cannot_end_without_its_own_tag_opens_a_reasoning():
+    class Strict:
+        def apply_chat_template(self, messages, *, add_generation_prompt, tokenize):
+            if not add_generation_prompt:
+                raise ValueError("the last message must be the assistant's")
+            return "<|assistant|><think>\n"
+
+    assert opens_reasoning(Strict(), asking(), Tags("<think>", "</think>"))
+    assert not opens_reasoning(Strict(), asking(), Tags("[THINK]", "[/THINK]"))
