@@ -65,11 +65,16 @@ class Service:
     component: str
     pods: list[Pod] = field(default_factory=list)
     server: asyncio.Server | None = None
+    # The event loop refers to its tasks weakly: one that waits would be collected as garbage.
+    connections: set[asyncio.Task] = field(default_factory=set)
 
     def endpoints(self):
         return [pod for pod in self.pods if pod.is_ready and not pod.is_leaving]
 
     async def pass_on(self, reader, writer):
+        connection = asyncio.current_task()
+        self.connections.add(connection)
+        connection.add_done_callback(self.connections.discard)
         try:
             pod = random.choice(self.endpoints())
             other = await asyncio.open_connection(pod.address, self.port)
