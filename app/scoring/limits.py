@@ -1,19 +1,30 @@
-"""Pure: how much text an ask may bring, and how many pairs it may take.
+"""Pure: what an ask may not want, how much text it may bring, and how many pairs it may take.
 
-The deadline bounds the time of an ask; these bound its memory, and what it holds in a queue.
+The deadline bounds the time of an ask; the amounts bound its memory, and what it holds in a queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge
 
 from app.scoring.ask import Ask
-from models.errors import InvalidRequest
+from models.errors import (
+    InvalidRequest,
+    LightNeedsHiddenStates,
+    ProbeMissing,
+    StatisticUnavailable,
+)
+from models.estimators import needs
 from models.records import Pair
 from models.similarity.align import num_cells, sentences
+from models.statistics import PROBE_STATISTICS, reads_samples
 from workers.protocol import ComparerInfo
+
+# Below these the sampling law is the greedy one, and consistency 0 by construction.
+MIN_SAMPLING_TEMPERATURE = 0.05
+MIN_SAMPLING_TOP_P = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +113,90 @@ def check_relevance(
         most = limits.max_relevance_characters
         message = f"takes {num_characters} characters to compare by token, and may take {most}"
         raise InvalidRequest(message, field="estimators")
+
+
+def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
+    """Statistics that an estimator reads and that cannot be supplied."""
+    return sorted(needs([estimator]) - available)
+
+
+def check_available(
+    ask: Ask, estimators: Sequence[str], available: frozenset[str], absent: Mapping[str, str]
+) -> None:
+    """Refuse estimators that were named, or in light mode any, which read what nobody supplies.
+
+    Raises:
+        StatisticUnavailable: names the estimator, what it reads, and why that is missing.
+    """
+    named = list(ask.estimators or ())
+    if ask.primary is not None:
+        named.append(ask.primary)
+    # All that light mode is for stands and falls with a probe; null scores would hide that there
+    # is none.
+    for name in estimators if ask.light else named:
+        missing = missing_statistics(name, available)
+        reasons = [absent[statistic] for statistic in missing if statistic in absent]
+        if unread := sorted(PROBE_STATISTICS & set(missing) & absent.keys()):
+            message = f"{name} needs a probe: {absent[unread[0]]}"
+            raise LightNeedsHiddenStates(message, field=named_by(name, ask))
+        if PROBE_STATISTICS & set(missing):
+            raise ProbeMissing(
+                f"{name} needs a probe for this model, and none is loaded: train one with "
+                "`cocoa probe collect` and `cocoa probe train`",
+                field=named_by(name, ask),
+            )
+        if missing:
+            raise StatisticUnavailable(
+                f"{name} reads {', '.join(missing)}, which this deployment cannot supply"
+                + "".join(f"; {reason}" for reason in dict.fromkeys(reasons)),
+                field=named_by(name, ask),
+            )
+
+
+def named_by(estimator: str, ask: Ask) -> str:
+    """The field of the ask by which an estimator came in."""
+    if estimator in (ask.estimators or ()):
+        return "estimators"
+    if estimator == ask.primary:
+        return "primary"
+    return "light"
+
+
+def check_light(ask: Ask, estimators: Sequence[str]) -> None:
+    """Light mode draws no samples, and a probe reads the greedy answer only."""
+    if ask.answer is None and ask.strategy != "greedy":
+        if reading := [name for name in estimators if needs([name]) & PROBE_STATISTICS]:
+            message = f"must be greedy for {reading[0]}, which reads the greedy answer"
+            raise InvalidRequest(message, field="strategy")
+        if ask.light:
+            message = "must be greedy in light mode, which draws no samples"
+            raise InvalidRequest(message, field="strategy")
+    if not ask.light:
+        return
+    if sampled := [name for name in estimators if reads_samples(needs([name]))]:
+        message = f"{sampled[0]} reads samples, which light mode does not draw"
+        raise InvalidRequest(message, field=named_by(sampled[0], ask))
+    if ask.return_samples:
+        message = "must be false in light mode, which draws no samples"
+        raise InvalidRequest(message, field="return_samples")
+    if ask.explain:
+        message = "must be false in light mode, which draws no samples"
+        raise InvalidRequest(message, field="explain")
+
+
+def check_sampling(ask: Ask) -> None:
+    """Refuse sampling under which every sample repeats the answer.
+
+    Raises:
+        InvalidRequest: names the parameter and its bound.
+    """
+    sampling = ask.sampling
+    because = "where samples are drawn: below, every sample repeats the answer"
+    if sampling.temperature < MIN_SAMPLING_TEMPERATURE:
+        message = f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
+        raise InvalidRequest(message, field="temperature")
+    if sampling.top_k == 1:
+        raise InvalidRequest(f"must be 0 or at least 2 {because}", field="top_k")
+    if sampling.top_p < MIN_SAMPLING_TOP_P:
+        message = f"must be at least {MIN_SAMPLING_TOP_P} {because}"
+        raise InvalidRequest(message, field="top_p")

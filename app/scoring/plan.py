@@ -5,13 +5,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from app.scoring.ask import Ask
-from models.errors import (
-    Forbidden,
-    InvalidRequest,
-    LightNeedsHiddenStates,
-    ProbeMissing,
-    StatisticUnavailable,
-)
+from app.scoring.limits import check_available, check_light, check_sampling, named_by
+from models.errors import Forbidden, InvalidRequest, StatisticUnavailable
 from models.estimators import FOUND_MASS_NEEDS, needs
 from models.selection import Strategy
 from models.statistics import (
@@ -51,10 +46,6 @@ _PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 _PRIMARY_OF_REASONED = ("cocoa_sp", "cocoa_sp_light", "sp")
 # In their place where a model tells no log-probs: samples have texts nevertheless.
 _FALLBACK = "consistency"
-
-# Below these the sampling law is the greedy one, and consistency 0 by construction.
-MIN_SAMPLING_TEMPERATURE = 0.05
-MIN_SAMPLING_TOP_P = 0.05
 
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
@@ -165,10 +156,10 @@ def make_plan(
     if ask.answer is not None:
         strategy = "given"
     estimators = _estimators(ask)
-    _check_light(ask, estimators)
+    check_light(ask, estimators)
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if strategy != "given":
-        _check_available(ask, estimators, available, absent)
+        check_available(ask, estimators, available, absent)
     if missing := STRATEGY_NEEDS[strategy] - available:
         message = f"{strategy} reads {', '.join(sorted(missing))}, which cannot be supplied here"
         raise StatisticUnavailable(message, field="strategy")
@@ -186,7 +177,7 @@ def make_plan(
     if ask.return_tokens:
         shown |= ANSWER_STATISTICS
     if reads_samples((wanted | shown) & available) and ask.samples is None:
-        _check_sampling(ask)
+        check_sampling(ask)
     primary, degraded = ask.primary, False
     if primary is None:
         primary, degraded = _primary(estimators, available)
@@ -215,7 +206,7 @@ def check_modes(ask: Ask) -> None:
     for name in _estimators(ask):
         if needs([name]) & PROBE_STATISTICS:
             message = f"this key may not ask for mode light, and {name} is of that mode"
-            raise Forbidden(message, field=_named_by(name, ask))
+            raise Forbidden(message, field=named_by(name, ask))
 
 
 def check_streamed(ask: Ask, plan: Plan) -> None:
@@ -246,11 +237,6 @@ def for_reasoned(plan: Plan, ask: Ask) -> Plan:
     return replace(plan, primary=primary, is_reasoned=True)
 
 
-def missing_statistics(estimator: str, available: frozenset[str]) -> list[str]:
-    """Statistics that an estimator reads and that cannot be supplied."""
-    return sorted(needs([estimator]) - available)
-
-
 def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
     """The uncertainty where none is named, and whether it stands in for a better one."""
     for name in _PRIMARY:
@@ -274,75 +260,3 @@ def _estimators(ask: Ask) -> tuple[str, ...]:
     if ask.primary:
         distinct[ask.primary] = None
     return tuple(distinct)
-
-
-def _check_available(
-    ask: Ask, estimators: Sequence[str], available: frozenset[str], absent: Mapping[str, str]
-) -> None:
-    named = list(ask.estimators or ())
-    if ask.primary is not None:
-        named.append(ask.primary)
-    # All that light mode is for stands and falls with a probe; null scores would hide that there
-    # is none.
-    for name in estimators if ask.light else named:
-        missing = missing_statistics(name, available)
-        reasons = [absent[statistic] for statistic in missing if statistic in absent]
-        if unread := sorted(PROBE_STATISTICS & set(missing) & absent.keys()):
-            message = f"{name} needs a probe: {absent[unread[0]]}"
-            raise LightNeedsHiddenStates(message, field=_named_by(name, ask))
-        if PROBE_STATISTICS & set(missing):
-            raise ProbeMissing(
-                f"{name} needs a probe for this model, and none is loaded: train one with "
-                "`cocoa probe collect` and `cocoa probe train`",
-                field=_named_by(name, ask),
-            )
-        if missing:
-            raise StatisticUnavailable(
-                f"{name} reads {', '.join(missing)}, which this deployment cannot supply"
-                + "".join(f"; {reason}" for reason in dict.fromkeys(reasons)),
-                field=_named_by(name, ask),
-            )
-
-
-def _named_by(estimator: str, ask: Ask) -> str:
-    """The field of the ask by which an estimator came in."""
-    if estimator in (ask.estimators or ()):
-        return "estimators"
-    if estimator == ask.primary:
-        return "primary"
-    return "light"
-
-
-def _check_light(ask: Ask, estimators: Sequence[str]) -> None:
-    """Light mode draws no samples, and a probe reads the greedy answer only."""
-    if ask.answer is None and ask.strategy != "greedy":
-        if reading := [name for name in estimators if needs([name]) & PROBE_STATISTICS]:
-            message = f"must be greedy for {reading[0]}, which reads the greedy answer"
-            raise InvalidRequest(message, field="strategy")
-        if ask.light:
-            message = "must be greedy in light mode, which draws no samples"
-            raise InvalidRequest(message, field="strategy")
-    if not ask.light:
-        return
-    if sampled := [name for name in estimators if reads_samples(needs([name]))]:
-        message = f"{sampled[0]} reads samples, which light mode does not draw"
-        raise InvalidRequest(message, field=_named_by(sampled[0], ask))
-    if ask.return_samples:
-        message = "must be false in light mode, which draws no samples"
-        raise InvalidRequest(message, field="return_samples")
-    if ask.explain:
-        message = "must be false in light mode, which draws no samples"
-        raise InvalidRequest(message, field="explain")
-
-
-def _check_sampling(ask: Ask) -> None:
-    sampling = ask.sampling
-    because = "where samples are drawn: below, every sample repeats the answer"
-    if sampling.temperature < MIN_SAMPLING_TEMPERATURE:
-        message = f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
-        raise InvalidRequest(message, field="temperature")
-    if sampling.top_k == 1:
-        raise InvalidRequest(f"must be 0 or at least 2 {because}", field="top_k")
-    if sampling.top_p < MIN_SAMPLING_TOP_P:
-        message = f"must be at least {MIN_SAMPLING_TOP_P} {because}"
-        raise InvalidRequest(message, field="top_p")

@@ -18,7 +18,8 @@ from app.http.ops_schemas import (
 from app.http.responses import model_info, split_of
 from app.http.service import Service
 from app.scoring.ask import Ask
-from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, missing_statistics
+from app.scoring.limits import missing_statistics
+from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
 from app.settings import Settings
 from models.calibration import ALL, Calibrator
 from models.errors import NotReady

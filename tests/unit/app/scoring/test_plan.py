@@ -3,12 +3,12 @@
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
+from app.scoring.limits import missing_statistics
 from app.scoring.plan import (
     DEFAULT_ESTIMATORS,
     available_statistics,
     check_streamed,
     make_plan,
-    missing_statistics,
 )
 from app.scoring.questions import generation_request, num_rows
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
