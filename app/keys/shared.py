@@ -246,7 +246,8 @@ class SharedLimits:
         return list(map(refusals.get, places))
 
     def _count(self, place: Place) -> None:
-        if place.key.max_concurrent is not None:
+        # Once: its time limit may pass in the turn of the event loop in which Redis answers.
+        if place.key.max_concurrent is not None and not place.is_counted:
             place.is_counted = True
             self._usage(place.key).num_running += 1
 

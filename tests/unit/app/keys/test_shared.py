@@ -108,6 +108,31 @@ async def test_a_request_that_leaves_before_redis_has_answered_frees_its_place(
             await until(lambda: num_running("leaving") == 0)
 
 
+async def test_a_request_whose_time_is_up_in_the_turn_in_which_redis_answers_counts_once(
+    redis_server, num_running, monkeypatch
+):
+    monkeypatch.setattr("app.keys.shared._RENEW_S", 0.1)
+    key = replace(KEY, name="timely", max_concurrent=2)
+    async with sharing(redis_server.url) as shared:
+        execute = shared._redis.execute
+
+        async def answered_late(commands, limit_s):
+            replies = await execute(commands, limit_s)
+            for _, _, waiting in shared._lane._batch:
+                if not waiting.done():
+                    waiting.set_exception(TimeoutError())
+            return replies
+
+        shared._redis.execute = answered_late
+        place = await enter(shared, key)
+        shared._redis.execute = execute
+        await until(lambda: num_running("timely") == 1)
+        shared.leave(place)
+        await until(lambda: num_running("timely") == 0)
+        await asyncio.sleep(0.3)  # what is counted is told anew by now
+        assert num_running("timely") == 0
+
+
 async def test_many_keys_are_told_of_in_several_round_trips(redis_server, num_running):
     names = [f"many-{number}" for number in range(600)]
     async with sharing(redis_server.url, timeout_s=1.0) as shared:
