@@ -1,5 +1,6 @@
 """What workers of ours answer: tokens and a result, or an error, told in words of the gateway."""
 
+import re
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ for _kind in vars(errors).values():
 _WORDS = {
     "invalid_request": "the model's worker refuses the request",
     "prompt_too_long": "prompt and new tokens exceed the model's context",
-    "chat_template_error": "the model's chat template refuses the messages, or it has none",
+    "chat_template_error": "the model's chat template refuses these messages, or drops one",
     "invalid_logits": "the language model returned NaN or infinite logits",
     "engine_error": "the language model failed",
     "similarity_unavailable": "the similarity model failed",
@@ -37,6 +38,7 @@ _WORDS = {
 }
 _OTHERWISE = "the model's worker failed"
 _FIELDS = {one.name for one in (*fields(GenerationRequest), *fields(SamplingParams))}
+_MESSAGE = re.compile(r"messages\.[0-9]{1,4}")
 
 
 @with_config(wire.EXACT)
@@ -59,7 +61,7 @@ def decode_error(value: Any) -> CocoaError:
     with wire.garbled("no error"):
         found = _ERROR.validate_python(value)
         kind, field = _ERRORS[found["code"]], found["field"]
-        if field not in _FIELDS:
+        if field is not None and field not in _FIELDS and not _MESSAGE.fullmatch(field):
             field = None
         message = _WORDS.get(found["code"], _OTHERWISE)
         return kind(message, field=field, retry_after_s=found["retry_after_s"])

@@ -1,18 +1,15 @@
 """Between texts and token ids: prompts, given answers, and rows as they grow."""
 
-import inspect
-import re
-import secrets
-from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from models.engines.chats import encode_chat
 from models.engines.jobs import Row
 from models.engines.texts import cut_at_stop, unshared
-from models.errors import ChatTemplateError, InvalidRequest
+from models.errors import InvalidRequest
 from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence
 from models.units.reasoning import Tags, part
 
@@ -178,11 +175,11 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest
     A raw prompt gets the tokenizer's special tokens once, messages get the model's template.
 
     Raises:
-        ChatTemplateError: no template, or it refused the messages.
+        ChatTemplateError: no template, or it refused the messages, or leaves one out.
         InvalidRequest: the prompt has no tokens.
     """
     if request.prompt is None:
-        field, ids = "messages", _encode_chat(tokenizer, request)
+        field, ids = "messages", encode_chat(tokenizer, request)
     else:
         field, ids = "prompt", tokenizer(request.prompt, verbose=False)["input_ids"]
         # A prompt that spells out the BOS token would otherwise start with two.
@@ -223,87 +220,3 @@ def first_token_ids(
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     return ids
-
-
-def _encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
-    if not tokenizer.chat_template:
-        raise ChatTemplateError("this model has no chat template: send `prompt`", field="messages")
-    if clash := sorted(_reserved_names(tokenizer) & request.chat_template_kwargs.keys()):
-        raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
-    marks = _marks(tokenizer)
-    messages = []
-    for message in request.messages or ():
-        messages.append(dict(message) | {"content": _marked(message["content"], marks)})
-    try:
-        rendered = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **request.chat_template_kwargs
-        )
-    except Exception as error:  # a template is a program, and may fail in any way a program can
-        raise ChatTemplateError(
-            _template_complaint(str(error), tokenizer.chat_template), field="messages"
-        ) from None
-    return _encode_marked(tokenizer, str(rendered), marks)
-
-
-def _reserved_names(tokenizer: PreTrainedTokenizerBase) -> set[str]:
-    """Variables that the client must not set: they would replace the rendering or its tokens."""
-    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
-    return {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
-
-
-def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    """Each special token's text to what stands for it where a message spells it out.
-
-    No message can hold a mark: they are drawn anew for each request.
-    """
-    marks: dict[str, str] = {}
-    drawn = secrets.token_hex(8)
-    for token in tokenizer.added_tokens_decoder.values():
-        if token.special:
-            marks[token.content] = f"\ue000{drawn}.{len(marks)}\ue001"
-    return marks
-
-
-def _marked(text: str, marks: Mapping[str, str]) -> str:
-    """The text with marks in place of special tokens."""
-    if not marks:
-        return text
-    return re.sub(_any_of(marks), lambda found: marks[found[0]], text)
-
-
-def _encode_marked(
-    tokenizer: PreTrainedTokenizerBase, text: str, marks: Mapping[str, str]
-) -> list[int]:
-    """Ids of a rendered chat, in which a mark becomes its text, never the special token.
-
-    So a message cannot end its turn and begin another one.
-    """
-    if not marks:
-        return _ids(tokenizer, text)
-    spelt = {mark: special for special, mark in marks.items()}
-    ids: list[int] = []
-    for piece in re.split(_any_of(spelt), text):
-        encoded = tokenizer(
-            spelt.get(piece, piece),
-            add_special_tokens=False,
-            split_special_tokens=piece in spelt,
-            verbose=False,
-        )
-        ids += encoded["input_ids"]
-    return ids
-
-
-def _any_of(texts: Iterable[str]) -> str:
-    """A pattern of one group for any of the texts, the longest first."""
-    return f"({'|'.join(map(re.escape, sorted(texts, key=len, reverse=True)))})"
-
-
-def _template_complaint(message: str, template: Any) -> str:
-    """The template's own words, where they are a constant of the template.
-
-    A constant cannot quote the messages.
-    """
-    words = "the model's chat template refused the messages"
-    if message and message in str(template):
-        words += f": {message}"
-    return words

@@ -121,6 +121,8 @@ UNSUPPORTED = [
     (TEXT, {"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
     (TEXT, {"temperature": 1, "uncertainty": {"mode": "light"}}, "temperature"),
     (TEXT, {"uncertainty": {"mode": "light", "strategy": "mbr"}}, "uncertainty.strategy"),
+    (TEXT, {"uncertainty": {"mode": "light", "num_samples": 5}}, "uncertainty.num_samples"),
+    (CHAT, {"uncertainty": {"mode": "light", "temperature": 1}}, "uncertainty.temperature"),
     (TEXT, {"stream": True, "uncertainty": {"strategy": "mbr"}}, "uncertainty.strategy"),
     (TEXT, {"model": "cocoa:light", "uncertainty": {"mode": "full"}}, "uncertainty.mode"),
 ]

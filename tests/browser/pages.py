@@ -1,5 +1,6 @@
 """The page at `/` as a person uses it."""
 
+import json
 from contextlib import asynccontextmanager
 
 import httpx
@@ -34,6 +35,17 @@ async def answered(url, prompt, **body):
         response = await client.post(GENERATE, json=body)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+async def taking_chats(url, **body):
+    """A route in place of a model that takes chats, which the embedded one does not."""
+    served = await answered(url, KNOWN, return_tokens=True, **body)
+
+    async def answer(route):
+        event = f"event: result\ndata: {json.dumps(served)}\n\n"
+        await route.fulfill(content_type="text/event-stream", body=event)
+
+    return f"**{GENERATE}", answer
 
 
 class Visit:

@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.pages import KNOWN, MADE_UP, visiting
+from tests.browser.pages import KNOWN, MADE_UP, taking_chats, visiting
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,8 @@ def posts(visit):
 
 
 async def test_a_chat_goes_on_from_its_answer_until_a_new_one(browser, url):
-    async with visiting(browser, url) as visit:
+    route = await taking_chats(url, explain=True, return_samples=True)
+    async with visiting(browser, url, route=route) as visit:
         sent = posts(visit)
         await visit.is_ready()
         await visit.choose(prompt=MADE_UP, system="Be brief.")
@@ -46,9 +47,20 @@ async def test_a_chat_goes_on_from_its_answer_until_a_new_one(browser, url):
 
         await visit.page.click("text=New chat")
         await visit.ask(MADE_UP, system="")
-        assert sent[-1][1]["prompt"] == MADE_UP
+        assert sent[-1][1]["messages"] == [first]
         await expect(visit("#turns")).to_be_empty()
         assert visit.complaints == []
+
+
+async def test_a_system_prompt_for_a_model_that_has_no_place_for_it_is_refused_in_words(
+    browser, url
+):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN, system="Be brief.")
+        await expect(visit("#notice")).to_contain_text("leaves this message out")
+        await expect(visit("#notice")).to_contain_text("messages.0")
+        await expect(visit("#notice")).to_contain_text("empty the system prompt")
 
 
 async def test_a_model_without_a_calibrator_for_prompts_is_sent_a_message(browser, url):

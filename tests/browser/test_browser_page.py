@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.pages import KNOWN, MADE_UP, answered, visiting
+from tests.browser.test_browser_chat import posts
 
 pytestmark = pytest.mark.anyio
 
@@ -55,9 +56,12 @@ async def test_a_full_answer_has_tokens_gauge_verdict_groups_scores_and_times(br
 async def test_a_light_answer_says_what_the_probe_predicts(browser, url):
     api = await answered(url, KNOWN, mode="light")
     async with visiting(browser, url) as visit:
+        sent = posts(visit)
         await visit.is_ready()
         await visit.ask(KNOWN, "light")
 
+        of_samples = {"num_samples", "temperature", "explain", "return_samples"}
+        assert all(of_samples.isdisjoint(body) for _, body in sent)
         await expect(visit(".run h3")).to_have_text("Light")
         await expect(visit(".verdict")).to_have_attribute("data-accept", "true")
         await expect(visit(".run")).to_contain_text("No samples were drawn")

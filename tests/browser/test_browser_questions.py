@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 import app.http
 from app.http.schemas import GenerateResponse
-from tests.browser.pages import KNOWN, MADE_UP, visiting
+from tests.browser.pages import KNOWN, MADE_UP, taking_chats, visiting
 from tests.browser.test_browser_chat import posts
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,8 @@ ADDRESS = "location.href"
 
 
 async def test_a_link_holds_the_question_and_asks_nothing_by_itself(browser, url):
-    async with visiting(browser, url) as visit:
+    route = await taking_chats(url, mode="light")
+    async with visiting(browser, url, route=route) as visit:
         await visit.is_ready()
         await visit.page.select_option("#target_error", "0.05")
         await visit.choose("light", prompt=MADE_UP, system="Be brief.", max_new_tokens=9)

@@ -83,7 +83,7 @@ def test_langchains_chat_model(url):
     assert "Paris" in told["text"]
     assert told["finish_reason"] == "stop"
     assert told["streamed"] == told["text"]
-    assert told["chat"]
+    assert told["refused"] == "messages.0"
     assert "".join(token["token"] for token in told["logprobs"]["content"]) == told["text"]
     assert is_full(told["uncertainty"])
     assert told["streamed_uncertainty"]["scores"] == told["uncertainty"]["scores"]

@@ -1,7 +1,7 @@
 """Bodies of OpenAI's endpoints, and the `Ask` of each.
 
-Clients send fields that this service does not have, unasked. Those may hold the value that asks for
-nothing; with any other value they are refused by name.
+Fields that this service does not have may hold what asks for nothing (`neutral.py`); with any other
+value they are refused by name.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -12,12 +12,21 @@ from pydantic import (
     Discriminator,
     Field,
     JsonValue,
-    PlainValidator,
     Tag,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
+from app.http.openai.neutral import (
+    EmptyList,
+    EmptyObject,
+    Label,
+    No,
+    NoTool,
+    One,
+    Zero,
+    only,
+)
 from app.http.requests.bodies import closest
 from app.http.requests.fields import (
     AnswerStrategy,
@@ -28,6 +37,7 @@ from app.http.requests.fields import (
     Seed,
     StopStrings,
     TemplateVariables,
+    check_light,
     encodable,
     few_values,
 )
@@ -42,38 +52,6 @@ _OTHER_NAMES = {
 }
 
 
-def only(*values: Any) -> PlainValidator:
-    """For a field that may hold these values alone; the first one is what to send."""
-
-    def check(value: Any) -> Any:
-        for one in values:
-            # True equals 1 in Python.
-            if one == value and isinstance(one, bool) == isinstance(value, bool):
-                return value
-        message = "is not supported here: leave it out, or send {neutral}"
-        raise PydanticCustomError("not_supported", message, {"neutral": str(values[0]).lower()})
-
-    return PlainValidator(check, json_schema_input_type=Literal[values])
-
-
-def empty(kind: type[list[Any]] | type[dict[str, Any]]) -> PlainValidator:
-    """For a field that may hold an empty list or object alone."""
-
-    def check(value: Any) -> Any:
-        if value != kind():
-            raise PydanticCustomError("not_supported", "is not supported here: leave it out")
-        return value
-
-    return PlainValidator(check, json_schema_input_type=Annotated[kind, Field(max_length=0)])
-
-
-One = Annotated[Any, only(1)]
-Zero = Annotated[Any, only(0)]
-No = Annotated[Any, only(False)]
-NoTool = Annotated[Any, only("none", "auto")]
-EmptyList = Annotated[Any, empty(list)]
-EmptyObject = Annotated[Any, empty(dict)]
-Label = Annotated[str, Field(max_length=512, description="Accepted and ignored.")]
 Text = Annotated[str, AfterValidator(encodable)]
 SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
 
@@ -139,7 +117,8 @@ class UncertaintyWanted(ScoresWanted):
     """What this service knows beyond OpenAI's fields."""
 
     mode: Literal["full", "light"] | None = None
-    """`light` draws no samples. Default: what the model's name says, or `full`."""
+    """`light` draws no samples, and takes no field of theirs. Default: what the model's name says,
+    or `full`."""
     strategy: AnswerStrategy | None = None
     """Which answer is scored. Default: `sample` with a temperature above 0, else `greedy`."""
 
@@ -289,12 +268,15 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         light: whether the model's name asks for light mode.
 
     Raises:
-        InvalidRequest: name, mode and temperature contradict each other.
+        InvalidRequest: name, mode and temperature contradict each other, or a light request says
+            something of samples.
     """
     wanted, temperature = body.uncertainty, body.uncertainty.temperature
     if light and wanted.mode == "full":
         raise InvalidRequest("is light by the model's name", field="mode")
     light = light or wanted.mode == "light"
+    if light:
+        check_light(wanted, "uncertainty.")
     strategy = wanted.strategy or "greedy"
     if body.temperature:  # the answer is drawn as samples are
         if light:

@@ -37,17 +37,20 @@ export function problem(error) {
     el("h3", {}, TITLES[code] ?? "That did not work"),
     el("p", {}, `${message[0].toUpperCase()}${message.slice(1)}.`),
     faults.length ? el("ul", {}, faults) : null,
-    el("p", {}, advice(error, code)),
+    el("p", {}, advice(error, code, field)),
     el("dl", { class: "facts" }, list),
   );
 }
 
-function advice(error, code) {
+function advice(error, code, field) {
   if (code === "not_ready") {
     return "The models are loading, which takes from seconds to minutes, or the service is going down. The page looks each second, and says at the top when it is ready.";
   }
   if (error.status === 401) return "Put one in under “API key”.";
   if (error.retryAfter) return `It may work again in ${error.retryAfter} s.`;
+  if (code === "chat_template_error" && field !== "messages") {
+    return "This model takes a question alone: empty the system prompt under “Options”, and begin a new chat.";
+  }
   if (error.status === 422) return "Change it, and ask again.";
   if (error.status === 503 || error.status === null) return "It may be repeated.";
   return "";

@@ -19,6 +19,7 @@ from app.http.requests.fields import (
     StopStrings,
     TemplateVariables,
     TokenLogprobs,
+    check_light,
     encodable,
 )
 from app.scoring.ask import Ask, GivenSample
@@ -121,7 +122,7 @@ class GenerateRequest(ScoringRequest):
 
     mode: Literal["full", "light"] = "full"
     """`light` draws no samples: a probe on the model's hidden states predicts what they would
-    show."""
+    show. It takes no field of samples."""
     strategy: AnswerStrategy = "greedy"
     """Which answer is scored: the greedy one, or one of the samples."""
     stream: bool = False
@@ -176,7 +177,13 @@ class ScoreBatch(Body):
 
 
 def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
-    """What the core is asked, by a prompt to answer or by an answer to score."""
+    """What the core is asked, by a prompt to answer or by an answer to score.
+
+    Raises:
+        InvalidRequest: a light request says something of samples.
+    """
+    if isinstance(body, GenerateRequest) and body.mode == "light":
+        check_light(body)
     own: dict[str, Any] = {}
     if body.messages is not None:
         own["messages"] = tuple(message.model_dump() for message in body.messages)

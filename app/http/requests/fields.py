@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,6 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from app.http.schemas import Described
 from app.scoring.ask import OnReject
 from app.scoring.plan import DEFAULT_ESTIMATORS
+from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.ranges import LOGPROBS
 from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
@@ -160,6 +162,34 @@ def _or_null(field: JsonDict) -> JsonDict:
     if isinstance(variants, list) and NULL not in variants:
         variants = [*variants, NULL]
     return {"anyOf": variants, **about}
+
+
+# What a request says of samples, and light mode would not heed.
+_OF_SAMPLES = (
+    "num_samples",
+    "max_samples",
+    "stop_mass",
+    "temperature",
+    "top_k",
+    "top_p",
+    "similarity",
+)
+
+
+def check_light(body: BaseModel, prefix: str = "") -> None:
+    """Refuse what a light request says of samples.
+
+    Args:
+        body: with fields of samples.
+        prefix: of their names.
+
+    Raises:
+        InvalidRequest: names the field.
+    """
+    for name in _OF_SAMPLES:
+        if name in body.model_fields_set:
+            message = "must be left out in light mode, which draws no samples"
+            raise InvalidRequest(message, field=prefix + name)
 
 
 class ScoresWanted(NullIsDefault):

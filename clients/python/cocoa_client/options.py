@@ -114,7 +114,7 @@ class GenerateOptions(TypedDict, total=False):
     return_tokens: bool | None
     """Adds `tokens` to the response."""
     mode: Literal["full", "light"] | None
-    """`light` draws no samples: a probe on the model's hidden states predicts what they would show."""
+    """`light` draws no samples: a probe on the model's hidden states predicts what they would show. It takes no field of samples."""
     strategy: Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None
     """Which answer is scored: the greedy one, or one of the samples."""
 

@@ -7,6 +7,7 @@ import json
 import sys
 
 from langchain_openai import ChatOpenAI
+from openai import UnprocessableEntityError
 
 QUESTION = "What is the capital of France?"
 
@@ -36,7 +37,13 @@ def main(url):
     keeping = WithUncertainty(model="cocoa", stream_usage=True, **settings)
     light = WithUncertainty(model="cocoa:light", base_url=f"{url}/v1", api_key="none")
     drawn = WithUncertainty(model="cocoa", temperature=0.7, **settings)
+    # The embedded model takes one question alone, and the service says so.
     chat = [("system", "Be brief."), ("human", "Hello"), ("ai", "Hello!"), ("human", QUESTION)]
+    refused = None
+    try:
+        plain.invoke(chat)
+    except UnprocessableEntityError as error:
+        refused = error.param
     kept = keeping.invoke(QUESTION)
     chunks = list(keeping.stream(QUESTION))
     joined = chunks[0]
@@ -46,7 +53,7 @@ def main(url):
         "text": plain.invoke(QUESTION).content,
         "finish_reason": plain.invoke(QUESTION).response_metadata["finish_reason"],
         "streamed": "".join(chunk.content for chunk in plain.stream(QUESTION)),
-        "chat": plain.invoke(chat).content,
+        "refused": refused,
         "logprobs": plain.bind(logprobs=True).invoke(QUESTION).response_metadata["logprobs"],
         "uncertainty": kept.response_metadata["uncertainty"],
         "usage": kept.usage_metadata,

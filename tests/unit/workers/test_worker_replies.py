@@ -29,6 +29,7 @@ SECRET = GenerationRequest("Another key's prompt", sampling=SAMPLING)
     "error",
     [
         errors.PromptTooLong("<b>too long</b>", field="prompt"),
+        errors.ChatTemplateError("<b>dropped</b>", field="messages.12"),
         errors.DeadlineExceeded("late"),
         errors.ProbeMissing("none"),
         errors.Overloaded("full", retry_after_s=3),
@@ -71,6 +72,7 @@ async def test_an_answer_to_another_request_is_none(kind):
     assert heard == []
 
 
-async def test_a_field_that_no_request_has_is_not_told():
-    error = errors.InvalidRequest("no", field="<script>")
+@pytest.mark.parametrize("field", ["<script>", "messages.<script>", "messages.12345"])
+async def test_a_field_that_no_request_has_is_not_told(field):
+    error = errors.InvalidRequest("no", field=field)
     assert decode_error(json.loads(wire.encode_error(error))["error"]).field is None

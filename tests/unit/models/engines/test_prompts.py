@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from transformers import AutoTokenizer
 
+from models.embedded import LANGUAGE_MODELS
 from models.engines.tokenization import encode_prompt
 from models.errors import ChatTemplateError, InvalidRequest, PromptTooLong
 from models.records import GenerationRequest, SamplingParams
@@ -43,6 +45,61 @@ def test_a_message_without_special_tokens_is_encoded_with_its_neighbours_in_one_
     expected = tokenizer(rendered, add_special_tokens=False)["input_ids"]
 
     assert encode_chat(tokenizer, "Grüße\ue000", "b") == expected
+
+
+def chat_of(*roles):
+    return tuple({"role": role, "content": f"{role} {i}"} for i, role in enumerate(roles))
+
+
+@pytest.mark.parametrize("folder", LANGUAGE_MODELS.values(), ids=list(LANGUAGE_MODELS))
+@pytest.mark.parametrize("roles", [["system", "user"], ["user", "assistant", "user"]])
+def test_a_message_that_the_embedded_template_drops_is_refused_and_named(folder, roles):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with pytest.raises(ChatTemplateError, match=rf"leaves .* out.*its role is {roles[0]}") as error:
+        encode_prompt(tokenizer, GenerationRequest(None, chat_of(*roles)))
+
+    assert error.value.field == "messages.0"
+
+
+ONLY_KNOWN = (
+    "{% for m in messages %}{% if m.role in ('user', 'assistant') %}[{{ m.role }}]{{ m.content }}"
+    "{% endif %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("roles", "number"), [(["robot"], 0), (["user", "robot"], 1), (["user", "system"], 1)]
+)
+def test_a_message_of_a_role_that_the_template_passes_over_is_refused_and_named(roles, number):
+    tokenizer = byte_tokenizer(chat_template=ONLY_KNOWN)
+    with pytest.raises(ChatTemplateError, match="leaves this message out") as error:
+        encode_prompt(tokenizer, GenerationRequest(None, chat_of(*roles)))
+
+    assert error.value.field == f"messages.{number}"
+    assert "robot" not in error.value.message
+
+
+def test_role_robot_in_a_template_that_refuses_it_is_named_by_its_message():
+    refusing = ONLY_KNOWN.replace("{% endif %}", "{% else %}{{ 1 // 0 }}{% endif %}")
+    tokenizer = byte_tokenizer(chat_template=refusing)
+    with pytest.raises(ChatTemplateError, match="its role is none of system, user") as error:
+        encode_prompt(tokenizer, GenerationRequest(None, chat_of("user", "robot")))
+
+    assert error.value.field == "messages.1"
+
+
+def test_a_template_that_moves_trims_or_cuts_messages_leaves_none_out():
+    moving = (
+        "{% for m in messages %}{% if m.role == 'user' %}{{ messages[0].content | trim }} "
+        "{% endif %}{{ m.content.split('</think>')[-1] | trim }}{% endfor %}"
+    )
+    messages = (
+        {"role": "system", "content": " Be brief. "},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "<think>hm</think> b"},
+        {"role": "user", "content": ""},
+    )
+    assert encode_prompt(byte_tokenizer(chat_template=moving), GenerationRequest(None, messages))
 
 
 BREAKING = {
