@@ -9,6 +9,7 @@ from models.records import GivenAnswer, SamplingParams
 from models.selection import Strategy
 
 OnReject = Literal["answer", "abstain", "escalate"]
+Units = Literal["answer", "fields"]
 
 
 def _charge_nobody(num_tokens: int) -> None:
@@ -73,6 +74,7 @@ class Ask:
         return_samples: whether samples are wanted with all that is known of them.
         explain: whether the samples are wanted in groups by meaning.
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
+        units: the parts of the answer that are scored by themselves; "answer" for it alone.
         target_error: largest wanted share of wrong answers among those that pass; None asks for no
             decision.
         on_reject: what becomes of an answer that does not pass: it is given all the same, held
@@ -98,6 +100,7 @@ class Ask:
     similarity: str | None = None
     return_samples: bool = False
     return_tokens: bool = False
+    units: Units | None = None
     explain: bool = False
     target_error: float | None = None
     on_reject: OnReject = "answer"

@@ -17,6 +17,7 @@ from app.scoring.questions import (
     FALSE,
     TRUE,
     Questions,
+    Subject,
     choose,
     generation_request,
     question_of,
@@ -24,8 +25,9 @@ from app.scoring.questions import (
     read_by_token,
     subject_of,
 )
+from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import InvalidRequest, PromptTooLong
-from models.records import Generation, OnToken, Token
+from models.records import Generation, OnToken, Pair, Token
 from models.similarity.pairs import PairTable, matrix_pairs
 from models.waves import num_taken
 from workers.protocol import Workers
@@ -85,10 +87,17 @@ class Computation:
             self._nli = PairScores(workers.nli, ask, memory, observer, limits)
             nli_info = self._nli.info
         self._limits = limits
+        self._max_units = (limits or AskLimits()).max_units
+        self._fields: Fields | None = None
         self._recorded = recorded
         self._generator_is_current = True
         self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
         self._check_given()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the generator has spoken earlier, and is not asked."""
+        return self._recorded is not None
 
     @property
     def is_current(self) -> bool:
@@ -109,6 +118,9 @@ class Computation:
             InvalidRequest: fewer samples were recorded than are wanted.
             CocoaError: see `Generator.generate`.
         """
+        if self.ask.answer is not None and self.ask.samples is not None:
+            self._similarity.check(await self._pairs_of_parts(subject_of(self.ask, None)))
+            self._fields = None  # which tokens they have, the model tells
         if self._recorded is not None:
             return self._as_recorded(self._recorded.generation)
         if not self.ask.has_prompt:
@@ -157,7 +169,9 @@ class Computation:
             if self._limits is not None:
                 check_relevance(contexts, by_token, self._limits)
         asked = questions(plan, self.ask, subject, contexts, rules)
-        tables = [self._similarity.table(asked.similarity)]
+        # Those of the parts are asked with the others, in one batch.
+        pairs = [*asked.similarity, *await self._pairs_of_parts(subject)]
+        tables = [self._similarity.table(pairs)]
         if self._nli is not None:
             tables.append(self._nli.table(asked.nli))
         answer = subject.answer.compared_text
@@ -170,6 +184,27 @@ class Computation:
         replies = Replies(similarity, nli, true_false)
         evidence = derive(plan, subject, generation, asked, replies)
         return Computed(generation, evidence, time.monotonic() - began_at)
+
+    async def parts(self, subject: Subject) -> Parts:
+        """The parts of the answer, where any are wanted; pairs that are not remembered are asked.
+
+        Raises:
+            InvalidRequest: the texts make more pairs than the limits allow.
+            CocoaError: a worker failed.
+        """
+        pairs = await self._pairs_of_parts(subject)
+        if self._fields is None:
+            return Parts()
+        table = await self._similarity.table(pairs)
+        return await asyncio.to_thread(self._fields.parts, table)
+
+    async def _pairs_of_parts(self, subject: Subject) -> list[Pair]:
+        """What is compared for the parts of the answer, of which one without an end has none."""
+        if self.ask.units != "fields" or subject.answer.is_unfinished:
+            return []
+        if self._fields is None:  # large ones take a second
+            self._fields = await asyncio.to_thread(Fields, subject, self._max_units)
+        return unknown_pairs(self._fields.pairs, self._similarity.info.rules)
 
     def _check_given(self) -> None:
         """Refuse given texts that make too many pairs, before any work."""

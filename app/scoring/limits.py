@@ -20,6 +20,7 @@ from models.estimators import needs
 from models.records import Pair
 from models.similarity.align import num_cells, sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
+from models.units.json_values import leaves, parsed
 from workers.protocol import ComparerInfo
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
@@ -36,6 +37,7 @@ class AskLimits:
         max_text_sentences: of the same texts, where they are compared by sentences.
         max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
             where texts are compared by sentences, all their cells.
+        max_units: parts of one answer that are told; a given answer with more is refused.
         max_relevance_characters: of an ask's texts without each of their tokens, which token
             relevance compares: the sum over sequences of their tokens times their characters.
     """
@@ -43,6 +45,7 @@ class AskLimits:
     max_text_characters: Annotated[int, Ge(1)] = 32_768
     max_text_sentences: Annotated[int, Ge(1)] = 256
     max_pairs: Annotated[int, Ge(1)] = 65_536
+    max_units: Annotated[int, Ge(1)] = 1024
     max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
 
 
@@ -69,6 +72,11 @@ def check_texts(ask: Ask, limits: AskLimits, *, by_sentence: bool) -> None:
         if by_sentence and len(sentences(text)) > limits.max_text_sentences:
             message = f"must have at most {limits.max_text_sentences} sentences for this similarity"
             raise InvalidRequest(message, field=field)
+    if ask.units == "fields" and ask.answer is not None:
+        value = parsed(ask.answer.text)
+        if value is not None and len(list(leaves(value))) > limits.max_units:
+            message = f"must have at most {limits.max_units} fields where units are told"
+            raise InvalidRequest(message, field="answer")
 
 
 def check_pairs(

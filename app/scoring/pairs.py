@@ -63,6 +63,8 @@ class PairScores:
         field = "estimators"
         if self._ask.samples is not None:
             field = "samples"
+        elif self._ask.units is not None:
+            field = "units"
         check_pairs(pairs, self.info, self._limits, field=field)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:

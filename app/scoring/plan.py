@@ -20,6 +20,7 @@ from models.statistics import (
     sources_of,
     supplied_by,
 )
+from models.units.unit import UNIT_STATISTICS
 
 DEFAULT_ESTIMATORS = (
     "rb_cocoa_sp",
@@ -66,6 +67,8 @@ _EXPLAINED = frozenset(
         "similarity_matrix",
     }
 )
+# Reported as the uncertainty of a part of an answer: the first of these that is scored and can be.
+_PRIMARY_OF_PARTS = ("cocoa_sp", "sp")
 # Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
 _GENERATED = supplied_by("answer", "samples", "probe")
 
@@ -83,6 +86,9 @@ class Plan:
         returned: those of the statistics that only returned fields read.
         degraded: whether the primary is a weaker one than would be reported if all could be known.
         is_reasoned: whether the answer has turned out to have a reasoning before it.
+        unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
+            none are wanted.
+        unit_primary: the one whose value is the uncertainty of a part.
     """
 
     estimators: tuple[str, ...]
@@ -93,6 +99,8 @@ class Plan:
     returned: frozenset[str] = frozenset()
     degraded: bool = False
     is_reasoned: bool = False
+    unit_estimators: tuple[str, ...] = ()
+    unit_primary: str | None = None
 
     @property
     def is_sampled(self) -> bool:
@@ -176,6 +184,13 @@ def make_plan(
         shown |= _EXPLAINED
     if ask.return_tokens:
         shown |= ANSWER_STATISTICS
+    unit_estimators: tuple[str, ...] = ()
+    unit_primary: str | None = None
+    if ask.units not in (None, "answer"):
+        unit_estimators, unit_primary = _of_parts(ask, estimators, available)
+        shown |= {"answer_token_texts"}
+        if not ask.light:
+            shown |= {"sample_texts"}
     if reads_samples((wanted | shown) & available) and ask.samples is None:
         check_sampling(ask)
     primary, degraded = ask.primary, False
@@ -189,6 +204,8 @@ def make_plan(
         statistics=(wanted | shown) & available,
         returned=(shown - wanted) & available,
         degraded=degraded,
+        unit_estimators=unit_estimators,
+        unit_primary=unit_primary,
     )
 
 
@@ -246,6 +263,24 @@ def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str,
     if stands_in and not set(_PRIMARY).isdisjoint(estimators):
         return _FALLBACK, True
     return estimators[0], False
+
+
+def _of_parts(
+    ask: Ask, estimators: Sequence[str], available: frozenset[str]
+) -> tuple[tuple[str, ...], str | None]:
+    """The estimators that are defined for parts of an answer, and the one that is reported.
+
+    Raises:
+        InvalidRequest: neither samples nor tokens of the answer can be known.
+    """
+    if available.isdisjoint({"sample_texts", "answer_token_texts"}):
+        message = "needs samples, or a prompt: of parts of the answer nothing is known without"
+        raise InvalidRequest(message, field="units")
+    defined = [name for name in estimators if needs([name]) <= UNIT_STATISTICS]
+    for name in (ask.primary, *_PRIMARY_OF_PARTS):
+        if name in defined and needs([name]) <= available:
+            return tuple(defined), name
+    return tuple(defined), next(iter(defined), None)
 
 
 def _estimators(ask: Ask) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from app.scoring.derive import Evidence
 from app.scoring.judging import Judgement
 from app.scoring.memory import Source
 from app.scoring.plan import Plan
+from app.scoring.units import ScoredUnits
 from models.estimators import (
     FOUND_MASS_NEEDS,
     Undefined,
@@ -52,6 +53,7 @@ class Result:
         escalation: where a second model was asked.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
+        units: where they were asked for.
     """
 
     ask: Ask
@@ -68,6 +70,7 @@ class Result:
     total_s: float
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
+    units: ScoredUnits | None = None
 
     @property
     def text(self) -> str | None:
@@ -222,6 +225,8 @@ class Result:
             codes.append("calibration_shift")
         if self.escalation is not None and self.escalation.text is None:
             codes.append("escalation_failed")
+        if self.units is not None:
+            codes += self.units.warnings
         if self.generation is not None:
             codes += self.generation.warnings
         return codes

@@ -24,6 +24,7 @@ from app.scoring.plan import (
 )
 from app.scoring.questions import num_rows
 from app.scoring.result import STAGES, Escalation, Result
+from app.scoring.units import ScoredUnits, scored_units
 from models.calibration import Calibrator
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.estimators import score
@@ -181,17 +182,30 @@ class Scorer:
         if on_token is not None:
             check_streamed(ask, plan)
         async with deadline(ask.timeout_s):
-            computed, source = await self._obtain(plan, ask, recorded, on_token)
+            memory = None
+            if ask.cache:
+                memory = self.memory
+            limits, workers = self._policy.limits, self.workers
+            computation = Computation(plan, ask, workers, memory, self._observer, limits, recorded)
+            computed, source = await self._obtain(computation, memory, on_token)
             evidence = computed.evidence
             if on_token is not None and source != "computed":
                 answer = evidence.subject.answer
                 if answer.reasoning is not None:
                     on_token(Token("", reasoning=answer.reasoning.text))
                 on_token(Token(answer.text))
+            parts_at = time.monotonic()
+            parts = await computation.parts(evidence.subject)
+            parts_s = time.monotonic() - parts_at
             if evidence.subject.answer.reasoning is not None:
                 plan = for_reasoned(plan, ask)
             scored_at = time.monotonic()
-            scores, reasons = await self._score(ask, plan.estimators, evidence)
+            absent = self._absent(ask, evidence)
+            scores, reasons = await self._score(plan.estimators, evidence, absent)
+            units: ScoredUnits | None = None
+            if ask.units is not None:
+                whole = scores, reasons
+                units = await asyncio.to_thread(scored_units, plan, evidence, absent, parts, whole)
             judgement = self.judge.judge(ask, plan, scores[plan.primary], source)
             now = time.monotonic()
             second = self._policy.second_model
@@ -203,7 +217,7 @@ class Scorer:
         if computed.generation is not None:
             stage_s["queue"] = computed.generation.queue_s
             stage_s["generate"] = computed.generation.generate_s
-        stage_s["similarity"], stage_s["score"] = computed.similarity_s, now - scored_at
+        stage_s["similarity"], stage_s["score"] = computed.similarity_s + parts_s, now - scored_at
         result = Result(
             ask=ask,
             plan=plan,
@@ -211,6 +225,7 @@ class Scorer:
             evidence=evidence,
             scores=scores,
             reasons=reasons,
+            units=units,
             source=source,
             judgement=judgement,
             escalation=escalation,
@@ -224,20 +239,16 @@ class Scorer:
         return result
 
     async def _obtain(
-        self, plan: Plan, ask: Ask, recorded: Recorded | None, on_token: OnToken | None
+        self, computation: Computation, memory: Memory | None, on_token: OnToken | None
     ) -> tuple[Computed, Source]:
         """What the cache holds for an ask, or what is computed, and which of the two it was.
 
         Only what is complete is ever put into the cache.
         """
-        memory = self.memory
-        if not ask.cache:
-            memory = None
-        limits, observer = self._policy.limits, self._observer
-        computation = Computation(plan, ask, self.workers, memory, observer, limits, recorded)
+        plan, ask = computation.plan, computation.ask
         # An answer that is drawn without a seed is another one each time.
         is_new = plan.strategy == "sample" and ask.sampling.seed is None
-        if memory is None or recorded is not None or ask.hidden_layers or is_new:
+        if memory is None or computation.is_recorded or ask.hidden_layers or is_new:
             return await self._compute(computation, ask.timeout_s, on_token), "computed"
 
         async def compute() -> tuple[Computed, bytes | None]:
@@ -265,13 +276,15 @@ class Scorer:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await computation.evidence(generation)
 
-    async def _score(
-        self, ask: Ask, names: Sequence[str], evidence: Evidence
-    ) -> tuple[dict[str, float | None], dict[str, str]]:
-        # Why statistics are missing: of all that the generator is asked, or of this ask.
-        absent: Mapping[str, str] = evidence.absent
+    def _absent(self, ask: Ask, evidence: Evidence) -> Mapping[str, str]:
+        """Why statistics are missing: of all that the generator is asked, or of this ask."""
         if ask.has_prompt and ask.answer_token_logprobs is None:
-            absent = {**self.workers.generator.info.absent, **absent}
+            return {**self.workers.generator.info.absent, **evidence.absent}
+        return evidence.absent
+
+    async def _score(
+        self, names: Sequence[str], evidence: Evidence, absent: Mapping[str, str]
+    ) -> tuple[dict[str, float | None], dict[str, str]]:
         given = names, evidence.statistics, absent, self._observer.observe_failure
         if _SLOW.isdisjoint(names):
             return score(*given)

@@ -15,9 +15,9 @@ from models.units.schemas import Rule
 # Of two stripped strings that differ and are not empty: symmetric, in [0, 1].
 Similarity = Callable[[str, str], float]
 
-# Leaves of one array times those of the other. Beyond it elements are compared in their order:
-# matching them would take seconds.
-MAX_LEAF_PAIRS = 2**16
+# Leaves of an array times those of its counterpart, over all samples. Beyond it elements are
+# compared in their order: matching them would take seconds.
+MAX_LEAF_PAIRS = 2**17
 # What an element loses, at most, for a partner far from its place: less than any disagreement.
 _DISTANCE_WEIGHT = 1e-6
 
@@ -47,10 +47,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """Compares one answer, whose rules these are, with its samples."""
+    """Compares one answer, whose rules these are, with its samples.
+
+    Attributes:
+        max_leaf_pairs: of two arrays whose elements are matched; those of larger ones are compared
+            in their order.
+    """
 
     rules: Mapping[str, Rule]
     similarity: Similarity
+    max_leaf_pairs: int = MAX_LEAF_PAIRS
 
     def compare(self, answer: Value, sample: Value | None, path: str = "") -> Comparison:
         """The answer's part at a path beside its counterpart in a sample, if that has one."""
@@ -86,7 +92,8 @@ class Comparer:
 
         pairs = list(zip(range(len(elements)), range(len(partners)), strict=False))
         agree_in_order = sum(starmap(weight, pairs)) == length
-        if not agree_in_order and _num_leaves(elements) * _num_leaves(partners) <= MAX_LEAF_PAIRS:
+        num_leaf_pairs = _num_leaves(elements) * _num_leaves(partners)
+        if not agree_in_order and num_leaf_pairs <= self.max_leaf_pairs:
             weights = np.zeros((len(elements), len(partners)))
             for pair in np.ndindex(weights.shape):
                 weights[pair] = weight(*pair)

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.records import Pair
 from models.units.characters import TokenSpans, overlapping
-from models.units.comparison import Comparer, Similarity
+from models.units.comparison import MAX_LEAF_PAIRS, Comparer, Comparison, Similarity
 from models.units.json_values import Value, leaves
 from models.units.schemas import rules
 from models.units.unit import Unit
@@ -37,15 +37,15 @@ def compared(
     Args:
         units: the fields of the answer.
         answer: parsed.
-        samples: None for one that is no JSON, which agrees with nothing.
+        samples: None for one that is no JSON, which agrees with nothing. Equal ones that are one
+            object are compared once.
         schema: that the answer follows; true where there is none.
         similarity: known for all of `string_pairs`.
 
     Raises:
         BadSchema: see `rules`.
     """
-    comparer = Comparer(rules(answer, schema), similarity)
-    comparisons = [comparer.compare(answer, sample) for sample in samples]
+    comparisons = _comparisons(answer, samples, schema, similarity)
     changed = []
     for unit in units:
         path = unit.path or ""
@@ -68,10 +68,21 @@ def string_pairs(answer: Value, samples: Iterable[Value | None], schema: object)
         asked[min(first, second), max(first, second)] = None
         return 0.0
 
-    comparer = Comparer(rules(answer, schema), ask)
-    for sample in samples:
-        comparer.compare(answer, sample)
+    _comparisons(answer, list(samples), schema, ask)
     return list(asked)
+
+
+def _comparisons(
+    answer: Value, samples: Sequence[Value | None], schema: object, similarity: Similarity
+) -> list[Comparison]:
+    """The answer beside each sample; one that occurs several times is compared once."""
+    distinct = {id(sample): sample for sample in samples}
+    most = MAX_LEAF_PAIRS // max(1, len(distinct))
+    comparer = Comparer(rules(answer, schema), similarity, most)
+    found = {}
+    for name, sample in distinct.items():
+        found[name] = comparer.compare(answer, sample)
+    return [found[id(sample)] for sample in samples]
 
 
 def _shares(counts: Counter[str | None]) -> dict[str | None, float]:

@@ -82,6 +82,14 @@ def parse(text: str) -> Value:
         raise NotJson(str(error)) from error
 
 
+def parsed(text: str) -> Value | None:
+    """The JSON value that a text is; None for a text that is none."""
+    try:
+        return parse(text)
+    except NotJson:
+        return None
+
+
 def leaves(value: Value, path: str = "") -> Iterator[tuple[str, Value]]:
     """JSON Pointer (RFC 6901) and value of all but non-empty objects and arrays, in order.
 

@@ -1,0 +1,197 @@
+"""Pure: the units of an answer, the texts that must be compared for them, and their scores.
+
+The definitions are those of `models.units`. Nothing here is stored: the pairs of texts are, by
+`app.scoring.pairs`, so that the units of an answer which is asked for again cost no model.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from app.scoring.derive import Evidence
+from app.scoring.plan import Plan
+from app.scoring.questions import Subject
+from models.estimators import score
+from models.records import Pair
+from models.records import Sequence as TokenSequence
+from models.similarity.pairs import PairRules, PairTable
+from models.units.characters import TokenSpans, spans_of_texts
+from models.units.fields import compared, fields, string_pairs
+from models.units.json_values import Value, parsed
+from models.units.unit import Unit, cut, summary
+
+# Why the statistics of tokens cannot be cut to a unit.
+TOKENS_UNKNOWN = "the texts of the answer's tokens are not known"
+# Characters that the token which completes an end tag may hold beyond it.
+_MAX_BEYOND_TAG = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The units of an answer beside the answer itself.
+
+    Attributes:
+        units: in the order of the text.
+        missing: what samples have and the answer lacks, by path, with its share of the samples; of
+            fields only.
+        warnings: codes of what a reader of the units should know.
+    """
+
+    units: tuple[Unit, ...] = ()
+    missing: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredUnit:
+    """A unit with its scores.
+
+    Attributes:
+        estimator: whose value is the unit's uncertainty; None where none is defined for its kind.
+        scores: estimator to its value; None where it has none, for which `reasons` says why.
+    """
+
+    unit: Unit
+    estimator: str | None
+    scores: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+
+    @property
+    def uncertainty(self) -> float | None:
+        """Value of the estimator of its kind."""
+        if self.estimator is None:
+            return None
+        return self.scores[self.estimator]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredUnits:
+    """All units of an answer, the answer itself first.
+
+    Attributes:
+        mean, greatest: of the uncertainties of the parts; None where none has any.
+    """
+
+    units: tuple[ScoredUnit, ...]
+    missing: Mapping[str, float]
+    warnings: tuple[str, ...]
+    mean: float | None
+    greatest: float | None
+
+
+class Fields:
+    """The fields of an answer that is JSON, and what its samples say of them.
+
+    Args:
+        subject: with its y* chosen. Equal samples are parsed and compared once.
+        max_units: that are told of one answer.
+
+    Attributes:
+        pairs: of strings whose similarity `parts` reads, in both directions.
+    """
+
+    def __init__(self, subject: Subject, max_units: int) -> None:
+        self._answer = parsed(subject.answer.text)
+        self._units: list[Unit] = []
+        self._samples: list[Value | None] = []
+        self._is_cut = False
+        if self._answer is not None:
+            tokens = token_spans(subject.answer)
+            units = fields(self._answer, subject.answer.text, tokens)
+            self._units, self._is_cut = units[:max_units], len(units) > max_units
+            known = {text: parsed(text) for text in set(subject.other_texts)}
+            self._samples = [known[text] for text in subject.other_texts]
+        self.pairs: list[Pair] = []
+        if self._answer is not None:
+            for first, second in string_pairs(self._answer, self._samples, True):
+                self.pairs += [(first, second), (second, first)]
+
+    def parts(self, table: PairTable) -> Parts:
+        """The fields with their support.
+
+        Args:
+            table: scores of all `pairs`.
+        """
+        if self._answer is None:
+            return Parts(warnings=("answer_not_json",))
+        warnings: tuple[str, ...] = ()
+        if self._is_cut:
+            warnings = ("units_cut",)
+        if not self._samples:
+            return Parts(tuple(self._units), warnings=warnings)
+
+        def similarity(first: str, second: str) -> float:
+            return table.both_directions(first, second, "similarity")
+
+        units, missing = compared(self._units, self._answer, self._samples, True, similarity)
+        return Parts(tuple(units), missing, warnings)
+
+
+def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
+    """Those whose scores no rule tells, as they are compared."""
+    asked: dict[Pair, None] = {}
+    for first, second in pairs:
+        first, second = rules.normalise(first), rules.normalise(second)
+        if not rules.is_known(first, second):
+            asked[first, second] = None
+    return list(asked)
+
+
+def token_spans(answer: TokenSequence) -> TokenSpans:
+    """Where the answer's tokens stand in its text; none where their texts are not known.
+
+    Behind a reasoning, what the token that completes the end tag holds beyond it begins the text:
+    those characters are no token's of the answer. A token with an empty text begins the character
+    that the next text begins with, unless that is one byte and so one token's.
+    """
+    texts, text = answer.token_texts or (), answer.text
+    joined, begins_at = "".join(texts), 0
+    while not joined.startswith(text[begins_at:]):
+        begins_at += 1
+        if begins_at > _MAX_BEYOND_TAG:  # texts of another answer
+            return spans_of_texts(())
+    begun = []
+    is_begun = False
+    for index in range(len(texts) - 1, -1, -1):
+        if texts[index]:
+            is_begun = not texts[index][0].isascii()
+        elif is_begun:
+            begun.append(index)
+    spans = spans_of_texts(texts, begun)
+    return TokenSpans(spans.indices, spans.starts + begins_at, spans.ends + begins_at)
+
+
+def scored_units(
+    plan: Plan,
+    evidence: Evidence,
+    absent: Mapping[str, str],
+    parts: Parts,
+    scored: tuple[Mapping[str, float | None], Mapping[str, str]],
+) -> ScoredUnits:
+    """The answer as its first unit, and each part by the answer's statistics cut to it.
+
+    Args:
+        plan: says which estimators are defined for the parts.
+        evidence: statistics of the whole answer.
+        absent: why it lacks some.
+        parts: of it.
+        scored: scores of the whole answer, and reasons for those that it lacks.
+    """
+    answer, statistics = evidence.subject.answer, evidence.statistics
+    whole = Unit(
+        "answer",
+        answer.text,
+        np.arange(answer.num_tokens),
+        ((0, len(answer.text)),),
+        supports=statistics.get("similarity"),
+    )
+    units = [ScoredUnit(whole, plan.primary, *scored)]
+    if answer.token_texts is None:
+        unknown = dict.fromkeys(("answer_token_logprobs", "answer_token_entropies"), TOKENS_UNKNOWN)
+        absent = {**unknown, **absent}
+    for unit in parts.units:
+        found = score(plan.unit_estimators, *cut(unit, statistics, absent))
+        units.append(ScoredUnit(unit, plan.unit_primary, *found))
+    mean, greatest = summary(one.uncertainty for one in units[1:])
+    return ScoredUnits(tuple(units), parts.missing, parts.warnings, mean, greatest)

@@ -1,0 +1,316 @@
+"""Units of an answer: read from texts, cut from statistics, and carried by the path of an ask."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.scoring.ask import Ask, GivenSample
+from app.scoring.computation import Recorded
+from app.scoring.derive import Evidence, token_statistics
+from app.scoring.limits import AskLimits
+from app.scoring.questions import Subject
+from app.scoring.scorer import Policy, Scorer
+from app.scoring.units import (
+    TOKENS_UNKNOWN,
+    Fields,
+    Parts,
+    scored_units,
+    token_spans,
+    unknown_pairs,
+)
+from models.errors import InvalidRequest
+from models.records import GivenAnswer, Reasoning, SamplingParams
+from models.similarity.pairs import PairRules, PairTable
+from models.statistics import supplied_by
+from models.units.unit import support
+from tests.results import a_plan, generation, sequence
+from tests.unit.app.scoring.test_scorer import num_calls, scoring
+
+TEXTS = ('{"city":', ' "Li', 'ma", "km', '": 7}', "")
+ANSWER = sequence(
+    "".join(TEXTS), len(TEXTS), token_texts=TEXTS, token_logprobs=np.log([0.5, 0.25, 0.8, 0.1, 0.9])
+)
+SAMPLES = ('{"city": "Lima", "km": 7}', '{"city": "Cusco", "km": 7, "zip": 1}', "Lima")
+NAMES = ("sp", "consistency", "cocoa_sp")
+
+
+def subject(answer=ANSWER, samples=SAMPLES, index=None):
+    return Subject(answer, index, tuple(map(sequence, samples)))
+
+
+def table(fields, score=0.5):
+    pairs = unknown_pairs(fields.pairs, PairRules())
+    return PairTable(("similarity",), dict.fromkeys(pairs, (score,)), PairRules())
+
+
+def parts_of(given_subject, max_units=100):
+    fields = Fields(given_subject, max_units)
+    return fields.parts(table(fields))
+
+
+def scored(given_subject, parts, **fields):
+    statistics = token_statistics(given_subject) | {"similarity": np.array([1.0, 0.2, 0.6])}
+    plan = a_plan(statistics, unit_estimators=NAMES, unit_primary="cocoa_sp")
+    evidence = Evidence(given_subject, statistics, {}, truncated=False)
+    return scored_units(plan, evidence, fields, parts, ({"sp": 1.0}, {}))
+
+
+def test_fields_are_told_with_what_the_samples_say_of_them():
+    city, distance = parts_of(subject()).units
+
+    assert (city.path, city.text, city.supports.tolist()) == ("/city", '"Lima"', [1.0, 0.5, 0.0])
+    assert (distance.path, distance.text) == ("/km", "7")
+    assert distance.supports.tolist() == [1.0, 1.0, 0.0]
+    assert city.alternatives == pytest.approx({'"Lima"': 1 / 3, '"Cusco"': 1 / 3, None: 1 / 3})
+    assert parts_of(subject()).missing == {"/zip": pytest.approx(1 / 3)}
+
+
+def test_a_field_is_scored_by_its_own_tokens_and_its_own_support():
+    answer, city, _ = scored(subject(), parts_of(subject())).units
+
+    sp = -np.log(0.25) - np.log(0.8)
+    assert city.scores == pytest.approx(
+        {"sp": sp, "consistency": 0.5, "cocoa_sp": 0.5 * sp}, abs=1e-12
+    )
+    assert city.uncertainty == city.scores["cocoa_sp"]
+    assert (answer.unit.kind, answer.scores, answer.uncertainty) == ("answer", {"sp": 1.0}, 1.0)
+    assert answer.unit.tokens.tolist() == [0, 1, 2, 3, 4]
+    assert support(answer.unit) == pytest.approx(0.6)
+
+
+def test_the_mean_and_the_greatest_are_those_of_the_parts():
+    units = scored(subject(), parts_of(subject()))
+
+    uncertainties = [one.uncertainty for one in units.units[1:]]
+    assert units.mean == pytest.approx(np.mean(uncertainties))
+    assert units.greatest == max(uncertainties)
+
+
+def test_without_texts_of_tokens_support_is_known_and_the_reason_for_the_rest():
+    given_subject = subject(replace(ANSWER, token_texts=None))
+
+    _, city, _ = scored(given_subject, parts_of(given_subject)).units
+
+    assert city.scores == {"sp": None, "consistency": pytest.approx(0.5), "cocoa_sp": None}
+    assert city.reasons["sp"] == TOKENS_UNKNOWN
+
+
+def test_without_log_probs_the_reason_is_the_one_of_the_answer():
+    given_subject = subject(replace(ANSWER, token_logprobs=None))
+    reason = "this server tells no log-probs"
+
+    _, city, _ = scored(given_subject, parts_of(given_subject), answer_token_logprobs=reason).units
+
+    assert city.reasons["sp"] == reason
+    assert TOKENS_UNKNOWN not in city.reasons.values()
+
+
+def test_an_answer_that_is_no_json_has_no_parts_and_says_so():
+    given_subject = subject(sequence("Lima"))
+
+    parts = parts_of(given_subject)
+
+    assert parts == Parts(warnings=("answer_not_json",))
+    units = scored(given_subject, parts)
+    assert (len(units.units), units.mean, units.greatest) == (1, None, None)
+
+
+def test_of_a_sampled_answer_the_other_samples_are_asked():
+    given_subject = subject(sequence(SAMPLES[0]), index=0)
+
+    city, _ = parts_of(given_subject).units
+
+    assert city.supports.tolist() == [0.5, 0.0]
+
+
+def test_no_more_units_are_told_than_may_be():
+    parts = parts_of(subject(), max_units=1)
+
+    assert [unit.path for unit in parts.units] == ["/city"]
+    assert parts.warnings == ("units_cut",)
+
+
+def test_tokens_behind_a_reasoning_lie_behind_what_its_last_token_left_over():
+    answer = sequence('\n\n{"a": 1}', token_texts=('{"a"', ": 1}", ""))
+    answer = replace(answer, reasoning=Reasoning("hm", 3, is_finished=True))
+
+    spans = token_spans(answer)
+
+    assert (spans.starts.tolist(), spans.ends.tolist()) == ([2, 6], [6, 10])
+
+
+def test_texts_of_another_answer_lie_nowhere():
+    assert not len(token_spans(sequence("x" * 100, token_texts=("other",))).indices)
+
+
+def test_tokens_that_are_bytes_of_one_character_lie_on_it():
+    spans = token_spans(sequence("a東b", token_texts=("a", "", "", "東", "", "b")))
+
+    assert spans.indices.tolist() == [0, 1, 2, 3, 5]
+    assert spans.starts.tolist() == [0, 1, 1, 1, 2]
+
+
+@given(
+    texts=st.lists(st.text(max_size=4), max_size=12), leftover=st.sampled_from(["", "\n\n", " "])
+)
+def test_each_text_of_a_token_stands_where_its_span_says(texts, leftover):
+    text = leftover + "".join(texts)
+
+    spans = token_spans(sequence(text, token_texts=tuple(texts)))
+
+    for index, start, end in zip(spans.indices, spans.starts, spans.ends, strict=True):
+        if texts[index]:
+            assert text[start:end] == texts[index]
+
+
+# Through the path of an ask, over the fake models.
+
+FIELDS = Ask(
+    prompt="Which city?",
+    answer=GivenAnswer(SAMPLES[0]),
+    samples=tuple(map(GivenSample, SAMPLES)),
+    units="fields",
+)
+
+
+def num_compared(scorer):
+    return sum(scorer.workers.comparers["fake"]._model.batches)
+
+
+@pytest.mark.anyio
+async def test_units_are_scored_and_asked_in_one_batch_with_the_rest():
+    async with scoring() as scorer:
+        batches = scorer.workers.comparers["fake"]._model.batches
+        batches.clear()  # of the warm-up
+        result = await scorer.run(FIELDS)
+
+    answer, city, distance = result.units.units
+    assert answer.scores == result.scores
+    assert city.unit.path == "/city"
+    assert city.scores.keys() == set(result.plan.unit_estimators)
+    assert "rb_cocoa_sp" not in city.scores
+    assert city.uncertainty == city.scores["cocoa_sp"] > distance.uncertainty > 0
+    assert len(batches) == 1
+
+
+@pytest.mark.anyio
+async def test_the_units_of_a_remembered_answer_cost_no_model():
+    async with scoring() as scorer:
+        first = await scorer.run(FIELDS)
+        calls, compared = num_calls(scorer), num_compared(scorer)
+        again = await scorer.run(FIELDS)
+
+        assert (num_calls(scorer), num_compared(scorer)) == (calls, compared)
+    assert again.source == "cache"
+    assert again.units.units[1].scores == first.units.units[1].scores
+
+
+@pytest.mark.anyio
+async def test_an_entry_with_units_serves_who_asks_for_none():
+    async with scoring() as scorer:
+        await scorer.run(FIELDS)
+        again = await scorer.run(replace(FIELDS, units=None))
+
+    assert (again.source, again.units) == ("cache", None)
+
+
+@pytest.mark.anyio
+async def test_units_of_a_joined_answer_are_those_of_the_one_that_computed_it():
+    async with scoring() as scorer:
+        results = await asyncio.gather(*(scorer.run(FIELDS) for _ in range(3)))
+
+    assert sorted(one.source for one in results) == ["computed", "joined", "joined"]
+    assert len({json.dumps(one.units.units[1].scores) for one in results}) == 1
+
+
+@pytest.mark.anyio
+async def test_units_of_what_was_recorded_are_scored():
+    recorded = Recorded(generation(ANSWER, SAMPLES), supplied_by("answer", "samples"))
+    names = ("cocoa_sp", "sp")
+    ask = Ask(prompt="?", sampling=SamplingParams(3), estimators=names, units="fields")
+    async with scoring() as scorer:
+        result = await scorer.run(ask, recorded)
+
+    assert [one.unit.path for one in result.units.units] == [None, "/city", "/km"]
+
+
+@pytest.mark.anyio
+async def test_the_answer_alone_is_one_unit():
+    async with scoring() as scorer:
+        result = await scorer.run(replace(FIELDS, units="answer"))
+
+    [answer] = result.units.units
+    assert (answer.unit.kind, answer.scores) == ("answer", result.scores)
+    assert result.units.mean is None
+
+
+@pytest.mark.anyio
+async def test_in_light_mode_a_field_has_its_own_probability_and_no_support():
+    ask = Ask(
+        prompt="?",
+        answer=GivenAnswer('{"a": 1}'),
+        light=True,
+        estimators=("sp", "ppl"),
+        units="fields",
+    )
+    async with scoring() as scorer:
+        result = await scorer.run(ask)
+
+    _, field = result.units.units
+    assert support(field.unit) is None
+    assert field.estimator == "sp"
+    assert field.uncertainty > 0
+
+
+@pytest.mark.anyio
+async def test_an_unfinished_reasoning_has_no_parts():
+    answer = replace(sequence(""), reasoning=Reasoning("hm", 3, is_finished=False))
+    recorded = Recorded(generation(answer, SAMPLES), supplied_by("answer", "samples"))
+    ask = Ask(prompt="?", sampling=SamplingParams(3), units="fields")
+    async with scoring() as scorer:
+        result = await scorer.run(ask, recorded)
+
+    [answer] = result.units.units
+    assert set(answer.scores.values()) == {None}
+    assert "answer_not_json" not in result.warnings
+
+
+async def refused(ask, limits=None):
+    async with scoring() as scorer:
+        bounded = Scorer(scorer.workers, scorer.admission, policy=Policy(limits))
+        calls = num_calls(scorer)
+        with pytest.raises(InvalidRequest) as caught:
+            await bounded.run(ask)
+        assert num_calls(scorer) == calls
+    return caught.value
+
+
+@pytest.mark.anyio
+async def test_ten_thousand_fields_of_a_given_answer_are_refused_before_any_work():
+    many = GivenAnswer(json.dumps(list(range(10_000)))[:32_000].rsplit(",", 1)[0] + "]")
+
+    error = await refused(replace(FIELDS, answer=many), AskLimits(max_text_characters=10**6))
+
+    assert (error.field, error.message) == (
+        "answer",
+        "must have at most 1024 fields where units are told",
+    )
+
+
+@pytest.mark.anyio
+async def test_too_many_pairs_of_fields_are_refused_before_any_work():
+    error = await refused(FIELDS, AskLimits(max_pairs=1))
+
+    assert error.field == "samples"
+
+
+@pytest.mark.anyio
+async def test_log_probs_alone_have_no_parts_that_could_be_scored():
+    ask = Ask(answer=GivenAnswer("{}"), answer_token_logprobs=(-0.5,), units="fields")
+
+    assert (await refused(ask)).field == "units"
