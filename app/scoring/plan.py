@@ -277,7 +277,7 @@ def _of_parts(
         message = "needs samples, or a prompt: of parts of the answer nothing is known without"
         raise InvalidRequest(message, field="units")
     defined = [name for name in estimators if needs([name]) <= UNIT_STATISTICS]
-    for name in (ask.primary, *_PRIMARY_OF_PARTS):
+    for name in (ask.primary, *_PRIMARY_OF_PARTS, *defined):
         if name in defined and needs([name]) <= available:
             return tuple(defined), name
     return tuple(defined), next(iter(defined), None)

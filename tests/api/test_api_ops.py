@@ -73,6 +73,7 @@ async def test_the_version_names_models_and_limits(service):
         "max_text_characters": 32_768,
         "max_text_sentences": 256,
         "max_pairs": 65_536,
+        "max_units": 1024,
         "max_relevance_characters": 100_000_000,
         "admission_limit": 64,
         "max_rows": 256,

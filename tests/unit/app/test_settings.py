@@ -138,6 +138,7 @@ BOUNDS = {
     "max_text_characters": ("COCOA_LIMITS__MAX_TEXT_CHARACTERS", ["0"], "1"),
     "max_text_sentences": ("COCOA_LIMITS__MAX_TEXT_SENTENCES", ["0"], "1"),
     "max_pairs": ("COCOA_LIMITS__MAX_PAIRS", ["0"], "1"),
+    "max_units": ("COCOA_LIMITS__MAX_UNITS", ["0"], "1"),
     "max_relevance_characters": ("COCOA_LIMITS__MAX_RELEVANCE_CHARACTERS", ["0"], "1"),
     "max_rows": ("COCOA_GENERATION__MAX_ROWS", ["0"], "1"),
     "max_cache_tokens": ("COCOA_GENERATION__MAX_CACHE_TOKENS", ["0"], "1"),

@@ -292,3 +292,23 @@ def test_what_an_ask_takes_is_its_answer_and_its_samples(body, rows):
     ask = Ask(**{"prompt": "a"} | body)
     supplied = ALL | {"exact_match"}
     assert num_rows(ask, make_plan(ask, supplied, "fake")) == rows
+
+
+NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
+
+
+@pytest.mark.parametrize(
+    ("ask", "available", "primary"),
+    [
+        ({}, ALL, "cocoa_sp"),
+        ({"primary": "mte"}, ALL, "mte"),
+        ({"primary": "rb_cocoa_sp"}, ALL, "cocoa_sp"),
+        ({"answer": GivenAnswer("1")}, frozenset({"sample_texts", "similarity"}), "consistency"),
+    ],
+    ids=["cocoa_sp", "the named one", "a named one of the answer alone", "without log-probs"],
+)
+def test_parts_are_scored_by_what_is_defined_for_them(ask, available, primary):
+    made = plan(available, estimators=NAMED, units="fields", **ask)
+
+    assert made.unit_estimators == ("cocoa_sp", "sp", "consistency", "mte")
+    assert made.unit_primary == primary
