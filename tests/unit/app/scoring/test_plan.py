@@ -308,7 +308,7 @@ NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
     ids=["cocoa_sp", "the named one", "a named one of the answer alone", "without log-probs"],
 )
 def test_parts_are_scored_by_what_is_defined_for_them(ask, available, primary):
-    made = plan(available, estimators=NAMED, units="fields", **ask)
+    made = plan(available | {"exact_match"}, estimators=NAMED, units="fields", **ask)
 
     assert made.unit_estimators == ("cocoa_sp", "sp", "consistency", "mte")
     assert made.unit_primary == primary
