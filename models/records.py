@@ -66,6 +66,8 @@ class GenerationRequest:
         answer: scored in place of a greedy one, which is not decoded then.
         hidden_layers: blocks whose hidden states are averaged over the greedy answer:
             `hidden_states[k]` of Hugging Face, 0 < k < L.
+        num_drawn: samples that an earlier request has brought already: only those of the wave
+            after them are drawn, beside an answer that is given and empty.
         streamed: whose tokens are told to whoever listens: 0 for the answer's, i for those of the
             i-th sample.
         timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
@@ -78,6 +80,7 @@ class GenerationRequest:
     statistics: frozenset[str] = frozenset()
     answer: GivenAnswer | None = None
     hidden_layers: tuple[int, ...] = ()
+    num_drawn: int = 0
     streamed: int = 0
     timeout_s: float | None = None
 

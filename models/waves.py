@@ -1,9 +1,13 @@
-"""Pure: how many samples a request draws, all at once or in waves until enough is found.
+"""Pure: how many samples a request draws, all at once or in waves until enough is known.
 
 Where a request names `stop_mass`, samples come in waves of 2, 3 and then 5, and no further wave
 starts once the answer and the distinct samples hold that share of the model's probability
 (`models.estimators.found_mass`). Samples that agree are no reason to stop: they agree on confident
 mistakes, too.
+
+Behind a reasoning nobody knows the probability of an answer. There waves end once all samples mean
+the same as the answer, which a generator cannot tell: it draws one wave, and whoever compares texts
+asks it for the next one (`GenerationRequest.num_drawn`).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +17,9 @@ import numpy as np
 from models import records
 from models.estimators import Undefined, found_mass
 from models.records import Array, Generation, GenerationRequest
+
+# Whether the first samples, so many, all mean the same as the answer.
+Agree = Callable[[int], bool]
 
 # What "auto" means where nothing else is said.
 DEFAULT_MAX_SAMPLES = 10
@@ -40,21 +47,43 @@ def num_further(
     answer: records.Sequence | None,
     samples: Sequence[records.Sequence],
 ) -> int:
-    """How many samples to draw next; 0 once there are enough.
+    """How many samples a generator draws next; 0 once there are enough.
 
     Args:
         request: says how many samples there may be, and which mass is enough.
         answer: counts where its log-probs are wanted, which they are not where one of the samples
             becomes the answer.
-        samples: that were drawn, in their order.
+        samples: that were drawn for this request, in their order.
     """
     most, stop_mass = request.num_samples, request.sampling.stop_mass
+    num_drawn = request.num_drawn + len(samples)
     if stop_mass is None:
-        return most - len(samples)
-    counts = "answer_token_logprobs" in request.statistics
-    if samples and _mass(answer if counts else None, samples) >= stop_mass:
+        return most - num_drawn
+    if samples and (request.num_drawn or ends_by_agreement(request, answer, samples)):
         return 0
-    return wave_end(len(samples), most) - len(samples)
+    if samples and _mass(_counted(request, answer), samples) >= stop_mass:
+        return 0
+    return wave_end(num_drawn, most) - num_drawn
+
+
+def ends_by_agreement(
+    request: GenerationRequest,
+    answer: records.Sequence | None,
+    samples: Sequence[records.Sequence],
+) -> bool:
+    """Whether the waves end once all samples mean the same, as no mass can be known.
+
+    So it is where the answer, if it counts, or a sample has a reasoning before it.
+
+    Args:
+        request: says whether samples come in waves.
+        answer: as in `num_further`.
+        samples: that were drawn.
+    """
+    if request.sampling.stop_mass is None:
+        return False
+    counted = [*samples, _counted(request, answer)]
+    return any(one is not None and one.reasoning is not None for one in counted)
 
 
 def draw_samples(
@@ -71,22 +100,46 @@ def draw_samples(
     """
     samples: list[records.Sequence] = []
     while num_next := num_further(request, answer, samples):
-        samples += map(draw, range(len(samples), len(samples) + num_next))
+        first = request.num_drawn + len(samples)
+        samples += map(draw, range(first, first + num_next))
     return tuple(samples)
 
 
-def num_taken(request: GenerationRequest, generation: Generation) -> int | None:
+def num_taken(
+    request: GenerationRequest, generation: Generation, agree: Agree | None = None
+) -> int | None:
     """How many of a generation's first samples the request would have drawn.
 
     None where it would have drawn more than there are. Sample i is the same however many are
     drawn, so a longer draw can serve a shorter one.
+
+    Args:
+        request: says how many there may be.
+        generation: that was drawn, maybe for a request that wanted more.
+        agree: whether its first samples, so many, all mean the same as the answer; None stops where
+            a generator leaves that to others.
     """
-    samples, end = generation.samples, 0
-    while num_next := num_further(request, generation.answer, samples[:end]):
+    answer, samples, end = generation.answer, generation.samples, 0
+    while True:
+        num_next = num_further(request, answer, samples[:end])
+        if agree is not None and end and ends_by_agreement(request, answer, samples[:end]):
+            num_next = 0
+            if end < request.num_samples and not agree(end):
+                num_next = wave_end(end, request.num_samples) - end
+        if not num_next:
+            return end
         end += num_next
         if end > len(samples):
             return None
-    return end
+
+
+def _counted(
+    request: GenerationRequest, answer: records.Sequence | None
+) -> records.Sequence | None:
+    """The answer, unless one of the samples becomes it."""
+    if "answer_token_logprobs" in request.statistics:
+        return answer
+    return None
 
 
 def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) -> float:
@@ -98,8 +151,6 @@ def _mass(answer: records.Sequence | None, samples: Sequence[records.Sequence]) 
     for one in (answer, *samples):
         if one.token_logprobs is None:
             return 0.0
-        if one.reasoning is not None:
-            return 0.0  # p(answer | its reasoning) is no part of one distribution
         logprobs.append(one.token_logprobs)
         texts.append(one.compared_text)
     of_answer, text_of_answer = logprobs.pop(0), texts.pop(0)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from app.scoring.ask import Ask
 from app.scoring.derive import Computed, Replies, TrueFalse, derive
+from app.scoring.drawing import drawn_on, next_wave, recorded_wave, too_few
 from app.scoring.entries import statistics_name
+from app.scoring.explaining import all_agree
 from app.scoring.limits import AskLimits, check_relevance
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -26,9 +28,15 @@ from app.scoring.questions import (
     subject_of,
 )
 from app.scoring.units import Fields, Parts, unknown_pairs
-from models.errors import InvalidRequest, PromptTooLong
-from models.records import Generation, OnToken, Pair, Token
-from models.similarity.pairs import PairTable, matrix_pairs
+from models.errors import PromptTooLong
+from models.records import Array, Generation, OnToken, Pair, Token
+from models.similarity.pairs import (
+    PairTable,
+    answer_pairs,
+    answer_relation,
+    matrix_pairs,
+    similarity_matrix,
+)
 from models.waves import num_taken
 from workers.protocol import Workers
 
@@ -91,6 +99,9 @@ class Computation:
         self._fields: Fields | None = None
         self._recorded = recorded
         self._generator_is_current = True
+        self._compared_s = 0.0  # while samples were drawn
+        # Whether the number of samples depends on weights that `name` does not have.
+        self._has_unnamed = False
         self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
         self._check_given()
 
@@ -105,6 +116,11 @@ class Computation:
         nli_is_current = self._nli is None or self._nli.is_current
         return self._generator_is_current and self._similarity.is_current and nli_is_current
 
+    @property
+    def may_be_remembered(self) -> bool:
+        """Whether all that it came from is part of its name."""
+        return self.is_current and not self._has_unnamed
+
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None
     ) -> Generation | None:
@@ -118,11 +134,12 @@ class Computation:
             InvalidRequest: fewer samples were recorded than are wanted.
             CocoaError: see `Generator.generate`.
         """
+        began_at = time.monotonic()
         if self.ask.answer is not None and self.ask.samples is not None:
             self._similarity.check(await self._pairs_of_parts(subject_of(self.ask, None)))
             self._fields = None  # which tokens they have, the model tells
         if self._recorded is not None:
-            return self._as_recorded(self._recorded.generation)
+            return await self._as_recorded(self._recorded.generation)
         if not self.ask.has_prompt:
             return None
         request = generation_request(self.ask, self.plan.generated, timeout_s)
@@ -144,7 +161,16 @@ class Computation:
         finally:  # of a stream that was given up what it has told
             self.ask.caller.charge(cost)
         self._generator_is_current &= generation.identity == self._info.identity
-        return generation
+
+        async def draw(drawn: Generation) -> Generation:
+            left_s = None
+            if timeout_s is not None:
+                left_s = max(0.0, timeout_s - (time.monotonic() - began_at))
+            wave = await self._generator.generate(next_wave(request, drawn, left_s))
+            self.ask.caller.charge(sum(one.num_written for one in wave.samples))
+            return wave
+
+        return await drawn_on(request, generation, self._agree, draw)
 
     async def evidence(self, generation: Generation | None) -> Computed:
         """Every statistic of the plan, or its reason.
@@ -183,7 +209,7 @@ class Computation:
             [nli] = rest
         replies = Replies(similarity, nli, true_false)
         evidence = derive(plan, subject, generation, asked, replies)
-        return Computed(generation, evidence, time.monotonic() - began_at)
+        return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
     async def parts(self, subject: Subject) -> Parts:
         """The parts of the answer, where any are wanted; pairs that are not remembered are asked.
@@ -218,16 +244,41 @@ class Computation:
         if self._nli is not None:
             self._nli.check(asked.nli)
 
-    def _as_recorded(self, generation: Generation) -> Generation:
+    async def _as_recorded(self, generation: Generation) -> Generation:
         """A recorded generation with as many of its samples as the ask would have drawn."""
         wanted = generation_request(self.ask, self.plan.generated | {"sample_texts"})
         num_samples = num_taken(wanted, generation)
         if num_samples is None:
-            raise InvalidRequest(
-                f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
-                field="num_samples",
-            )
-        return replace(generation, samples=generation.samples[:num_samples])
+            raise too_few(generation)
+
+        async def draw(drawn: Generation) -> Generation:
+            return recorded_wave(wanted, generation, len(drawn.samples))
+
+        first = replace(generation, samples=generation.samples[:num_samples])
+        return await drawn_on(wanted, first, self._agree, draw)
+
+    async def _agree(self, generation: Generation) -> bool:
+        """Whether all samples so far mean the same as the answer.
+
+        The scores of pairs that tell it are not asked for again.
+        """
+        began_at = time.monotonic()
+        subject, strategy = subject_of(self.ask, generation), self.plan.strategy
+        rules, texts = self._similarity.info.rules, subject.texts
+        statistics: dict[str, Array] = {}
+        if strategy == "mbr":
+            table = await self._similarity.table(matrix_pairs(texts, rules))
+            statistics["similarity_matrix"] = similarity_matrix(texts, table)
+        else:
+            subject = choose(strategy, subject)
+            if subject.answer.is_unfinished:  # nothing is asked about it
+                return False
+            answer, others = subject.answer.compared_text, subject.other_texts
+            table = await self._similarity.table(answer_pairs(answer, others, rules))
+            statistics["similarity"] = answer_relation(answer, others, table, "similarity")
+        self._compared_s += time.monotonic() - began_at
+        self._has_unnamed |= not statistics.keys() <= self.plan.statistics
+        return all_agree(strategy, subject, statistics, len(subject.samples))
 
     async def _true_false(self, asked: Questions, answer: str) -> TrueFalse:
         """What the model says of its own answer, where that is wanted."""

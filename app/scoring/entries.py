@@ -16,13 +16,14 @@ import orjson
 
 from app.scoring.ask import Ask
 from app.scoring.derive import Computed, Evidence, token_statistics
+from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, generation_request, subject_of
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
-from models.waves import num_taken
+from models.waves import ends_by_agreement, num_taken
 from workers.protocol import ComparerInfo, GeneratorInfo
 
 _FORMAT = 3
@@ -184,12 +185,21 @@ def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) -> Computed | None:
     """What was computed, with as many of the samples as the ask draws; None for too few."""
-    num_samples = num_taken(generation_request(ask, plan.generated), generation)
+    evidence = computed.evidence
+
+    def agree(num_samples: int) -> bool:
+        return all_agree(plan.strategy, evidence.subject, evidence.statistics, num_samples)
+
+    request = generation_request(ask, plan.generated)
+    if ends_by_agreement(request, generation.answer, generation.samples):
+        tells = "similarity_matrix" if plan.strategy == "mbr" else "similarity"
+        if tells not in evidence.statistics and not evidence.subject.answer.is_unfinished:
+            return None
+    num_samples = num_taken(request, generation, agree)
     if num_samples == len(generation.samples):
         return computed
     if plan.is_sampled:  # how many there are is part of its name
         raise ValueError("another number of samples")
-    evidence = computed.evidence
     # Of a cut pair nobody knows which sample it was of.
     if num_samples is None or evidence.truncated:
         return None

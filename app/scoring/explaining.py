@@ -1,7 +1,8 @@
 """Pure: what the samples say, in groups by meaning, and in one sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from app.scoring.derive import Evidence
 from app.scoring.questions import Subject
 from models.records import Array
 from models.records import Sequence as TokenSequence
+from models.selection import Strategy, mbr
 
 # Two texts mean the same where the similarity function is rather for it than against it.
 SAME = 0.5
@@ -75,11 +77,45 @@ def sentence(groups: Sequence[Group]) -> str:
     return f"{agree} the same as the answer; {who} say {said}."
 
 
+def all_agree(
+    strategy: Strategy, subject: Subject, statistics: Mapping[str, Any], num_samples: int
+) -> bool:
+    """Whether the first samples, so many, all mean the same as the answer, as groups have it.
+
+    An answer or a sample whose reasoning never ended agrees with nothing.
+
+    Args:
+        strategy: how the answer is chosen; "mbr" chooses it among these samples.
+        subject: with at least so many.
+        statistics: `similarity`, or `similarity_matrix` for "mbr".
+        num_samples: at least 1.
+    """
+    if subject.answer.is_unfinished:
+        return False
+    samples = subject.samples[:num_samples]
+    if strategy == "mbr":
+        matrix = statistics["similarity_matrix"][:num_samples, :num_samples]
+        index = mbr(matrix)
+        subject = Subject(samples[index], index, samples)
+        to_answer = _as_finished(subject, matrix[index])
+    else:
+        to_answer = _to_answer(subject, statistics["similarity"])[:num_samples]
+    return bool((to_answer >= SAME).all())
+
+
 def _to_answer(subject: Subject, similarity: Array) -> Array:
     """Similarity (M,) of each sample to the answer; 1 for the one that is the answer."""
-    if subject.answer_sample is None:
-        return similarity
-    return np.insert(similarity, subject.answer_sample, 1.0)
+    if subject.answer_sample is not None:
+        similarity = np.insert(similarity, subject.answer_sample, 1.0)
+    return _as_finished(subject, similarity)
+
+
+def _as_finished(subject: Subject, similarity: Array) -> Array:
+    """Similarity (M,), 0 where there is no answer behind a reasoning, so nothing that means it."""
+    if subject.answer.is_unfinished:
+        return np.zeros(len(similarity))
+    unfinished = [sample.is_unfinished for sample in subject.samples]
+    return np.where(unfinished, 0.0, similarity)
 
 
 def _grouped(to_answer: Array, matrix: Array) -> list[list[int]]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from app.scoring.ask import Ask
 from app.scoring.derive import Evidence
+from app.scoring.explaining import all_agree
 from app.scoring.judging import Judgement
 from app.scoring.memory import Source
 from app.scoring.plan import Plan
@@ -163,15 +164,26 @@ class Result:
         return self.generation.mte_bounds
 
     @property
-    def stopped_by(self) -> Literal["found_mass", "max_samples"] | None:
+    def stopped_by(self) -> Literal["found_mass", "agreement", "max_samples"] | None:
         """What ended the waves of samples; None where all were drawn at once, or none."""
-        sampling = self.ask.sampling
+        sampling, subject = self.ask.sampling, self.evidence.subject
         if self.samples_source != "model" or sampling.stop_mass is None:
             return None
-        is_early = len(self.evidence.subject.samples) < sampling.num_samples
+        is_early = len(subject.samples) < sampling.num_samples
+        if subject.is_reasoned:
+            if is_early or self._all_agree:
+                return "agreement"
+            return "max_samples"
         if is_early or (self.found_mass or 0.0) >= sampling.stop_mass:
             return "found_mass"
         return "max_samples"
+
+    @property
+    def _all_agree(self) -> bool:
+        """Whether all samples mean the same as the answer, as far as that is known."""
+        subject, statistics = self.evidence.subject, self.evidence.statistics
+        is_known = "similarity" in statistics and self.plan.strategy != "mbr"
+        return is_known and all_agree(self.plan.strategy, subject, statistics, len(subject.samples))
 
     @property
     def sample_similarities(self) -> list[float | None]:

@@ -254,7 +254,7 @@ class Scorer:
         async def compute() -> tuple[Computed, bytes | None]:
             # Each who waits for shared work has a deadline; it ends when the last has left.
             computed = await self._compute(computation, None, on_token)
-            if not computation.is_current:
+            if not computation.may_be_remembered:
                 return computed, None
             return computed, encode(computed)
 

@@ -100,6 +100,9 @@ class RowCache:
 
         The prefix stays as it was. Without entropies theirs are (0,).
         """
+        empty = self.logits.new_empty(0)
+        if not answer_ids:
+            return empty, empty
         cache, logits = copy.deepcopy(prefix.cache), prefix.logits[None].float()
         logprobs: list[Tensor] = []
         entropy: list[Tensor] = []
@@ -115,7 +118,6 @@ class RowCache:
             if with_entropies:
                 entropy.append(entropies(logits, log_normalizers))
             logits = following[-1:]
-        empty = self.logits.new_empty(0)
         return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy])
 
     def recompose(self, keep: Sequence[int], joins: Sequence[Prefix] = ()) -> None:

@@ -141,6 +141,7 @@ class TransformersEngine:
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
         opens = self._tags is not None and opens_reasoning(self._tokenizer, request, self._tags)
         max_new_tokens = request.sampling.max_new_tokens or 0
+        num_drawn = min(request.num_drawn, request.num_samples)
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
@@ -151,8 +152,8 @@ class TransformersEngine:
             max_new_tokens=max_new_tokens,
             final_length=len(prompt_ids) + max_new_tokens,
             seed=seed,
-            uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens),
-            num_rows=1 + request.num_samples,
+            uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens)[num_drawn:],
+            num_rows=1 + request.num_samples - num_drawn,
             num_opened=1 + num_further(request, None, ()),
             fields=(
                 fields_of(request.statistics, "answer"),

@@ -179,7 +179,23 @@ async def test_given_answers_are_parted_alike(service):
     assert read["reasoning"] is None
 
 
-async def test_auto_draws_all_samples_as_none_has_a_known_probability(service):
-    body = BODY | {"num_samples": "auto", "max_samples": 4}
-    answer = await answered(service, **body)
-    assert (answer["num_samples"], answer["stopped_by"]) == (4, "max_samples")
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [("Add 46 and 18.", (2, "agreement")), ("Add 61 and 35.", (10, "max_samples"))],
+    ids=["sure", "unsure"],
+)
+async def test_auto_stops_once_all_samples_mean_the_same_as_the_answer(service, question, expected):
+    chat = {"messages": [{"role": "user", "content": question}], "max_new_tokens": 120, "seed": 1}
+    wanted = chat | {"return_samples": True, "estimators": ["cocoa_sp", "consistency"]}
+    auto = await answered(service, **wanted, num_samples="auto")
+    again = await answered(service, **wanted, num_samples="auto")
+    as_many = await answered(service, **wanted, num_samples=expected[0])
+
+    assert (auto["num_samples"], auto["stopped_by"]) == expected
+    assert again["cached"]
+    assert again | {"id": "", "timing_ms": {}, "cached": False} == auto | {
+        "id": "",
+        "timing_ms": {},
+    }
+    for name in ("scores", "samples", "text", "usage", "seed"):
+        assert auto[name] == as_many[name]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.records import GivenAnswer
+from models.statistics import supplied_by
 from models.waves import num_taken
 from tests.contract.generators import (
     asked,
@@ -113,6 +114,24 @@ async def test_waves_end_at_the_mass_and_draw_what_one_go_would_have_drawn(gener
     assert samples_of(in_waves) == samples_of(whole)[:num_samples]
     assert samples_of(beside) == samples_of(whole)[:4]
     assert generator.num_waiting == 0
+
+
+async def test_the_wave_behind_others_is_what_one_go_would_have_drawn(generator):
+    """Behind a reasoning whoever compares texts asks for each further wave."""
+    whole = await generator.generate(asked(generator, sampling={"num_samples": 12}))
+    for num_drawn, end in ((2, 5), (5, 10), (10, 12), (12, 12)):
+        request = asked(
+            generator,
+            sampling={"num_samples": 12, "stop_mass": 0.6},
+            statistics=supplied_by("samples"),
+            answer=GivenAnswer("", append_eos=False),
+            num_drawn=num_drawn,
+        )
+        wave = await generator.generate(request)
+
+        assert samples_of(wave) == samples_of(whole)[num_drawn:end]
+        assert (wave.answer.text, wave.answer.num_tokens) == ("", 0)
+        assert wave.seed == whole.seed
 
 
 async def test_waves_go_without_the_answer_where_its_log_probs_are_not_wanted(generator):

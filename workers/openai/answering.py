@@ -101,13 +101,15 @@ class OpenAIRequest:
         if asked.sampling.seed is not None:
             self._seed = asked.sampling.seed
         self._prompt = await render(self._calls, self._can, asked)
-        forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
+        forms: Forms = {}
+        if not asked.num_drawn:
+            forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
         answer, samples = await together(
-            self._answer(forms), self._draw(num_further(asked, None, ()), 0)
+            self._answer(forms), self._draw(num_further(asked, None, ()), asked.num_drawn)
         )
         while num := num_further(self._request, answer, samples):
-            samples += await self._draw(num, len(samples))
+            samples += await self._draw(num, asked.num_drawn + len(samples))
         self._listener.tell_rest((answer, *samples)[asked.streamed])
         generation = Generation(
             answer=answer,
@@ -141,6 +143,8 @@ class OpenAIRequest:
     async def _answer(self, forms: Forms) -> records.Sequence:
         if (answer := self._request.answer) is None:
             return await self._greedy()
+        if self._request.num_drawn:  # an earlier request has brought it
+            return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics
         given = await score_given(self._calls, self._server, self._prompt, answer, forms, wanted)
         self._form = given.form

@@ -170,7 +170,8 @@ def within_budget(request: GenerationRequest, num_prompt: int, budget: int) -> i
     least = wanted = given or DEFAULT_NEW_TOKENS
     if given is None:
         least = 1
-    num_texts = request.num_samples + (request.answer is None)
+    # As many for each wave: samples are cut alike.
+    num_texts = request.num_samples + (request.answer is None or request.num_drawn > 0)
     if not budget or not num_texts:
         return wanted
     room = max(0, budget - num_prompt) // num_texts

@@ -215,7 +215,8 @@ class ScoresWanted(NullIsDefault):
         PlainValidator(_number_or_auto, json_schema_input_type=SampleNumber | Literal["auto"]),
     ] = 10
     """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the
-    distinct samples hold `stop_mass` of the model's probability."""
+    distinct samples hold `stop_mass` of the model's probability, or behind a reasoning until all
+    samples mean the same as the answer."""
     max_samples: Annotated[
         SampleNumber | None,
         Field(description=f'The most that "auto" draws. Default: {DEFAULT_MAX_SAMPLES}.'),

@@ -288,7 +288,7 @@ class GenerateResponse(BaseModel):
     """how many there are, 0 to 64; with `auto`, were drawn"""
     num_distinct_samples: int
     """different texts among the samples, 0 to 64"""
-    stopped_by: Literal["found_mass", "max_samples"] | None
+    stopped_by: Literal["found_mass", "agreement", "max_samples"] | None
     """what ended the waves of samples; null unless num_samples was auto"""
     consistency_std_error: float | None
     """how far the samples pin consistency down, 0 to 1; null without it"""

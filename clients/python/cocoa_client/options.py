@@ -80,7 +80,7 @@ class GenerateOptions(TypedDict, total=False):
     similarity: str | None
     """Similarity function, among those that GET /version lists."""
     num_samples: int | Literal["auto"] | None
-    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the distinct samples hold `stop_mass` of the model's probability."""
+    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the distinct samples hold `stop_mass` of the model's probability, or behind a reasoning until all samples mean the same as the answer."""
     max_samples: int | None
     """The most that "auto" draws. Default: 10."""
     stop_mass: float | None
@@ -140,7 +140,7 @@ class ScoreOptions(TypedDict, total=False):
     similarity: str | None
     """Similarity function, among those that GET /version lists."""
     num_samples: int | Literal["auto"] | None
-    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the distinct samples hold `stop_mass` of the model's probability."""
+    """How many are drawn; "auto" draws in waves of 2, 3 and then 5, until the answer and the distinct samples hold `stop_mass` of the model's probability, or behind a reasoning until all samples mean the same as the answer."""
     max_samples: int | None
     """The most that "auto" draws. Default: 10."""
     stop_mass: float | None

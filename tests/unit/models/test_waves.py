@@ -1,12 +1,13 @@
 """When an adaptive request has drawn enough samples."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from models.records import GenerationRequest, SamplingParams, Sequence
-from models.waves import draw_samples, num_further, num_taken, wave_end
+from models.records import GenerationRequest, Reasoning, SamplingParams, Sequence
+from models.waves import draw_samples, ends_by_agreement, num_further, num_taken, wave_end
 from tests.results import generation
 
 STATISTICS = frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"})
@@ -17,9 +18,13 @@ def sequence(text, probability=None):
     return Sequence(text, text.strip(), 1, "stop", token_logprobs=logprobs)
 
 
-def asked(most=10, stop_mass=0.7, statistics=STATISTICS):
+def reasoned(text, probability=0.1):
+    return replace(sequence(text, probability), reasoning=Reasoning("hm", 3, True))
+
+
+def asked(most=10, stop_mass=0.7, statistics=STATISTICS, num_drawn=0):
     sampling = SamplingParams(num_samples=most, stop_mass=stop_mass)
-    return GenerationRequest("Hi", sampling=sampling, statistics=statistics)
+    return GenerationRequest("Hi", sampling=sampling, statistics=statistics, num_drawn=num_drawn)
 
 
 def drawn(request, answer, texts):
@@ -89,3 +94,41 @@ def test_a_draw_that_is_too_short_serves_nobody_who_wants_more():
     assert num_taken(asked(most=2), short) == 2
     assert num_taken(asked(most=1, stop_mass=None), short) == 1
     assert num_taken(asked(stop_mass=0.4), short) == 2
+
+
+def test_behind_a_reasoning_a_generator_draws_one_wave_and_leaves_the_rest_to_others():
+    samples = [reasoned(f"text {i}") for i in range(10)]
+    assert len(drawn(asked(), reasoned("Paris"), samples)) == 2
+    assert len(drawn(asked(stop_mass=None), reasoned("Paris"), samples)) == 10
+    mixed = [sequence("a", 0.01), sequence("b", 0.01), *samples]
+    assert len(drawn(asked(), sequence("Paris", 0.01), mixed)) == 5, "once one is reasoned"
+
+
+@pytest.mark.parametrize(("num_drawn", "texts"), [(2, "cde"), (5, "fghij"), (10, "kl"), (12, "")])
+def test_a_wave_behind_others_ends_with_itself(num_drawn, texts):
+    samples = [sequence(text, 0.9) for text in "abcdefghijkl"]
+    request = asked(most=12, num_drawn=num_drawn)
+    assert drawn(request, sequence("", 0.9), samples) == list(texts)
+
+
+def test_only_what_counts_makes_the_waves_end_by_agreement():
+    plain, thought = sequence("Paris", 0.1), reasoned("Paris")
+    without = asked(statistics=frozenset({"sample_texts", "sample_token_logprobs"}))
+
+    assert ends_by_agreement(asked(), thought, [plain])
+    assert ends_by_agreement(asked(), plain, [plain, thought])
+    assert not ends_by_agreement(asked(), plain, [plain])
+    assert not ends_by_agreement(without, thought, [plain]), "a sample becomes the answer"
+    assert not ends_by_agreement(asked(stop_mass=None), thought, [thought])
+
+
+@pytest.mark.parametrize(
+    ("agreeing", "num_samples"), [(10, 2), (1, 10), (0, 10)], ids=["all", "one", "none"]
+)
+def test_waves_behind_a_reasoning_are_retraced_by_who_agrees(agreeing, num_samples):
+    whole = generation(reasoned("Paris"), tuple(reasoned(f"{i}") for i in range(10)))
+    assert num_taken(asked(), whole, lambda end: end <= agreeing) == num_samples
+    assert num_taken(asked(most=5), whole, lambda end: end <= agreeing) == min(5, num_samples)
+    assert num_taken(asked(), whole) == 2, "as far as a generator goes"
+    few = replace(whole, samples=whole.samples[:4])
+    assert num_taken(asked(), few, lambda end: end <= agreeing) == (2 if agreeing > 2 else None)

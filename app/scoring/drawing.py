@@ -1,0 +1,88 @@
+"""Further waves of samples behind a reasoning, until all mean the same as the answer."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from models.errors import EngineError, InvalidRequest
+from models.records import Generation, GenerationRequest, GivenAnswer
+from models.statistics import SAMPLE_STATISTICS
+from models.waves import ends_by_agreement, wave_end
+
+# Whether all samples of a generation mean the same as its answer.
+Agree = Callable[[Generation], Awaitable[bool]]
+# The next wave of a generation.
+Draw = Callable[[Generation], Awaitable[Generation]]
+
+
+async def drawn_on(
+    request: GenerationRequest, generation: Generation, agree: Agree, draw: Draw
+) -> Generation:
+    """The generation with as many waves of samples as the request wants.
+
+    Args:
+        request: that was answered.
+        generation: what the generator made of it.
+        agree: see `Agree`.
+        draw: see `Draw`.
+
+    Raises:
+        EngineError: samples of two models are not mixed.
+        CocoaError: whatever else `agree` and `draw` raise.
+    """
+    answer = generation.answer
+    while 0 < len(generation.samples) < request.num_samples:
+        if not ends_by_agreement(request, answer, generation.samples) or await agree(generation):
+            break
+        wave = await draw(generation)
+        if wave.identity != generation.identity:
+            raise EngineError("the language model was replaced; repeat the request")
+        generation = replace(
+            generation,
+            samples=generation.samples + wave.samples,
+            generate_s=generation.generate_s + wave.queue_s + wave.generate_s,
+            warnings=tuple(dict.fromkeys(generation.warnings + wave.warnings)),
+            absent={**wave.absent, **generation.absent},
+        )
+    return generation
+
+
+def next_wave(
+    request: GenerationRequest, generation: Generation, timeout_s: float | None
+) -> GenerationRequest:
+    """What asks for the wave after those of a generation, by the same seed.
+
+    Args:
+        request: that was answered.
+        generation: with its samples so far.
+        timeout_s: that it may take.
+    """
+    return replace(
+        request,
+        sampling=replace(request.sampling, seed=generation.seed),
+        statistics=request.statistics & SAMPLE_STATISTICS,
+        answer=GivenAnswer("", append_eos=False),
+        hidden_layers=(),
+        num_drawn=len(generation.samples),
+        streamed=0,
+        timeout_s=timeout_s,
+    )
+
+
+def recorded_wave(request: GenerationRequest, generation: Generation, num_drawn: int) -> Generation:
+    """The wave after so many samples of a recorded generation.
+
+    Raises:
+        InvalidRequest: fewer were recorded.
+    """
+    end = wave_end(num_drawn, request.num_samples)
+    if end > len(generation.samples):
+        raise too_few(generation)
+    return replace(generation, samples=generation.samples[num_drawn:end])
+
+
+def too_few(generation: Generation) -> InvalidRequest:
+    """What is said where more samples are asked for than a recorded generation has."""
+    return InvalidRequest(
+        f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
+        field="num_samples",
+    )
