@@ -14,6 +14,9 @@ MAX_DEPTH = 32
 
 # All but commas, colons and white space, in a text that is known to be JSON.
 _TOKEN = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"|[^{}\[\]",:\s]+')
+# How a code block of JSON begins in Markdown, and how it ends.
+_FENCE_START = re.compile(r"\s*```(json)?[ \t]*\n", re.IGNORECASE)
+_FENCE_END = "```"
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
 
 
@@ -83,7 +86,14 @@ def parse(text: str) -> Value:
 
 
 def parsed(text: str) -> Value | None:
-    """The JSON value that a text is; None for a text that is none."""
+    r"""The JSON value that a text is, or that it holds as its only code block; None without one.
+
+    >>> parsed("```json\n[7]\n```").content
+    [Value(content=7, span=(9, 10))]
+    """
+    if (fence := _FENCE_START.match(text)) and text.rstrip().endswith(_FENCE_END):
+        # Blanks in place of the fence, so that spans stay those of the whole text.
+        text = " " * fence.end() + text[fence.end() : text.rindex(_FENCE_END)]
     try:
         return parse(text)
     except NotJson:

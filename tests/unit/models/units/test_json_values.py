@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.units.json_values import MAX_DEPTH, NotJson, escaped, leaves, parse
+from models.units.json_values import MAX_DEPTH, NotJson, escaped, leaves, parse, parsed
 
 SCALARS = (
     st.none()
@@ -103,3 +103,25 @@ def test_a_great_integer_is_exact():
 
 def test_escaping_is_undone_in_the_opposite_order():
     assert escaped("~1").replace("~1", "/").replace("~0", "~") == "~1"
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("[7]", [7]),
+        ("```json\n[7]\n```", [7]),
+        ("\n```\n[7]```\n", [7]),
+        ('```JSON  \n{"a": "```"}\n```', {"a": "```"}),
+        ("Here you are:\n```json\n[7]\n```", None),
+        ("```json\n[7]\n```\n```json\n[8]\n```", None),
+        ("```python\n[7]\n```", None),
+        ("```json\n```", None),
+        ("", None),
+    ],
+)
+def test_json_may_be_all_of_a_text_or_its_only_code_block(text, content):
+    value = parsed(text)
+
+    assert (value and value.plain()) == content
+    if value:
+        assert text[slice(*value.span)] == json.dumps(content)
