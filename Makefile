@@ -72,7 +72,8 @@ lock:  ## Write the images' requirements anew, with hashes; wants uv
 	docker/lock.sh
 
 docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+	$(VENV)/bin/python docs/site/gather.py build
+	$(VENV)/bin/zensical build --strict --clean --config-file build/zensical.toml
 
 models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
 	$(VENV)/bin/python -m cocoa_lab.embedded all

@@ -1,5 +1,6 @@
 """The site is built without a network, strictly, and leads nowhere that does not exist."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
+from docs.site.gather import gather, linked
 from tests.docs.blocks import ROOT
 
 # Where the namespace of a network that has no device can be entered, the build has none.
@@ -19,18 +21,28 @@ _TIMEOUT_S = 280
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Folder of the built site."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    folder = tmp_path_factory.mktemp("build")
+    gather(folder)
+    built = build(folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder / "site"
+
+
+def build(folder):
+    """The ended process that built what was gathered in a folder."""
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file"]
     without_network = subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode == 0
     if without_network:
         command = [*_UNSHARE, *command]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "http_proxy": "http://127.0.0.1:9"}
+    environment = os.environ | {"http_proxy": "http://127.0.0.1:9"}
     environment["https_proxy"] = environment["http_proxy"]
-    built = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S
+    return subprocess.run(
+        [*command, folder / "zensical.toml"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
     )
-    assert built.returncode == 0, built.stdout + built.stderr
-    return folder
 
 
 class Page(HTMLParser):
@@ -114,7 +126,47 @@ def test_every_file_of_the_documentation_is_a_page(site):
 
 
 @pytest.mark.timeout(300)
+def test_every_page_but_a_decision_is_in_the_navigation(site, pages):
+    front = {
+        urljoin("/", target) for target in pages["/index.html"].links if not is_outside(target)
+    }
+    paths = {here.removesuffix("index.html") for here in pages if here != "/404.html"}
+    assert {path for path in paths - front if not path.startswith("/adr/0")} == {"/"}  # itself
+
+
+@pytest.mark.timeout(300)
 def test_every_page_is_found_by_its_search(site):
-    index = (site / "search" / "search_index.json").read_text()
-    for name in ("concepts/", "languages/", "adr/0001-terminating-token/"):
-        assert f'"{name}"' in index
+    items = json.loads((site / "search.json").read_text())["items"]
+    found = {item["location"].partition("#")[0] for item in items}
+    assert {"", "overview/", "concepts/", "languages/", "adr/0001-terminating-token/"} <= found
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "colour"),
+    [("default", "--ground"), ("slate", "--ground"), ("default", "--accent"), ("slate", "--ink")],
+)
+def test_the_site_has_the_colours_of_the_page(site, name, colour):
+    theme = {"default": ":root {", "slate": ':root[data-theme="dark"] {'}[name]
+    page = (ROOT / "app/http/page/page.css").read_text().partition(theme)[2].partition("}")[0]
+    value = re.search(rf"{colour}: (#\w+);", page)[1]
+    sheet = (site / "colours.css").read_text()
+    scheme = sheet.partition(f'[data-md-color-scheme="{name}"][')[2].partition("}")[0]
+    assert value in scheme
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("link", ["[x](api.md#nowhere)", "[x](nowhere.md)"])
+def test_a_broken_link_fails_the_build(link, tmp_path):
+    gather(tmp_path)
+    with (tmp_path / "docs" / "concepts.md").open("a") as page:
+        page.write(f"\n{link}\n")
+    assert build(tmp_path).returncode != 0
+
+
+def test_a_link_to_a_file_that_is_not_there_is_noticed_also_where_it_would_have_no_page():
+    with pytest.raises(FileNotFoundError, match=r"app/nowhere\.py"):
+        linked("[x](../app/nowhere.py)", "docs/api.md", "api.md")
+    text = "[x](../app/main.py) [y](keys.md#a)"
+    assert linked(text, "docs/api.md", "api.md") == "x [y](keys.md#a)"
+    assert linked("[x](../../README.md)", "docs/adr/a.md", "adr/a.md") == "[x](../overview.md)"
