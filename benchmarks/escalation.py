@@ -120,11 +120,11 @@ def _through(
                 asked = {"prompt": one.prompt, "max_new_tokens": _MAX_TOKENS, "seed": i}
                 wanted = {"target_error": target, "on_reject": "escalate"}
                 body = post(client, asked | wanted).body
-                own = (
-                    body["text"] if body["escalation"] is None else body["escalation"]["first_text"]
-                )
+                own = body["text"]
+                if "escalation" in body:
+                    own = body["escalation"]["first_text"]
+                    escalated += 1
                 uncertainty[i], first[i] = body["uncertainty"], _is_right(own, one)
-                escalated += body["escalation"] is not None
                 right += _is_right(body["text"], one)
             together[target] = escalated / len(examples), right / len(examples)
     return uncertainty, first, together

@@ -93,7 +93,7 @@ def groups(service: Service) -> Figure:
 
 
 def _draw_groups(axes: Axes, question: str, answer: dict[str, Any]) -> None:
-    found, num_samples = answer["groups"], answer["num_samples"]
+    found, num_samples = answer["groups"], answer["provenance"]["num_samples"]
     for row, group in enumerate(found):
         colour = _RIGHT if group["is_answer"] else _GREY
         for i in range(group["count"]):

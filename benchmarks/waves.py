@@ -74,7 +74,7 @@ def _in_turn(
 def _one_client(client: httpx.Client, kind: str, prompts: list[str], found: Measured) -> None:
     replies = [post(client, body) for body in _bodies(kind, prompts)]
     found.latency_ms.append([reply.elapsed_ms for reply in replies])
-    found.num_samples.extend(reply.body["num_samples"] for reply in replies)
+    found.num_samples.extend(reply.body["provenance"]["num_samples"] for reply in replies)
 
 
 def _bodies(kind: str, prompts: list[str]) -> list[dict[str, Any]]:

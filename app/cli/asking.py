@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.environment import exit_code_of, settings_or_exit
+from app.http.described import ABSENT
 from app.http.schemas import ErrorResponse, GenerateResponse
 from app.keys.records import KeysConfig
 from app.main import create_app
@@ -124,11 +125,9 @@ async def _post(body: Mapping[str, object], url: str | None, key: str | None) ->
 
 
 def _print(response: GenerateResponse, console: Console) -> None:
-    text, model = "(held back)", "-"
+    text, provenance = "(held back)", response.provenance
     if response.text is not None:
         text = response.text.strip() or "(empty)"
-    if response.model is not None:
-        model = response.model.id
     console.print(Text.assemble(("answer      ", "dim"), (text, "bold")))
     console.print(
         Text.assemble(
@@ -139,16 +138,21 @@ def _print(response: GenerateResponse, console: Console) -> None:
         console.print(
             Text.assemble(
                 ("confidence  ", "dim"),
-                f"{100 * response.confidence:.0f} % right, by the calibrator {response.calibrator}",
+                f"{100 * response.confidence:.0f} % right, by the calibrator "
+                f"{provenance.calibrator}",
             )
         )
     for warning in response.warnings:
         console.print(Text(f"warning     {warning}", style="yellow"))
     console.print(_scores(response))
-    console.print(_samples(response))
+    if response.samples is not ABSENT:
+        console.print(_samples(response))
+    about = [provenance.model.id]
+    if provenance.seed is not ABSENT:
+        about.append(f"seed {provenance.seed}")
     console.print(
         Text(
-            f"{model} · seed {response.seed} · "
+            f"{' · '.join(about)} · "
             f"{response.usage.prompt_tokens} prompt, {response.usage.completion_tokens} answer, "
             f"{response.usage.sample_tokens} sampled tokens · {response.timing_ms.total:.0f} ms",
             style="dim",

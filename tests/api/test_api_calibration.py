@@ -52,9 +52,10 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
 
     one = calibration()
     assert body["confidence"] == pytest.approx(one.confidence(body["uncertainty"]))
-    assert body["percentile"] == pytest.approx(one.percentile(body["uncertainty"]))
-    assert body["calibrator"] == version["calibrator"]["id"]
-    assert (body["confidence_reason"], body["decision"], body["escalation"]) == (None, None, None)
+    assert body["provenance"]["percentile"] == pytest.approx(one.percentile(body["uncertainty"]))
+    assert body["provenance"]["calibrator"] == version["calibrator"]["id"]
+    assert body["reasons"] == {}
+    assert not body.keys() & {"decision", "escalation"}
     assert version["calibrator"]["target_errors"] == [0.01, 0.05]
     assert version["calibrator"]["estimators"] == ["rb_cocoa_sp"]
 
@@ -73,8 +74,9 @@ async def test_an_answer_that_may_be_held_back_or_replaced_is_not_streamed(calib
 
 async def test_without_a_calibrator_it_says_why_there_is_no_confidence(service):
     body = (await service.generate(seed=1)).json()
-    assert (body["confidence"], body["percentile"], body["calibrator"]) == (None, None, None)
-    assert body["confidence_reason"] == "no calibrator is loaded"
+    assert body["confidence"] is None
+    assert body["reasons"] == {"confidence": "no calibrator is loaded"}
+    assert not body["provenance"].keys() & {"percentile", "calibrator"}
 
 
 async def test_a_score_of_other_sampling_has_none_and_a_decision_on_it_is_refused(calibrated):
@@ -83,7 +85,7 @@ async def test_a_score_of_other_sampling_has_none_and_a_decision_on_it_is_refuse
         refused = await service.generate(num_samples=3, target_error=0.05)
 
     assert body["confidence"] is None
-    assert body["confidence_reason"] == "calibrated for num_samples 10, asked with 3"
+    assert body["reasons"]["confidence"] == "calibrated for num_samples 10, asked with 3"
     assert refused.status_code == 422
     error = refused.json()["error"]
     assert (error["code"], error["field"]) == ("not_calibrated", "target_error")
@@ -129,7 +131,9 @@ async def test_one_that_does_not_is_held_back_with_all_that_would_tell_it(calibr
 
     assert (given["decision"]["accept"], held_back["decision"]["accept"]) == (False, False)
     assert given["text"]
-    assert (held_back["text"], held_back["samples"], held_back["tokens"]) == (None, None, None)
+    for name in ("text", "samples", "tokens"):
+        assert held_back[name] is None
+        assert "the answer is held back" in held_back["reasons"][name]
     assert held_back["scores"] == given["scores"]
     assert held_back["cached"], "what is held back is what the cache holds"
     assert 'cocoa_decisions_total{outcome="given"} 1.0' in metrics
@@ -153,7 +157,7 @@ async def test_a_second_model_answers_what_does_not_pass_and_nothing_else(calibr
         "error": None,
     }
     assert escalated["scores"] == plain["scores"]
-    assert passed["escalation"] is None
+    assert "escalation" not in passed
     assert second.keys == ["Bearer secret-key"]
     [sent] = second.bodies
     assert sent["messages"] == [{"role": "user", "content": "What is the capital of France?"}]
@@ -259,12 +263,14 @@ async def test_an_explanation_groups_the_samples_and_a_held_back_answer_has_none
         explained = (await service.generate(**TARGET, explain=True)).json()
         held_back = (await service.generate(**TARGET, explain=True, on_reject="abstain")).json()
 
-    assert (plain["explanation"], plain["groups"]) == (None, None)
+    assert not plain.keys() & {"explanation", "groups"}
     assert "the same as the answer" in explained["explanation"]
     assert explained["groups"][0]["is_answer"]
     assert sum(group["count"] for group in explained["groups"]) == 10
     assert explained["scores"] == pytest.approx(plain["scores"])
-    assert (held_back["explanation"], held_back["groups"]) == (None, None)
+    for name in ("explanation", "groups"):
+        assert held_back[name] is None
+        assert "the answer is held back" in held_back["reasons"][name]
 
 
 async def test_light_mode_has_no_samples_to_explain(service):

@@ -5,6 +5,7 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
+from app.http.described import ABSENT
 from app.http.errors import STATUS
 from app.http.openai.schemas import (
     ChatCompletion,
@@ -160,7 +161,21 @@ async def test_every_example_of_a_response_is_one(service):
             for example in content.get("examples", {}).values():
                 read = adapter.validate_python(example["value"], extra="forbid")
                 if path != "/version" or status != "200":
-                    assert read.model_fields_set == type(read).model_fields.keys()
+                    for name in type(read).model_fields.keys() - read.model_fields_set:
+                        assert type(read).model_fields[name].default is ABSENT, name
+
+
+async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(service):
+    schemas = (await document_of(service))["components"]["schemas"]
+
+    optional = {"reasoning", "decision", "explanation", "groups", "samples", "escalation", "tokens"}
+    whole = schemas["GenerateResponse"]
+    assert whole["properties"].keys() - set(whole["required"]) == optional
+    provenance = schemas["Provenance"]
+    assert set(provenance["required"]) == {"mode", "strategy", "degraded"}
+    for about in (whole["properties"]["decision"], *provenance["properties"].values()):
+        assert {"type": "null"} not in about.get("anyOf", [])
+        assert "default" not in about
 
 
 async def test_every_error_has_an_example_at_its_status(service):

@@ -9,6 +9,7 @@ from models.estimators import ESTIMATORS, needs
 from models.probes.protocol import ProbeConfig
 from models.statistics import PROBE_STATISTICS
 from tests.conftest import serving
+from tests.reasons import score_reasons
 from tests.tiny_probes import saved
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +65,7 @@ async def test_every_estimator_has_a_value_from_one_generation(service):
     calls = Calls(service)
     result = await generated(service, estimators=list(ESTIMATORS), estimator="cocoa_ppl")
 
-    assert result["reasons"] == {}
+    assert score_reasons(result) == {}
     assert all(isinstance(value, float) for value in result["scores"].values())
     # One generation and one question about the answer.
     assert (calls.spent()["calls"], calls.spent()["sequences"]) == (2, 11)
@@ -88,7 +89,8 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
     calls = Calls(service)
     result = await generated(service, estimators=[name])
     spent, read = calls.spent(), needs([name])
-    distinct = result["num_distinct_samples"]
+    provenance = result["provenance"]
+    distinct = provenance.get("num_distinct_samples", 0)
 
     assert result["scores"].keys() == {name}
     assert spent["calls"] == 1 + ("p_true_logprob" in read)
@@ -100,8 +102,8 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
     assert spent["sequences"] == (11 if reads_samples else 1)
     assert (spent["pairs"] > 0) == bool(read & PAIRS)
     assert (spent["nli_pairs"] > 0) == bool(read & NLI)
-    assert (result["nli_model"] is not None) == bool(read & NLI)
-    assert (result["similarity"] is not None) == bool(read & PAIRS)
+    assert ("nli_model" in provenance) == bool(read & NLI)
+    assert ("similarity" in provenance) == bool(read & PAIRS)
     if read & PAIRS == {"similarity"}:
         assert spent["pairs"] <= 2 * distinct
     if read & PAIRS == {"similarity_matrix"} or read & NLI == {"entailment"}:
@@ -113,9 +115,9 @@ async def test_a_sampled_answer_is_scored_against_the_other_samples(service, str
     # probes read the greedy answer
     sampled = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
     result = await generated(service, strategy=strategy, estimators=sampled, return_samples=True)
-    chosen, samples = result["answer_sample"], result["samples"]
+    chosen, samples = result["provenance"]["answer_sample"], result["samples"]
 
-    assert result["strategy"] == strategy
+    assert result["provenance"]["strategy"] == strategy
     assert result["text"] == samples[chosen]["text"]
     assert samples[chosen]["similarity"] is None
     assert result["scores"]["sp"] == pytest.approx(-samples[chosen]["logprob"])
@@ -124,14 +126,14 @@ async def test_a_sampled_answer_is_scored_against_the_other_samples(service, str
     assert result["scores"]["cocoa_sp"] == pytest.approx(
         result["scores"]["sp"] * result["scores"]["consistency"]
     )
-    assert result["reasons"] == {}
+    assert score_reasons(result) == {}
 
 
 async def test_the_most_probable_sample_has_the_highest_log_prob(service):
     result = await generated(service, strategy="most_probable", return_samples=True)
 
     logprobs = [sample["logprob"] for sample in result["samples"]]
-    assert result["answer_sample"] == int(np.argmax(logprobs))
+    assert result["provenance"]["answer_sample"] == int(np.argmax(logprobs))
 
 
 async def test_a_sampled_answer_brings_its_own_tokens(service):
@@ -149,7 +151,7 @@ async def test_the_only_sample_as_answer_has_no_consistency(service):
     )
 
     assert result["scores"]["consistency"] is result["scores"]["cocoa_ppl"] is None
-    assert result["reasons"] == {"consistency": "no samples", "cocoa_ppl": "no samples"}
+    assert score_reasons(result) == {"consistency": "no samples", "cocoa_ppl": "no samples"}
     assert result["scores"]["ppl"] is not None
 
 
@@ -157,8 +159,8 @@ async def test_the_only_sample_as_answer_has_no_consistency(service):
 async def test_the_similarity_function_is_chosen_per_request(service, similarity):
     result = await generated(service, similarity=similarity)
 
-    assert result["similarity"] == similarity
-    assert result["similarity_model"]["id"] in {"fake", similarity}
+    assert result["provenance"]["similarity"] == similarity
+    assert result["provenance"]["similarity_model"]["id"] in {"fake", similarity}
     assert 0 <= result["scores"]["consistency"] <= 1
 
 

@@ -183,9 +183,9 @@ async def test_labels_of_a_service_calibrate_that_service(config, tmp_path):
     async with serving(calibrator=str(out)) as service:
         answer = (await service.generate(seed=1)).json()
         other = (await service.generate(seed=1, num_samples=3)).json()
-    assert answer["confidence_reason"] is None
+    assert answer["reasons"] == {}
     assert 0 < answer["confidence"] < 1
-    assert "num_samples" in other["confidence_reason"]
+    assert "num_samples" in other["reasons"]["confidence"]
 
 
 async def test_a_file_that_cannot_be_written_to_ends_the_start_with_its_name(tmp_path, caplog):

@@ -8,31 +8,45 @@ import asyncio
 import numpy as np
 import pytest
 
-from app.http.schemas import GenerateResponse
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from tests.api.generated import SEEDED, generated
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_documented_field_is_present(service):
+async def test_what_was_not_asked_for_is_absent_and_the_rest_is_there(service):
     result = await generated(service)
-    assert result.keys() == GenerateResponse.model_fields.keys()
+    assert list(result) == [
+        "id",
+        "text",
+        "finish_reason",
+        "usage",
+        "uncertainty",
+        "estimator",
+        "confidence",
+        "scores",
+        "reasons",
+        "warnings",
+        "timing_ms",
+        "cached",
+        "provenance",
+    ]
     assert result["timing_ms"].keys() == {"queue", "generate", "similarity", "score", "total"}
-    assert result["model"] == {"id": "fake", "revision": "1"}
-    assert result["similarity_model"] == {"id": "fake", "revision": "1"}
-    assert (result["mode"], result["strategy"], result["finish_reason"]) == (
-        "full",
-        "greedy",
-        "stop",
-    )
-    assert (result["confidence"], result["cached"], result["samples"], result["tokens"]) == (
-        None,
-        False,
-        None,
-        None,
-    )
-    assert (result["warnings"], result["reasons"]) == ([], {})
+    assert (result["finish_reason"], result["warnings"], result["cached"]) == ("stop", [], False)
+    assert result["confidence"] is None
+    assert result["reasons"] == {"confidence": "no calibrator is loaded"}
+    provenance = result["provenance"]
+    assert provenance["model"] == provenance["similarity_model"] == {"id": "fake", "revision": "1"}
+    assert (provenance["mode"], provenance["strategy"]) == ("full", "greedy")
+    assert None not in provenance.values()
+
+
+async def test_what_was_asked_for_is_there(service):
+    result = await generated(service, explain=True, return_samples=True, return_tokens=True)
+    assert len(result["samples"]) == 10
+    assert sum(group["count"] for group in result["groups"]) == 10
+    assert result["explanation"]
+    assert "".join(token["text"] for token in result["tokens"]) == result["text"]
 
 
 async def test_cocoa_is_uncertainty_times_consistency(service):
@@ -61,10 +75,11 @@ async def test_scores_follow_from_the_returned_tokens_and_samples(service):
     assert scores["mte"] == pytest.approx(np.mean([token["entropy"] for token in tokens]))
     assert scores["mcse"] == pytest.approx(-np.mean([sample["logprob"] for sample in samples]))
     assert scores["consistency"] == pytest.approx(dissimilarities.mean())
-    assert result["consistency_std_error"] == pytest.approx(
+    assert result["provenance"]["consistency_std_error"] == pytest.approx(
         dissimilarities.std(ddof=1) / np.sqrt(len(samples))
     )
-    assert len({sample["text"].strip() for sample in samples}) == result["num_distinct_samples"] > 1
+    distinct = {sample["text"].strip() for sample in samples}
+    assert len(distinct) == result["provenance"]["num_distinct_samples"] > 1
     assert "".join(token["text"] for token in tokens) == result["text"]
 
 
@@ -137,9 +152,10 @@ async def test_nothing_is_computed_that_nothing_reads(service, body, num_sequenc
     result = await generated(service, num_samples=5, seed=1, **body)
     assert service.engine.num_sequences - before == num_sequences
     assert (len(service.pair_model.batches) > batches_before) == asks_pairs
-    assert (result["similarity_model"] is not None) == asks_pairs
-    assert (result["consistency_std_error"] is not None) == asks_pairs
-    assert result["num_samples"] == num_sequences - 1
+    provenance = result["provenance"]
+    assert ("similarity_model" in provenance) == asks_pairs
+    assert ("consistency_std_error" in provenance) == asks_pairs
+    assert provenance.get("num_samples", 0) == num_sequences - 1
 
 
 async def test_samples_come_back_when_asked_for_and_with_null_similarity_where_none_was_computed(
@@ -162,7 +178,7 @@ async def test_tokens_hold_logprob_and_entropy_even_where_no_estimator_reads_the
 async def test_one_sample_has_consistency_and_no_standard_error(service):
     result = await generated(service, num_samples=1)
     assert result["scores"]["cocoa_ppl"] is not None
-    assert result["consistency_std_error"] is None
+    assert "consistency_std_error" not in result["provenance"]
 
 
 async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair(
@@ -177,7 +193,7 @@ async def test_samples_that_all_equal_the_answer_make_cocoa_zero_and_ask_no_pair
         == result["uncertainty"]
         == 0
     )
-    assert result["num_distinct_samples"] == 1
+    assert result["provenance"]["num_distinct_samples"] == 1
     assert len(service.pair_model.batches) == batches_before
 
 
@@ -224,7 +240,7 @@ async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(serv
     assert {name for name, value in result["scores"].items() if value is not None} == {
         "consistency"
     }
-    assert (result["estimator"], result["degraded"]) == ("consistency", True)
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("consistency", True)
     assert result["uncertainty"] == result["scores"]["consistency"]
     assert all(sample["logprob"] is None for sample in result["samples"])
     assert all(token["logprob"] is None and token["entropy"] is None for token in result["tokens"])

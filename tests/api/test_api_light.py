@@ -9,6 +9,7 @@ from app.scoring.plan import LIGHT_ESTIMATORS
 from cocoa_lab.probes.from_collection import save
 from models.probes.protocol import ProbeConfig
 from tests.conftest import serving
+from tests.reasons import score_reasons
 from tests.tiny_probes import random_probe, saved
 
 pytestmark = pytest.mark.anyio
@@ -35,13 +36,10 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
             sequences + 1,
         )
         assert sum(service.pair_model.batches) == pairs
-    assert (body["mode"], body["strategy"], body["estimator"]) == (
-        "light",
-        "greedy",
-        "cocoa_sp_light",
-    )
-    assert (list(body["scores"]), body["entropy_split"]) == (list(LIGHT_ESTIMATORS), None)
-    assert body["reasons"] == {}
+    provenance = body["provenance"]
+    assert (provenance["mode"], provenance["strategy"]) == ("light", "greedy")
+    assert (body["estimator"], list(body["scores"])) == ("cocoa_sp_light", list(LIGHT_ESTIMATORS))
+    assert score_reasons(body) == {}
     scores = body["scores"]
     assert 0 <= scores["consistency_light"] <= 1
     for base in ("sp", "ppl", "mte"):
@@ -49,12 +47,9 @@ async def test_light_mode_answers_with_light_scores_and_draws_no_samples(probes)
             scores[base] * scores["consistency_light"]
         )
     assert body["uncertainty"] == scores["cocoa_sp_light"]
-    assert (body["num_samples"], body["samples"], body["similarity"], body["similarity_model"]) == (
-        0,
-        None,
-        None,
-        None,
-    )
+    assert "samples" not in body
+    assert not provenance.keys() & {"num_samples", "similarity", "similarity_model"}
+    assert "entropy_split" not in provenance
 
 
 async def test_the_response_names_the_probe_and_how_far_the_answer_lies_from_its_training(probes):
@@ -65,14 +60,15 @@ async def test_the_response_names_the_probe_and_how_far_the_answer_lies_from_its
         ).json()
         loaded = (await service.client.get("/version")).json()["probes"]
 
-    assert body["probe"].keys() == {"id", "training_set", "distance_percentile", "out_of_domain"}
-    assert body["probe"]["training_set"] == "prompts.jsonl"
-    assert 0 <= body["probe"]["distance_percentile"] <= 100
-    assert body["probe"]["id"] == loaded["predicted_dissimilarity"]["id"]
+    probe = body["provenance"]["probe"]
+    assert probe.keys() == {"id", "training_set", "distance_percentile", "out_of_domain"}
+    assert probe["training_set"] == "prompts.jsonl"
+    assert 0 <= probe["distance_percentile"] <= 100
+    assert probe["id"] == loaded["predicted_dissimilarity"]["id"]
     assert (
-        entropy["probe"]["id"]
+        entropy["provenance"]["probe"]["id"]
         == loaded["predicted_high_semantic_entropy"]["id"]
-        != body["probe"]["id"]
+        != probe["id"]
     )
     assert {name: probe["layer"] for name, probe in loaded.items()} == {
         "predicted_dissimilarity": 2,
@@ -85,8 +81,8 @@ async def test_an_answer_far_from_the_training_set_is_flagged(tmp_path):
     async with serving(probes=far) as service:
         body = (await service.generate(mode="light")).json()
 
-    assert body["probe"]["out_of_domain"] is True
-    assert body["probe"]["distance_percentile"] == 100
+    assert body["provenance"]["probe"]["out_of_domain"] is True
+    assert body["provenance"]["probe"]["distance_percentile"] == 100
     assert "out_of_domain" in body["warnings"]
 
 
@@ -105,17 +101,17 @@ async def test_light_and_sampled_estimators_come_together_in_full_mode(probes):
             await service.generate(estimators=["consistency", "consistency_light"], seed=1)
         ).json()
 
-    assert (body["mode"], body["num_samples"]) == ("full", 10)
+    assert (body["provenance"]["mode"], body["provenance"]["num_samples"]) == ("full", 10)
     assert body["scores"].keys() == {"consistency", "consistency_light"}
-    assert body["probe"] is not None
-    assert body["reasons"] == {}
+    assert "probe" in body["provenance"]
+    assert score_reasons(body) == {}
 
 
 async def test_full_mode_without_light_estimators_reads_no_probe(probes):
     async with serving(probes=probes) as service:
         body = (await service.generate()).json()
 
-    assert body["probe"] is None
+    assert "probe" not in body["provenance"]
 
 
 async def test_the_light_answer_is_that_of_full_mode(probes):
@@ -220,7 +216,7 @@ async def test_light_answers_have_no_samples_and_say_of_none_where_they_came_fro
     async with serving(probes=probes) as service:
         body = (await service.generate(mode="light")).json()
 
-    assert (body["num_samples"], body["samples_source"], body["seed"]) == (0, None, None)
+    assert not body["provenance"].keys() & {"num_samples", "samples_source", "seed"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), 1.5])
@@ -250,6 +246,6 @@ async def test_where_high_semantic_entropy_is_named_its_split_and_base_rate_are_
         body = (await service.generate(mode="light", estimators=names)).json()
         listed = (await service.client.get("/estimators")).json()["estimators"]
 
-    assert body["entropy_split"] == {"nats": 0.5, "base_rate": 0.25}
+    assert body["provenance"]["entropy_split"] == {"nats": 0.5, "base_rate": 0.25}
     splits = {one["name"]: one["split"] for one in listed if one["split"] is not None}
-    assert splits == {"high_semantic_entropy_light": body["entropy_split"]}
+    assert splits == {"high_semantic_entropy_light": body["provenance"]["entropy_split"]}

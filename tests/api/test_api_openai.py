@@ -65,7 +65,7 @@ async def test_with_a_temperature_the_answer_is_a_drawn_sample(
         **INPUTS[path], temperature=temperature or 1.0, strategy=strategy, seed=4
     )
 
-    assert uncertainty_of(body)["strategy"] == strategy
+    assert uncertainty_of(body)["provenance"]["strategy"] == strategy
     assert text_of(body) == own.json()["text"]
     assert uncertainty_of(body)["scores"] == own.json()["scores"]
 
@@ -237,7 +237,7 @@ async def test_the_mode_can_be_chosen_by_the_models_name(tmp_path):
         for name in names:
             told = uncertainty_of(await answered(service, CHAT, model=name))
             is_light = name.endswith(":light")
-            assert told["mode"] == ("light" if is_light else "full")
+            assert told["provenance"]["mode"] == ("light" if is_light else "full")
             assert ("cocoa_sp_light" in told["scores"]) == is_light
         by_field = await answered(service, CHAT, uncertainty={"mode": "light"})
-        assert uncertainty_of(by_field)["mode"] == "light"
+        assert uncertainty_of(by_field)["provenance"]["mode"] == "light"

@@ -6,6 +6,7 @@ import pytest
 
 from models.estimators import ESTIMATORS
 from tests.api.scored import PROMPT, SAMPLES, scored
+from tests.reasons import score_reasons
 
 pytestmark = pytest.mark.anyio
 
@@ -15,17 +16,11 @@ async def test_a_given_answer_is_scored_against_samples_drawn_here(service):
         service, prompt=PROMPT, answer=" Paris", return_samples=True, return_tokens=True
     )
 
-    assert (result["strategy"], result["text"], result["finish_reason"]) == (
-        "given",
-        " Paris",
-        "given",
-    )
-    assert result["retokenized"]
-    assert (result["samples_source"], result["num_samples"], len(result["samples"])) == (
-        "model",
-        10,
-        10,
-    )
+    provenance = result["provenance"]
+    assert (result["text"], result["finish_reason"]) == (" Paris", "given")
+    assert (provenance["strategy"], provenance["retokenized"]) == ("given", True)
+    assert (provenance["samples_source"], provenance["num_samples"]) == ("model", 10)
+    assert len(result["samples"]) == 10
     assert result["usage"]["completion_tokens"] == len(result["tokens"]) == 2
     assert result["scores"]["cocoa_ppl"] == pytest.approx(
         result["scores"]["ppl"] * result["scores"]["consistency"]
@@ -37,8 +32,10 @@ async def test_how_a_given_answer_was_tokenised_is_said_where_a_model_read_it(se
     unread = await scored(service, answer="Paris", samples=SAMPLES)
     generated = (await service.generate()).json()
 
-    forms = [body["answer_form"] for body in (read, unread, generated)]
-    assert forms == ["literal", None, None]
+    assert read["provenance"]["answer_form"] == "literal"
+    for body in (unread, generated):
+        assert "answer_form" not in body["provenance"]
+    assert "retokenized" not in generated["provenance"]
 
 
 async def test_the_end_of_an_answer_counts_unless_it_is_left_open(service):
@@ -56,7 +53,7 @@ async def test_an_empty_answer_without_its_end_has_no_likelihood(service):
         service, prompt=PROMPT, answer="", append_eos=False, estimators=["sp", "consistency"]
     )
 
-    assert result["reasons"] == {"sp": "empty answer"}
+    assert score_reasons(result) == {"sp": "empty answer"}
     assert result["scores"]["consistency"] is not None
 
 
@@ -64,7 +61,8 @@ async def test_an_answer_scored_equals_the_same_answer_generated(service):
     generated = (await service.generate(seed=3)).json()
     result = await scored(service, prompt=PROMPT, answer=generated["text"])
 
-    assert result["num_distinct_samples"] == generated["num_distinct_samples"]
+    there, here = generated["provenance"], result["provenance"]
+    assert here["num_distinct_samples"] == there["num_distinct_samples"]
     assert result["scores"]["consistency"] == pytest.approx(generated["scores"]["consistency"])
 
 
@@ -81,7 +79,9 @@ async def test_own_samples_take_the_place_of_drawn_ones(service):
     )
 
     assert service.engine.num_sequences == before + 1
-    assert (result["samples_source"], result["num_samples"], result["seed"]) == ("client", 3, None)
+    provenance = result["provenance"]
+    assert (provenance["samples_source"], provenance["num_samples"]) == ("client", 3)
+    assert "seed" not in provenance
     assert [sample["text"] for sample in result["samples"]] == ["Paris", "It is Paris.", "Lyon"]
     assert [sample["similarity"] for sample in result["samples"]] == [1.0, pytest.approx(0.0), 0.0]
     assert result["scores"]["cocoa_ppl"] is not None
@@ -92,15 +92,13 @@ async def test_texts_alone_get_consistency_without_any_model_and_reasons_for_the
     result = await scored(service, answer="Paris", samples=SAMPLES)
 
     assert service.engine.num_calls == before
-    assert (result["model"], result["retokenized"], result["samples_source"]) == (
-        None,
-        False,
-        "client",
-    )
+    provenance = result["provenance"]
+    assert "model" not in provenance
+    assert (provenance["retokenized"], provenance["samples_source"]) == (False, "client")
     assert result["scores"]["consistency"] is not None
     assert result["scores"]["cocoa_ppl"] is None
     assert result["reasons"]["cocoa_ppl"] == "answer_token_logprobs is not available"
-    assert (result["estimator"], result["degraded"]) == ("consistency", True)
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("consistency", True)
     assert result["uncertainty"] == result["scores"]["consistency"]
 
 
@@ -114,7 +112,7 @@ async def test_what_texts_alone_define_is_scored_and_nothing_is_refused(service,
     likelihoods = {"mcse", "mcnse", "semantic_entropy", "sentence_sar"}
     expected = textual | (likelihoods if with_logprobs else set())
     assert {name for name, value in result["scores"].items() if value is not None} == expected
-    assert result["reasons"].keys() == ESTIMATORS.keys() - expected
+    assert score_reasons(result).keys() == ESTIMATORS.keys() - expected
 
 
 INVALID = {
@@ -175,9 +173,10 @@ async def test_an_answer_with_its_own_log_probs_needs_no_model_here(service):
     assert (scores["sp"], scores["ppl"]) == (pytest.approx(0.6), pytest.approx(0.2))
     assert scores["cocoa_ppl"] == pytest.approx(0.2 * consistency)
     assert 0 < consistency < 1
-    assert result["reasons"] == {"mte": "answer_token_entropies is not available"}
+    assert score_reasons(result) == {"mte": "answer_token_entropies is not available"}
     assert [token["logprob"] for token in result["tokens"]] == logprobs
-    assert (result["model"], result["retokenized"], result["answer_form"]) == (None, False, None)
+    assert not result["provenance"]["retokenized"]
+    assert not result["provenance"].keys() & {"model", "answer_form"}
     assert result["usage"]["completion_tokens"] == 3
 
 
@@ -185,7 +184,7 @@ async def test_own_log_probs_alone_give_the_likelihoods(service):
     result = await scored(service, answer="Paris", answer_token_logprobs=[-0.5])
 
     assert (result["scores"]["sp"], result["scores"]["cocoa_sp"]) == (0.5, None)
-    assert (result["num_samples"], result["samples_source"]) == (0, None)
+    assert not result["provenance"].keys() & {"num_samples", "samples_source"}
 
 
 async def test_the_lowest_log_probs_have_sums(service):
@@ -200,7 +199,7 @@ async def test_the_lowest_log_probs_have_sums(service):
     )
 
     assert result["scores"]["sp"] == pytest.approx(3.4e38 * 8192)
-    assert result["found_mass"] == 0
+    assert result["provenance"]["found_mass"] == 0
     assert not any("failed" in reason for reason in result["reasons"].values())
 
 
@@ -211,9 +210,10 @@ async def test_own_log_probs_win_over_those_of_the_model_that_draws_the_samples(
     other = await scored(service, **body | {"answer_token_logprobs": [-0.5]})
 
     assert result["scores"]["sp"] == 0.75
-    assert result["samples_source"] == "model"
+    provenance = result["provenance"]
+    assert (provenance["samples_source"], provenance["retokenized"]) == ("model", False)
+    assert "answer_form" not in provenance
     assert result["scores"]["cocoa_sp"] is not None
     assert result["scores"]["mte"] is None
-    assert (result["retokenized"], result["answer_form"]) == (False, None)
     assert (again["cached"], again["scores"]) == (True, result["scores"])
     assert (other["cached"], other["scores"]["sp"]) == (False, 0.5)

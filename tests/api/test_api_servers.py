@@ -50,11 +50,11 @@ async def test_without_log_probs_consistency_is_the_uncertainty_and_said_to_stan
     async with serving_over(tokenizes=False, max_logprobs=None) as (client, _):
         result = await generated(client)
 
-    assert (result["estimator"], result["degraded"]) == ("consistency", True)
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("consistency", True)
     assert result["uncertainty"] == result["scores"]["consistency"] is not None
     assert result["scores"]["cocoa_sp"] is None
     assert "tells no log-probs" in result["reasons"]["cocoa_sp"]
-    assert (result["entropy_method"], result["mte_bounds"]) == (None, None)
+    assert not result["provenance"].keys() & {"entropy_method", "mte_bounds"}
 
 
 async def test_without_entropies_there_are_bounds_and_a_reason():
@@ -63,11 +63,12 @@ async def test_without_entropies_there_are_bounds_and_a_reason():
         estimators = (await client.get("/estimators")).json()["estimators"]
         version = (await client.get("/version")).json()
 
-    lower, upper = result["mte_bounds"]
+    provenance = result["provenance"]
+    lower, upper = provenance["mte_bounds"]
     assert 0 < lower < upper
-    assert (result["entropy_method"], result["scores"]["mte"]) == ("topk_bounds", None)
+    assert (provenance["entropy_method"], result["scores"]["mte"]) == ("topk_bounds", None)
     assert "cocoa-vllm" in result["reasons"]["mte"]
-    assert (result["estimator"], result["degraded"]) == ("rb_cocoa_sp", False)
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("rb_cocoa_sp", False)
     [mte] = [one for one in estimators if one["name"] == "mte"]
     assert not mte["available"]
     assert "cocoa-vllm" in mte["reason"]
@@ -79,7 +80,8 @@ async def test_with_the_plugin_entropies_are_exact():
     async with serving_over(probes=()) as (client, _):
         result = await generated(client, return_tokens=True)
 
-    assert (result["entropy_method"], result["mte_bounds"]) == ("exact", None)
+    assert result["provenance"]["entropy_method"] == "exact"
+    assert "mte_bounds" not in result["provenance"]
     assert result["scores"]["mte"] > 0
     assert all(token["entropy"] is not None for token in result["tokens"])
 

@@ -44,7 +44,7 @@ async def test_tokens_come_first_and_then_the_same_result_as_without_streaming(s
     assert events[-1].name == "result"
     assert lasting(events[-1].data) == lasting(whole)
     if strategy == "sample":
-        assert (whole["answer_sample"], whole["seed"]) == (0, 3)
+        assert (whole["provenance"]["answer_sample"], whole["provenance"]["seed"]) == (0, 3)
 
 
 async def test_logprobs_and_entropies_are_null_where_no_estimator_reads_them(service):

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_seed_repeats_texts_and_scores(service):
     first = await generated(service, **SEEDED, return_samples=True)
     second = await generated(service, **SEEDED, return_samples=True)
-    assert first["seed"] == second["seed"] == 2
+    assert first["provenance"]["seed"] == second["provenance"]["seed"] == 2
     for key in ("text", "samples", "scores"):
         assert first[key] == second[key]
 
@@ -23,7 +23,7 @@ async def test_another_seed_draws_other_samples_and_the_same_answer(service):
 
 async def test_the_seed_that_the_engine_drew_repeats_the_response(service):
     drawn = await generated(service, return_samples=True)
-    repeated = await generated(service, return_samples=True, seed=drawn["seed"])
+    repeated = await generated(service, return_samples=True, seed=drawn["provenance"]["seed"])
     assert (repeated["samples"], repeated["scores"]) == (drawn["samples"], drawn["scores"])
 
 

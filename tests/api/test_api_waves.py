@@ -8,23 +8,26 @@ from models.estimators import ESTIMATORS
 
 pytestmark = pytest.mark.anyio
 
-PER_REQUEST = ("id", "timing_ms", "cached", "stopped_by")
+PER_REQUEST = ("id", "timing_ms", "cached")
 EVERYTHING = sorted(name for name in ESTIMATORS if not name.endswith("_light"))
 
 
 def numbers_of(response):
     """All that does not depend on how the samples came to be so many."""
     assert response.status_code == 200, response.text
-    return {name: value for name, value in response.json().items() if name not in PER_REQUEST}
+    body = response.json()
+    body["provenance"].pop("stopped_by", None)
+    return {name: value for name, value in body.items() if name not in PER_REQUEST}
 
 
 async def test_waves_end_with_the_mass_and_the_response_says_so(service):
     body = (await service.generate(num_samples="auto", seed=1)).json()
     sooner = (await service.generate(num_samples="auto", stop_mass=0.3, seed=1)).json()
 
-    assert (body["num_samples"], sooner["num_samples"]) == (5, 2)
-    assert (body["stopped_by"], sooner["stopped_by"]) == ("found_mass", "found_mass")
-    assert body["found_mass"] >= 0.7 > sooner["found_mass"] >= 0.3
+    later, earlier = body["provenance"], sooner["provenance"]
+    assert (later["num_samples"], earlier["num_samples"]) == (5, 2)
+    assert (later["stopped_by"], earlier["stopped_by"]) == ("found_mass", "found_mass")
+    assert later["found_mass"] >= 0.7 > earlier["found_mass"] >= 0.3
     assert body["scores"]["cocoa_sp"] is not None
 
 
@@ -36,13 +39,15 @@ async def test_an_unreachable_mass_draws_the_most(service):
     )
     body = (await service.generate(seed=1, max_new_tokens=30, **wanted)).json()
 
-    assert (body["num_samples"], body["stopped_by"]) == (7, "max_samples")
-    assert 0 < body["found_mass"] < 1
+    provenance = body["provenance"]
+    assert (provenance["num_samples"], provenance["stopped_by"]) == (7, "max_samples")
+    assert 0 < provenance["found_mass"] < 1
 
 
 async def test_a_fixed_number_was_stopped_by_nothing(service):
     body = (await service.generate(num_samples=3, seed=1)).json()
-    assert (body["num_samples"], body["stopped_by"]) == (3, None)
+    assert body["provenance"]["num_samples"] == 3
+    assert "stopped_by" not in body["provenance"]
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "most_probable", "mbr"])
@@ -68,7 +73,7 @@ async def test_a_longer_draw_in_the_cache_serves_a_shorter_one_with_the_same_num
     )
     fresh = await service.generate(num_samples="auto", max_samples=8, cache=False, **wanted)
     assert numbers_of(in_waves) == numbers_of(fresh)
-    assert in_waves.json()["stopped_by"] == fresh.json()["stopped_by"]
+    assert in_waves.json()["provenance"]["stopped_by"] == fresh.json()["provenance"]["stopped_by"]
 
 
 async def test_a_shorter_draw_serves_no_longer_one_which_takes_its_place(service):
@@ -87,7 +92,7 @@ async def test_who_draws_more_does_not_join_who_draws_less(service):
     tasks = [asyncio.create_task(one) for one in asked]
     await asyncio.sleep(0.05)
     gate.set()
-    numbers = [(await task).json()["num_samples"] for task in tasks]
+    numbers = [(await task).json()["provenance"]["num_samples"] for task in tasks]
     undo()
 
     assert numbers == [2, 4]
@@ -96,7 +101,7 @@ async def test_who_draws_more_does_not_join_who_draws_less(service):
 async def test_none_are_drawn_where_no_estimator_reads_them_however_many_are_named(service):
     response = await service.generate(estimators=["sp"], num_samples="auto")
 
-    assert (response.json()["num_samples"], response.json()["stopped_by"]) == (0, None)
+    assert not response.json()["provenance"].keys() & {"num_samples", "stopped_by"}
 
 
 async def test_an_engine_without_log_probs_cannot_know_the_mass(service):

@@ -97,7 +97,7 @@ async def test_a_connection_serves_one_request_after_another():
         gate.opened.set()
         for seed in range(3):
             response = await service.generate(seed=seed)
-            assert (response.status_code, response.json()["seed"]) == (200, seed)
+            assert (response.status_code, response.json()["provenance"]["seed"]) == (200, seed)
 
 
 async def test_a_body_above_the_limit_is_refused_on_a_socket_too():

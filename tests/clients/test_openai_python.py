@@ -34,7 +34,7 @@ def test_a_chat_is_answered_with_its_uncertainty(client):
     assert answered.usage.total_tokens > answered.usage.completion_tokens > 0
     assert choice.uncertainty["estimator"] == "cocoa_sp"
     assert choice.uncertainty["value"] == choice.uncertainty["scores"]["cocoa_sp"]
-    assert choice.uncertainty["num_samples"] == 4
+    assert choice.uncertainty["provenance"]["num_samples"] == 4
 
 
 def test_a_chat_is_streamed_with_its_uncertainty_at_the_end(client):
@@ -85,7 +85,7 @@ def test_log_probs_are_those_of_the_scores(client):
 def test_with_a_temperature_answers_are_drawn_and_a_seed_repeats_them(client):
     asked = ASKED | {"temperature": 1.0, "seed": 7}
     first, again = [client.chat.completions.create(**asked).choices[0] for _ in range(2)]
-    assert first.uncertainty["strategy"] == "sample"
+    assert first.uncertainty["provenance"]["strategy"] == "sample"
     assert first.message.content == again.message.content
 
 
@@ -94,7 +94,7 @@ def test_light_mode_is_a_name_of_the_model(client):
     assert {"cocoa", "cocoa:light"} <= set(names)
     assert client.models.retrieve(names[0]).id == names[0]
     answered = client.chat.completions.create(**ASKED | {"model": "cocoa:light"})
-    assert answered.choices[0].uncertainty["mode"] == "light"
+    assert answered.choices[0].uncertainty["provenance"]["mode"] == "light"
 
 
 def test_the_raw_response_has_headers_and_the_same_object(client):

@@ -47,11 +47,13 @@ def told_to_python(program, url):
 
 
 def is_full(uncertainty):
-    return uncertainty["mode"] == "full" and uncertainty["num_samples"] == 4
+    provenance = uncertainty["provenance"]
+    return provenance["mode"] == "full" and provenance["num_samples"] == 4
 
 
 def is_light(uncertainty):
-    return uncertainty["mode"] == "light" and uncertainty["estimator"] == "cocoa_sp_light"
+    is_light = uncertainty["provenance"]["mode"] == "light"
+    return is_light and uncertainty["estimator"] == "cocoa_sp_light"
 
 
 def test_openais_client_for_javascript(url):
@@ -89,7 +91,7 @@ def test_langchains_chat_model(url):
     assert told["streamed_uncertainty"]["scores"] == told["uncertainty"]["scores"]
     assert told["usage"]["output_tokens"] == told["streamed_usage"]["output_tokens"] > 0
     assert is_light(told["light"])
-    assert told["drawn"]["strategy"] == "sample"
+    assert told["drawn"]["provenance"]["strategy"] == "sample"
 
 
 def test_llama_indexs_model(url):
@@ -99,7 +101,7 @@ def test_llama_indexs_model(url):
     assert is_full(told["uncertainty"])
     assert told["streamed"] == told["text"]
     assert told["streamed_uncertainty"]["scores"] == told["uncertainty"]["scores"]
-    assert told["drawn"]["strategy"] == "sample", "its temperature is 0.1 by default"
+    assert told["drawn"]["provenance"]["strategy"] == "sample", "its temperature is 0.1 by default"
     assert is_light(told["light"])
     assert "Paris" in told["continued"]
     assert told["continued_in_chunks"] == told["continued"]

@@ -109,7 +109,8 @@ def test_ask_prints_json_that_is_the_http_response(cocoa):
     result = cocoa("ask", "What is the capital of France?", *options, **FAKE)
     assert result.exit_code == 0, result.output
     response = GenerateResponse.model_validate(json.loads(result.stdout))
-    assert (response.text, response.seed, response.num_samples) == (" The capital is Paris.", 2, 4)
+    assert response.text == " The capital is Paris."
+    assert (response.provenance.seed, response.provenance.num_samples) == (2, 4)
     assert len(response.samples) == 4
     assert response.uncertainty == response.scores["rb_cocoa_sp"]
 

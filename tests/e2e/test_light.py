@@ -71,8 +71,9 @@ async def test_the_shipped_probes_answer_and_tell_what_the_model_knows_from_what
     assert known["scores"]["consistency_light"] < 0.2 < 0.6 < unknown["scores"]["consistency_light"]
     assert known["uncertainty"] < unknown["uncertainty"]
     card = read_card(PROBES_DIR / "consistency" / "card.json")
-    assert known["probe"]["id"] == card.sha256[:12]
-    assert known["probe"]["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
+    probe = known["provenance"]["probe"]
+    assert probe["id"] == card.sha256[:12]
+    assert probe["training_set"] == card.training_set == "embedded_probe_prompts.jsonl"
 
 
 async def test_features_in_serving_are_those_that_a_collection_stored(client, tmp_path):

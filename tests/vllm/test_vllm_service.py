@@ -19,6 +19,7 @@ from cocoa_lab.run import Draw
 from models.estimators.information import mte, sp
 from models.probes.protocol import ProbeConfig
 from tests.conftest import GENERATE
+from tests.reasons import score_reasons
 from tests.vllm.agreement import TOLERANCE, at_once
 from tests.vllm.reference import MAX_NEW_TOKENS, STATISTICS
 from tests.vllm.server import PROBES, serving
@@ -77,8 +78,8 @@ async def test_300_answers_in_full_and_light_are_those_in_process(client, testbe
         body = await ask(client, case.prompt, seed=seed, estimators=["cocoa_mte", "sp", "mte"])
         answer = case.expected.answer
         assert body["text"] == answer.text
-        assert body["num_samples"] == 10
-        assert not body["reasons"]
+        assert body["provenance"]["num_samples"] == 10
+        assert not score_reasons(body)
         compare("sp", body["scores"]["sp"], sp(answer.token_logprobs))
         compare("mte", body["scores"]["mte"], mte(answer.token_entropies))
 
@@ -87,9 +88,9 @@ async def test_300_answers_in_full_and_light_are_those_in_process(client, testbe
         reading = case.expected.probe_readings[STATISTICS[0]]
         assert body["text"] == case.expected.answer.text
         compare("consistency_light", body["scores"]["consistency_light"], reading.value)
-        percentile = body["probe"]["distance_percentile"]
+        percentile = body["provenance"]["probe"]["distance_percentile"]
         compare("distance_percentile", percentile, reading.distance_percentile)
-        assert body["probe"]["out_of_domain"] == reading.out_of_domain
+        assert body["provenance"]["probe"]["out_of_domain"] == reading.out_of_domain
 
     calls = []
     for seed, case in enumerate(testbed):

@@ -21,12 +21,11 @@ from app.http.openai.schemas import (
     TokenLogprob,
     Uncertainty,
 )
-from app.http.responses import scored, tokens_of, usage_of
+from app.http.responses import HELD_BACK, scored, tokens_of, usage_of
 from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token
 
-_HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 _DONE = b"data: [DONE]\n\n"
 
 _TextAndLogprob = tuple[str, float | None]
@@ -58,7 +57,7 @@ def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
         reasoning_content=result.reasoning,
     )
     if result.is_held_back:
-        message.refusal = _HELD_BACK
+        message.refusal = HELD_BACK
     choice = ChatChoice(message=message, **_choice(result, wanted, chat_logprobs))
     return ChatCompletion(**_head(result, wanted), choices=[choice])
 
@@ -272,4 +271,4 @@ def _choice(
 
 
 def _texts_and_logprobs(result: Result) -> list[_TextAndLogprob]:
-    return [(token.text, token.logprob) for token in tokens_of(result) or ()]
+    return [(token.text, token.logprob) for token in tokens_of(result)]

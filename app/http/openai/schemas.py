@@ -4,17 +4,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.http.schemas import Described, Scored
+from app.http.described import Described
+from app.http.provenance_schemas import Provenance
+from app.http.schemas import Scored
 from models.records import FinishReason
 
 
-class Uncertainty(Scored):
-    """How sure the model is of a choice: what the service's own responses say, and one figure."""
+class Figure(Described):
+    """How sure the model is, in one figure, and what it cost beside the answer."""
 
     value: float | None
     """score of `estimator`, a real number; higher is less sure; null with its reason"""
     sample_tokens: int
     """≥ 0, of all samples together; no part of `usage`"""
+
+
+class Uncertainty(Scored, Figure):
+    """How sure the model is of a choice: one figure, and what the service's own responses say."""
+
+    provenance: Provenance
+    """what stands behind the scores"""
 
 
 class TokenLogprob(Described):

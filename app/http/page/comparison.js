@@ -16,7 +16,7 @@ export function comparison(runs) {
     row("Confidence", ({ result }) => (result.confidence === null ? "–" : percent(result.confidence))),
     row("Uncertainty", ({ result }) => `${number(result.uncertainty)} (${result.estimator})`),
     row("Verdict", ({ result }) => passes(result.decision)),
-    row("Samples drawn", ({ result }) => String(result.num_samples)),
+    row("Samples drawn", ({ result }) => String(result.provenance.num_samples ?? 0)),
     row("Tokens written", ({ result: { usage } }) => String(usage.completion_tokens + usage.sample_tokens)),
     row("First token", (run) => (run.firstToken === null ? "–" : time(run.firstToken))),
     row("Everything", (run) => time(run.total)),
@@ -37,6 +37,6 @@ export function comparison(runs) {
 }
 
 function passes(decision) {
-  if (decision === null) return "none";
+  if (!decision) return "none";
   return decision.accept ? "✓ may pass" : "✕ does not pass";
 }

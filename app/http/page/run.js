@@ -97,7 +97,7 @@ export class Run {
         acts && rating(result, acts),
         warnings(result),
         explained(result),
-        result.mode === "full" ? samples(result) : probe(result),
+        result.provenance.mode === "full" ? samples(result) : probe(result),
         scores(result, estimators),
         request && times(result, this),
         request && code(request),
@@ -178,7 +178,7 @@ function stageName(name, mode) {
   return name === "generate" && mode === "light" ? "answer" : STAGES[name];
 }
 
-function times({ timing_ms: ms, cached, usage, mode }, run) {
+function times({ timing_ms: ms, cached, usage, provenance: { mode } }, run) {
   const known = Object.keys(STAGES).filter((name) => ms[name] > 0);
   const whole = known.reduce((sum, name) => sum + ms[name], 0); // flex fills from a sum of 1 on
   const bar = el("div", { class: "stages", "aria-hidden": "true" });

@@ -2,13 +2,13 @@
 
 import { el, number, part, percent, ratio, table } from "./dom.js";
 
-export function samples({ explanation, groups, samples: all, num_samples: drawn }) {
+export function samples({ explanation, groups, samples: all }) {
   if (!all?.length) return null;
-  const title = `What else it says: ${drawn} samples by meaning`;
+  const title = `What else it says: ${all.length} samples by meaning`;
   const items = (groups ?? []).map(group);
   return part(
     title,
-    groups === null ? el("p", {}, "Not grouped: nothing compared them.") : el("p", {}, explanation),
+    el("p", {}, explanation ?? "Not grouped: nothing compared them."),
     el("ol", { class: "groups" }, items),
     el("details", {}, el("summary", {}, "Every sample"), everySample(all)),
   );
@@ -58,9 +58,9 @@ function everySample(all) {
   return table("Every sample", ["Sample", "Similarity", "Log of its chance"], rows);
 }
 
-export function probe({ probe: read, scores: { consistency_light: predicted } }) {
-  if (read === null) return null;
-  const { training_set: set, distance_percentile: far, out_of_domain: isFar } = read;
+export function probe({ provenance, scores: { consistency_light: predicted } }) {
+  if (!provenance.probe) return null;
+  const { training_set: set, distance_percentile: far, out_of_domain: isFar } = provenance.probe;
   const trust = isFar ? "too far to trust the light scores" : "near enough to trust it";
   return part(
     "What else it would say: predicted",

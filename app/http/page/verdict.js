@@ -10,21 +10,17 @@ const LEVELS = [
   [0, "low", "Probably wrong"],
 ];
 
-/** Confidence; where there is no calibrator percentile, or the plain score. */
+/** Confidence, or the plain score where there is none. */
 export function gauge(result) {
-  const { confidence, percentile, uncertainty, estimator } = result;
+  const { confidence, uncertainty, estimator, provenance } = result;
   if (confidence !== null) {
     const [, level, word] = LEVELS.find(([from]) => confidence >= from);
-    const notes = ["Confidence that the answer is right."];
-    if (percentile !== null) {
-      notes.push(`Surer than ${percent(1 - percentile / 100)} of the calibrator’s answers.`);
-    }
+    const surer = percent(1 - provenance.percentile / 100);
+    const notes = [
+      "Confidence that the answer is right.",
+      `Surer than ${surer} of the calibrator’s answers.`,
+    ];
     return dial("Confidence", confidence, level, word, notes);
-  }
-  if (percentile !== null) {
-    const share = 1 - percentile / 100;
-    const notes = ["of the calibrator’s answers."];
-    return dial("Percentile", share, share >= 0.5 ? "high" : "middle", "Surer than", notes);
   }
   const value = uncertainty === null ? "no value" : number(uncertainty);
   const called = word(estimator) ? `${word(estimator)} (${estimator})` : estimator;
@@ -38,8 +34,8 @@ export function gauge(result) {
   );
 }
 
-function reasonOf({ confidence_reason: reason, reasons, estimator }) {
-  return `No confidence: ${reasons[estimator] ?? reason ?? "not known"}.`;
+function reasonOf({ reasons, estimator }) {
+  return `No confidence: ${reasons[estimator] ?? reasons.confidence ?? "not known"}.`;
 }
 
 function dial(name, share, level, word, notes) {
@@ -79,8 +75,8 @@ function tick(share) {
 /** Whether the answer may pass, how far it is from the threshold, and what would change that. */
 export function verdict(result, refusal) {
   const { decision } = result;
-  if (decision === null) {
-    const reason = result.confidence_reason;
+  if (!decision) {
+    const reason = result.reasons.confidence;
     const ask = "Choose a share of wrong answers that may pass to get one.";
     const why = refusal ?? (reason ? `None can be given: ${reason}.` : ask);
     return el("div", { class: "verdict" }, el("h4", {}, "No verdict"), el("p", {}, why));

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from app.http.schemas import Described
+from app.http.described import Described
 from app.scoring.ask import OnReject
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from models.errors import InvalidRequest

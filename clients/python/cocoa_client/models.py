@@ -155,6 +155,59 @@ class ProbeInfo(BaseModel):
     """farther than 99 of 100 of them: do not trust the light scores"""
 
 
+class Provenance(BaseModel):
+    """What stands behind the scores, for whoever checks or repeats them."""
+
+    model: ModelInfo | None = None
+    """that wrote or read the answer; absent where none was asked"""
+    mode: Literal["full", "light"]
+    """`light` drew no samples"""
+    strategy: Literal[
+        "greedy", "sample", "most_probable", "most_probable_normalized", "mbr", "given"
+    ]
+    """how the answer was chosen; `given` where the client brought it"""
+    answer_sample: int | None = None
+    """index of the answer, ≥ 0, among the samples, where it is one"""
+    retokenized: bool | None = None
+    """of a given answer: whether its text was tokenised again"""
+    answer_form: Literal["literal", "blank_led"] | None = None
+    """of a given answer that a model read: how it continues the prompt, as it stands or after a blank, whichever is likelier"""
+    samples_source: Literal["model", "client"] | None = None
+    """who drew the samples; absent where there are none"""
+    num_samples: int | None = None
+    """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
+    num_distinct_samples: int | None = None
+    """different texts among the samples, 1 to 64; absent where there are none"""
+    stopped_by: Literal["found_mass", "agreement", "max_samples"] | None = None
+    """what ended the waves of samples, where num_samples was auto"""
+    seed: int | None = None
+    """≥ 0, repeats the samples that a model drew"""
+    similarity: str | None = None
+    """similarity function, where one was asked"""
+    similarity_model: ModelInfo | None = None
+    """behind the similarity"""
+    nli_model: ModelInfo | None = None
+    """behind the NLI estimators, where one is asked for"""
+    consistency_std_error: float | None = None
+    """how far the samples pin consistency down, 0 to 1, where they were compared"""
+    found_mass: float | None = None
+    """probability of the answer and the distinct samples together, 0 to 1, where an estimator reads what it is made of"""
+    entropy_method: Literal["exact", "topk_bounds"] | None = None
+    """how the entropies of the answer's tokens are known, where they are: over the whole vocabulary, or between bounds"""
+    mte_bounds: list[float] | None = None
+    """least and greatest, ≥ 0, that `mte` can be in nats, where only the likeliest tokens are known; they feed no estimator"""
+    degraded: bool
+    """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
+    probe: ProbeInfo | None = None
+    """that predicted the light scores, where it could read the answer"""
+    entropy_split: EntropySplit | None = None
+    """with high_semantic_entropy_light"""
+    percentile: float | None = None
+    """percentage of the calibrator's answers that are surer, 0 to 100; with a confidence"""
+    calibrator: str | None = None
+    """id of the calibrator behind the confidence"""
+
+
 class Sample(BaseModel):
     """One sampled answer; `logprob` is its sum in nats, `similarity` that to the answer."""
 
@@ -236,92 +289,44 @@ class GenerateResponse(BaseModel):
 
     id: str
     """the request's id, that of X-Request-ID"""
-    model: ModelInfo | None
-    """null where no model was asked"""
     text: str | None
     """the answer; null where it did not pass and was to be held back; a second model's where `escalation` says so"""
-    reasoning: str | None
-    """what the model wrote before the answer, without its tags; null where it wrote none, or where the answer is held back"""
+    reasoning: str | None = None
+    """what the model wrote before the answer, without its tags; absent where it wrote none; null where the answer is held back"""
     finish_reason: Literal["stop", "length", "given"]
     """what ended the answer; `length` where it was cut at max_new_tokens"""
-    retokenized: bool
-    """whether a given answer's text was tokenised again"""
-    answer_form: Literal["literal", "blank_led"] | None
-    """how a given answer continues the prompt: as it stands, or after a blank, whichever is likelier; null where no model scored one"""
     usage: Usage
     """tokens read and written"""
     uncertainty: float | None
-    """its score, a real number in the estimator's unit; higher is less sure; null with its reason in `reasons`"""
-    mode: Literal["full", "light"]
-    """`light` drew no samples"""
-    strategy: Literal[
-        "greedy", "sample", "most_probable", "most_probable_normalized", "mbr", "given"
-    ]
-    """how the answer was chosen; `given` where the client brought it"""
-    answer_sample: int | None
-    """index of the answer, ≥ 0, among the samples, where it is one"""
+    """the score of `estimator`, a real number in its unit; higher is less sure; null with the reason of that score"""
     estimator: str
-    """the one reported as `uncertainty`"""
-    degraded: bool
-    """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
+    """the one reported as the uncertainty"""
     confidence: float | None
-    """probability that the answer is right, 0 to 1, by the calibrator"""
-    percentile: float | None
-    """percentage of the calibrator's answers that are surer, 0 to 100"""
-    confidence_reason: str | None
-    """why confidence and percentile are null"""
-    calibrator: str | None
-    """id of the calibrator behind the confidence"""
-    decision: DecisionInfo | None
-    """null without `target_error`"""
-    escalation: EscalationInfo | None
-    """null where none was asked"""
+    """probability that the answer is right, 0 to 1, by the calibrator; null with its reason"""
+    decision: DecisionInfo | None = None
+    """with `target_error`"""
     scores: dict[str, float | None]
-    """by estimator, real numbers, each in its own unit; higher is less sure"""
+    """by estimator, real numbers, each in its own unit; higher is less sure; null with its reason"""
     reasons: dict[str, str]
-    """why a score is null"""
+    """why a score, or a field of this object, is null: by its name"""
     warnings: list[str]
     """what to know before trusting the scores"""
-    samples_source: Literal["model", "client"] | None
-    """null where there are no samples"""
-    num_samples: int
-    """how many there are, 0 to 64; with `auto`, were drawn"""
-    num_distinct_samples: int
-    """different texts among the samples, 0 to 64"""
-    stopped_by: Literal["found_mass", "agreement", "max_samples"] | None
-    """what ended the waves of samples; null unless num_samples was auto"""
-    consistency_std_error: float | None
-    """how far the samples pin consistency down, 0 to 1; null without it"""
-    found_mass: float | None
-    """probability of the answer and the distinct samples together, 0 to 1; null where no estimator reads what it is made of"""
-    entropy_method: Literal["exact", "topk_bounds"] | None
-    """how the entropies of the answer's tokens are known: over the whole vocabulary, or between bounds; null where they are not"""
-    mte_bounds: list[float] | None
-    """least and greatest, ≥ 0, that `mte` can be in nats, where only the likeliest tokens are known; they feed no estimator"""
-    similarity: str | None
-    """similarity function; null where none was asked"""
-    similarity_model: ModelInfo | None
-    """behind the similarity; null where none was asked"""
-    nli_model: ModelInfo | None
-    """behind the NLI estimators; null where none was asked"""
-    probe: ProbeInfo | None
-    """null where no light estimator was asked for, or no probe could read"""
-    entropy_split: EntropySplit | None
-    """null unless high_semantic_entropy_light was asked for"""
-    seed: int | None
-    """≥ 0, repeats the samples; null where no model draws any"""
-    samples: list[Sample] | None
-    """with `return_samples`, else null"""
-    explanation: str | None
-    """what the samples say, in a sentence; null unless asked for"""
-    groups: list[SampleGroup] | None
-    """samples by meaning, that of the answer first; null unless asked for"""
+    explanation: str | None = None
+    """with `explain`: what the samples say, in a sentence; null with its reason"""
+    groups: list[SampleGroup] | None = None
+    """with `explain`: samples by meaning, that of the answer first; null with its reason"""
+    samples: list[Sample] | None = None
+    """with `return_samples`; null where the answer is held back"""
+    escalation: EscalationInfo | None = None
+    """where a second model was asked"""
     timing_ms: Timing
     """milliseconds of each stage"""
     cached: bool
     """whether the statistics came from the cache"""
-    tokens: list[Token] | None
-    """of the answer, with `return_tokens`, else null"""
+    tokens: list[Token] | None = None
+    """of the answer, with `return_tokens`; null where it is held back"""
+    provenance: Provenance
+    """what stands behind the scores"""
 
 
 class ScoreOutcome(BaseModel):

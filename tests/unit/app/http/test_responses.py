@@ -1,13 +1,17 @@
 """From a result to the body of a response: every field, and what was not asked is absent."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from app.http.responses import to_response
+from app.http.described import ABSENT
+from app.http.provenance import provenance_of
+from app.http.responses import HELD_BACK, to_response
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
+from app.scoring.judging import Decision, Judgement
 from app.scoring.questions import subject_of
 from models.records import GivenAnswer, ProbeReading, Reasoning
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
@@ -18,12 +22,61 @@ SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
 def test_of_a_model_that_answered_it_names_the_weights_the_seed_and_the_tokens():
     body = to_response(a_result(), "some-id")
 
-    assert (body.id, body.model.id, body.model.revision, body.seed) == ("some-id", "fake", "1", 3)
-    assert (body.text, body.strategy, body.answer_sample) == (" Paris", "greedy", None)
-    assert (body.samples_source, body.num_samples, body.num_distinct_samples) == ("model", 2, 2)
+    about = body.provenance
+    assert (body.id, body.text, body.cached) == ("some-id", " Paris", False)
+    assert (about.model.id, about.model.revision, about.seed) == ("fake", "1", 3)
+    assert (about.mode, about.strategy) == ("full", "greedy")
+    assert (about.samples_source, about.num_samples, about.num_distinct_samples) == ("model", 2, 2)
     usage = body.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.sample_tokens) == (7, 2, 4)
-    assert (body.samples, body.tokens, body.retokenized, body.cached) == (None, None, False, False)
+
+
+def test_what_was_not_asked_for_or_does_not_apply_is_absent_and_what_is_not_known_null():
+    told = json.loads(to_response(a_result(), "id").model_dump_json())
+
+    assert (told["confidence"], told["reasons"]) == (None, {})
+    assert not told.keys() & {"reasoning", "decision", "escalation", "samples", "tokens"}
+    assert not told.keys() & {"explanation", "groups"}
+    assert told["provenance"].keys() == {
+        "model",
+        "mode",
+        "strategy",
+        "samples_source",
+        "num_samples",
+        "num_distinct_samples",
+        "seed",
+        "degraded",
+    }
+
+
+JUDGED = Judgement(decision=Decision(False, 0.1, 0.05, "…"), reason="none is loaded")
+
+
+def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
+    ask = replace(SHOWN, explain=True, target_error=0.05, on_reject="abstain")
+    reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
+    result = a_result(generation(reasoned), ask=ask, judgement=JUDGED)
+    told = json.loads(to_response(result, "id").model_dump_json())
+
+    telling = {"text", "reasoning", "explanation", "groups", "samples", "tokens"}
+    assert {told[name] for name in telling} == {None}
+    assert {told["reasons"].pop(name) for name in telling} == {HELD_BACK}
+    assert told["reasons"] == {"confidence": "none is loaded"}
+    assert told["decision"]["accept"] is False
+
+
+def test_samples_that_nothing_compared_are_in_no_groups_and_it_says_why():
+    ask = Ask(prompt="Where?", explain=True)
+    told = json.loads(to_response(a_result(ask=ask), "id").model_dump_json())
+    assert (told["explanation"], told["groups"]) == (None, None)
+    assert told["reasons"].keys() == {"explanation", "groups"}
+
+    statistics = {"similarity": np.ones(2), "similarity_matrix": np.ones((2, 2))}
+    compared = a_result(ask=ask, statistics=statistics)
+    known = json.loads(to_response(compared, "id").model_dump_json())
+    assert known["explanation"] == "All 2 samples mean the same as the answer."
+    assert [group["count"] for group in known["groups"]] == [2]
+    assert known["reasons"] == {}
 
 
 def test_times_are_in_milliseconds():
@@ -44,10 +97,11 @@ FOREIGN = comparer_info(is_out_of_domain=True)
 
 def test_light_mode_has_no_samples_and_so_no_source_and_no_seed_of_them():
     written = generation(samples=())
-    body = to_response(a_result(written, ask=Ask(prompt="Where?", light=True)), "id")
+    ask = Ask(prompt="Where?", light=True)
+    about = to_response(a_result(written, ask=ask), "id").provenance
 
-    assert (body.mode, body.num_samples) == ("light", 0)
-    assert (body.samples_source, body.seed, body.similarity) == (None, None, None)
+    assert about.mode == "light"
+    assert about.model_fields_set == {"model", "mode", "strategy", "degraded"}
 
 
 def test_texts_alone_name_no_model_and_cost_no_tokens():
@@ -56,14 +110,16 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     plan = a_plan(strategy="given")
     body = to_response(a_result(ask=ask, generation=None, evidence=evidence, plan=plan), "id")
 
-    assert (body.model, body.seed, body.samples_source) == (None, None, "client")
-    assert (body.strategy, body.finish_reason, body.retokenized) == ("given", "given", False)
+    about = body.provenance
+    assert (body.finish_reason, about.samples_source) == ("given", "client")
+    assert (about.strategy, about.retokenized) == ("given", False)
+    assert not about.model_fields_set & {"model", "seed", "answer_form"}
     assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
 
 
 def test_a_given_answer_that_a_model_scored_was_tokenised_again():
     body = to_response(a_result(plan=a_plan(strategy="given")), "id")
-    assert body.retokenized
+    assert body.provenance.retokenized
 
 
 def test_samples_carry_their_sum_and_similarity_and_the_chosen_one_has_none():
@@ -76,12 +132,13 @@ def test_samples_carry_their_sum_and_similarity_and_the_chosen_one_has_none():
     )
     body = to_response(result, "id")
 
-    assert (body.answer_sample, body.text) == (2, " Paris")
+    about = body.provenance
+    assert (about.answer_sample, body.text) == (2, " Paris")
     assert [sample.logprob for sample in body.samples] == [-1.5, None, -1.0]
     assert [sample.similarity for sample in body.samples] == [0.25, 0.5, None]
-    assert body.consistency_std_error == pytest.approx(0.125)
-    assert body.similarity == "fake"
-    assert body.similarity_model.model_dump() == {"id": "fake", "revision": "1"}
+    assert about.consistency_std_error == pytest.approx(0.125)
+    assert about.similarity == "fake"
+    assert about.similarity_model.model_dump() == {"id": "fake", "revision": "1"}
 
 
 def test_tokens_carry_what_is_known_of_them():
@@ -103,15 +160,15 @@ def test_the_nli_model_is_named_where_it_was_asked():
     nli = comparer_info(model_id="judge")
     asked = a_result(nli=nli, plan=a_plan({"entailment"}))
 
-    assert to_response(asked, "id").nli_model.id == "judge"
-    assert to_response(a_result(nli=nli), "id").nli_model is None
+    assert provenance_of(asked).nli_model.id == "judge"
+    assert provenance_of(a_result(nli=nli)).nli_model is ABSENT
 
 
 def test_the_probe_behind_the_score_is_named_with_its_reading():
     readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)}
-    body = to_response(a_result(generation(probe_readings=readings)), "id")
+    about = provenance_of(a_result(generation(probe_readings=readings)))
 
-    assert body.probe.model_dump() == {
+    assert about.probe.model_dump() == {
         "id": "abc",
         "training_set": "prompts.jsonl",
         "distance_percentile": 99.5,
@@ -151,21 +208,21 @@ def test_what_the_cache_held_says_so():
     assert not to_response(a_result(source="joined"), "id").cached
 
 
-def test_the_mass_found_is_that_of_the_answer_and_its_distinct_samples_or_null():
+def test_the_mass_found_is_that_of_the_answer_and_its_distinct_samples_or_absent():
     statistics = {"exact_match": np.array([1.0, 0.0])}
     logprobs = {"token_logprobs": np.log([0.5, 0.5])}
     samples = (sequence(" Paris", **logprobs), sequence(" Rome", **logprobs))
     written = generation(sequence(" Paris", **logprobs), samples)
-    body = to_response(a_result(written, statistics=statistics), "id")
+    about = provenance_of(a_result(written, statistics=statistics))
 
-    assert body.found_mass == pytest.approx(0.5)
-    assert to_response(a_result(written), "id").found_mass is None
+    assert about.found_mass == pytest.approx(0.5)
+    assert provenance_of(a_result(written)).found_mass is ABSENT
 
 
 def test_an_answer_without_tokens_has_found_no_mass_that_could_be_told():
     written = generation(sequence("", 0), (sequence(" Rome"),))
     statistics = {"exact_match": np.zeros(1)}
-    assert to_response(a_result(written, statistics=statistics), "id").found_mass is None
+    assert provenance_of(a_result(written, statistics=statistics)).found_mass is ABSENT
 
 
 @pytest.mark.parametrize(
