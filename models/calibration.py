@@ -8,7 +8,7 @@ something else. The file is JSON.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,6 +44,7 @@ class Binding:
         comparer: its identity.
         nli: identity of the NLI model; None where there was none.
         probes: sha256 of the probe by the statistic that it predicts.
+        reasoning: what was asked of reasonings, by name (`app.scoring.ask.Ask.how_it_reasons`).
     """
 
     model_id: str
@@ -63,6 +64,7 @@ class Binding:
     comparer: str
     nli: str | None
     probes: Mapping[str, str]
+    reasoning: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +171,10 @@ class Calibrator:
 
 
 def _binding(value: Mapping[str, Any]) -> Binding:
-    if value.keys() != Binding.__dataclass_fields__.keys():
+    whole = {"reasoning": {}, **value}  # files of before say nothing of it
+    if whole.keys() != Binding.__dataclass_fields__.keys():
         raise ValueError("another binding")
-    return Binding(**{**value, "stop": tuple(value["stop"])})
+    return Binding(**{**whole, "stop": tuple(value["stop"])})
 
 
 def _groups(value: Mapping[str, Any]) -> dict[str, dict[str, Calibration]]:

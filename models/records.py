@@ -30,6 +30,9 @@ class SamplingParams:
             `DEFAULT_NEW_TOKENS`, or as many of them as fit beside the prompt.
         top_k: 0 keeps the whole vocabulary.
         seed: None lets the generator draw one, which the generation carries.
+        max_reasoning_tokens: between the tags of a reasoning; then the end tag is written for the
+            model. None for as many as `max_new_tokens` leaves.
+        max_sample_reasoning_tokens: the same for each sample; None for the answer's.
     """
 
     num_samples: int = 10
@@ -40,6 +43,14 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     stop_mass: float | None = None
+    max_reasoning_tokens: int | None = None
+    max_sample_reasoning_tokens: int | None = None
+
+    def most_thoughts(self, index: int) -> int | None:
+        """`max_reasoning_tokens` of the answer, which is 0, or of the i-th sample."""
+        if index > 0 and self.max_sample_reasoning_tokens is not None:
+            return self.max_sample_reasoning_tokens
+        return self.max_reasoning_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ _PIECES = re.compile(_LONGEST, re.DOTALL)
 _HALF, _OTHER_HALF = VOCABULARY.index(b"\xc3"), VOCABULARY.index(b"\xa9")
 _LIKELY = [*range(_FIRST_WORD, len(VOCABULARY)), EOS, _HALF]
 FIRST_SENTINEL = 2_000_000_000
+BUDGET, NUM_THOUGHTS = "thinking_token_budget", 12
 TEMPLATE_FAULT = {"error": {"message": "No last item", "type": "BadRequestError", "code": 400}}
 
 
@@ -44,6 +45,8 @@ class Traits:
         weights: other ones are another model.
         probes: sha256 of those that its plugin reads; None without the plugin.
         max_logprobs: None tells no log-probs.
+        budget: what becomes of the bound of a reasoning: it is "heeded", "refused" or "ignored";
+            None is a model that does not reason.
         replies: come instead of the next answers of completions and chats.
         delay_s: before each answer, and between the events of a stream.
     """
@@ -64,6 +67,7 @@ class Traits:
     strict: bool = False
     probes: tuple[str, ...] | None = None
     word: str | None = None
+    budget: str | None = None
     replies: list = field(default_factory=list)
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
@@ -126,12 +130,14 @@ def generate(traits, body, prompt, child):
     seed = body.get("seed") if traits.heeds_seed else None
     rng = np.random.default_rng(None if seed is None else seed + child)
     row = Row(prompt)
+    thoughts = _thoughts(traits, body)
     # What does not fit is cut without a word.
     for _ in range(min(body.get("max_tokens", 16), traits.context - len(prompt))):
         raw = next_logprobs([*prompt, *row.ids], traits.weights)
         law = _law(raw, body, traits) if temperature else raw
         told = law if traits.scales else raw
         token = int(law.argmax()) if not temperature else _drawn(law, rng)
+        token = thoughts.pop(0) if thoughts else token
         row.ids.append(token)
         row.logprobs.append(float(told[token]))
         row.tops.append(_tops(traits, body, told, raw, token, row))
@@ -146,6 +152,16 @@ def generate(traits, body, prompt, child):
             row.finish_reason, row.stop_reason = "stop", first
             break
     return row
+
+
+def _thoughts(traits, body):
+    """Token ids of what the model writes before its answer, as far as it may."""
+    if traits.budget is None:
+        return []
+    num_words = NUM_THOUGHTS
+    if traits.budget == "heeded":
+        num_words = min(num_words, body.get(BUDGET, num_words))
+    return encode("<think>" + "word " * num_words + "</think>", special=False)
 
 
 def _law(raw, body, traits):
@@ -304,6 +320,8 @@ def _refusal(traits, body):
     unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
     if traits.strict and unknown:
         return _error(400, f"unknown: {min(unknown)}")
+    if BUDGET in body and traits.budget == "refused":
+        return _error(400, f"{BUDGET} is set but reasoning_config is not configured")
     if body.get("model") != traits.model:
         return _error(404, "no such model")
     wanted = body.get("top_logprobs" if "messages" in body else "logprobs") or 0

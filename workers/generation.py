@@ -295,6 +295,7 @@ def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
         hidden_size=engine.hidden_size,
         probes=told,
         self_test_tokens=engine.self_test_tokens,
+        no_reasoning_limit=engine.no_reasoning_limit,
     )
 
 

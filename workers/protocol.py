@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+from models.engines.protocol import NO_REASONING
 from models.probes.card import Card
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
@@ -70,6 +71,7 @@ class GeneratorInfo:
         capabilities: of an existing server behind an adapter, as they were tried out, by name.
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
+        no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
     """
 
     identity: str
@@ -84,6 +86,7 @@ class GeneratorInfo:
     absent: Mapping[str, str] = field(default_factory=dict)
     capabilities: Mapping[str, str | int | bool | None] = field(default_factory=dict)
     self_test_tokens: int | None = None
+    no_reasoning_limit: str = NO_REASONING
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,4 +58,5 @@ def _binding(result: Result) -> Binding | None:
         comparer=result.comparer.identity,
         nli=None if result.nli is None else result.nli.identity,
         probes={name: result.probes[name].sha256 for name in read},
+        reasoning=ask.how_it_reasons,
     )

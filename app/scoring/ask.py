@@ -125,6 +125,16 @@ class Ask:
         return "prompt"
 
     @property
+    def how_it_reasons(self) -> dict[str, int | str]:
+        """What it says of reasonings, by name; empty for one that says nothing."""
+        sampling = self.sampling
+        said = {
+            "max_reasoning_tokens": sampling.max_reasoning_tokens,
+            "max_sample_reasoning_tokens": sampling.max_sample_reasoning_tokens,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    @property
     def has_prompt(self) -> bool:
         """Whether a model is asked for an answer, or to score one."""
         return self.prompt is not None or self.messages is not None

@@ -67,6 +67,7 @@ def statistics_name(
         "max_new_tokens": ask.sampling.max_new_tokens,
         "stop": ask.sampling.stop,
     }
+    parts |= ask.how_it_reasons
     if ask.sampling.max_new_tokens is None:  # as many as fit
         parts["max_context_tokens"] = generator.max_context_tokens
     if ask.has_prompt:

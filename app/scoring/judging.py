@@ -328,6 +328,8 @@ def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
         "strategy": (binding.strategy, plan.strategy),
         "stop": (list(binding.stop), list(sampling.stop)),
     }
+    for name in binding.reasoning.keys() | ask.how_it_reasons.keys():
+        differing[name] = binding.reasoning.get(name), ask.how_it_reasons.get(name)
     if reads_samples(read):
         differing |= {
             "num_samples": (binding.num_samples, sampling.num_samples),

@@ -17,7 +17,7 @@ from models.errors import (
     StatisticUnavailable,
 )
 from models.estimators import needs
-from models.records import Pair
+from models.records import DEFAULT_NEW_TOKENS, Pair
 from models.similarity.align import num_cells, sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
@@ -168,6 +168,28 @@ def named_by(estimator: str, ask: Ask) -> str:
     if estimator == ask.primary:
         return "primary"
     return "light"
+
+
+def check_reasoning(ask: Ask, no_limit: str) -> None:
+    """Refuse a bound of a reasoning that would bound nothing.
+
+    Args:
+        ask: that may name one.
+        no_limit: why the model here heeds none; "" where it does.
+
+    Raises:
+        InvalidRequest: nobody heeds it, or it leaves no token for an answer; says why.
+    """
+    sampling = ask.sampling
+    most = sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+    for field in ("max_reasoning_tokens", "max_sample_reasoning_tokens"):
+        bound = getattr(sampling, field)
+        if bound is None:
+            continue
+        if no_limit:
+            raise InvalidRequest(f"is not heeded here: {no_limit}", field=field)
+        if bound >= most:
+            raise InvalidRequest(f"must be less than max_new_tokens, which is {most}", field=field)
 
 
 def check_light(ask: Ask, estimators: Sequence[str]) -> None:

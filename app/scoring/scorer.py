@@ -11,7 +11,7 @@ from app.scoring.computation import Computation, Recorded
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import Content, decode, encode, fit
 from app.scoring.judging import Judge, Judgement, check_asked
-from app.scoring.limits import AskLimits, check_texts
+from app.scoring.limits import AskLimits, check_reasoning, check_texts
 from app.scoring.memory import Memory, Source
 from app.scoring.observer import Observer
 from app.scoring.plan import (
@@ -154,6 +154,7 @@ class Scorer:
             by_sentence = comparers[plan.similarity].info.is_by_sentence
             by_sentence = by_sentence and plan.reads("similarity")
             check_texts(ask, policy.limits, by_sentence=by_sentence)
+        check_reasoning(ask, self.workers.generator.info.no_reasoning_limit)
         check_asked(ask, plan, self.judge.calibrator())
         if ask.on_reject == "escalate" and policy.second_model is None:
             message = "no second model is set: see COCOA_ESCALATION__URL"

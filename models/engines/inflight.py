@@ -120,6 +120,7 @@ class InflightBatch:
                 if self._detokenizer.tags is not None:
                     row.is_undecided = not job.reasoning_opened
                     row.is_reasoned = row.in_thoughts = job.reasoning_opened
+                    row.most_thoughts = job.request.sampling.most_thoughts(index)
                 rows.append(row)
             if rows and not job.cancelled:
                 joins.append((prefix, rows))
@@ -246,6 +247,9 @@ class InflightBatch:
         """Append one token to every row and let finished rows leave."""
         self._plan = self._plan or plan_step(self._rows, self._cache.logits.device)
         columns = next_tokens(self._cache.logits, self._slots, self._plan)
+        for i, row in enumerate(self._rows):
+            if row.forced:
+                columns[0][i] = row.forced.pop(0)
         for row, token, logprob, entropy, best_logit in zip(self._rows, *columns, strict=True):
             if row.job.cancelled:
                 continue

@@ -34,6 +34,9 @@ class Row:
         first_of_answer: index of the answer's first token; in the middle of a reasoning that behind
             the last one.
         lead: of the answer's text, what the token that ended the reasoning held beyond its tag.
+        most_thoughts: tokens of its reasoning, the start tag among them once it is written, after
+            which the end tag is written for the model; None for any number.
+        forced: what is left of that tag, in its order.
     """
 
     job: "RowJob"
@@ -49,6 +52,8 @@ class Row:
     in_thoughts: bool = False
     first_of_answer: int = 0
     lead: str = ""
+    most_thoughts: int | None = None
+    forced: list[int] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)

@@ -16,6 +16,7 @@ from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, To
 
 # Told of each step, in order, how many rows it decoded; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
+NO_REASONING = "the model is not known to reason"
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -68,6 +69,7 @@ class EngineInfo:
         hidden_size: d of the hidden states.
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
+        no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
     """
 
     model_id: str
@@ -79,6 +81,7 @@ class EngineInfo:
     num_layers: int = 0
     hidden_size: int = 0
     self_test_tokens: int | None = None
+    no_reasoning_limit: str = NO_REASONING
 
 
 @dataclass(eq=False, slots=True)

@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from models.engines.chats import encode_chat
 from models.engines.jobs import Row
+from models.engines.protocol import NO_REASONING
 from models.engines.texts import cut_at_stop, unshared
 from models.errors import InvalidRequest
 from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence
@@ -29,6 +30,7 @@ class Detokenizer:
 
     Attributes:
         tags: see above.
+        no_reasoning_limit: why no reasoning can be ended by writing its end tag; "" where it can.
     """
 
     def __init__(
@@ -40,6 +42,10 @@ class Detokenizer:
         self._tokenizer = tokenizer
         self._eos_ids = eos_ids
         self.tags = tags
+        self._end_ids: list[int] = []
+        self.no_reasoning_limit = NO_REASONING
+        if tags is not None:
+            self._end_ids, self.no_reasoning_limit = self._closing(tags)
 
     def text(self, token_ids: list[int]) -> str:
         """Decoded text without special tokens, exactly as generated."""
@@ -55,12 +61,17 @@ class Detokenizer:
             text = self.text_with_tags(row.token_ids).lstrip()
             row.is_reasoned = row.in_thoughts = text.startswith(tags.start)
             row.is_undecided = not row.is_reasoned and tags.start.startswith(text)
+            if row.is_reasoned and row.most_thoughts is not None:
+                row.most_thoughts += len(row.token_ids)
         if row.in_thoughts:
             row.first_of_answer = len(row.token_ids)
             # Every token that shows carries at least one byte.
             tail = self.text_with_tags(row.token_ids[-len(tags.end.encode()) :])
             _, found, row.lead = tail.partition(tags.end)
             row.in_thoughts = not found
+            is_full = row.most_thoughts is not None and len(row.token_ids) >= row.most_thoughts
+            if is_full and row.in_thoughts and not row.forced:
+                row.forced = list(self._end_ids)
 
     def finish(self, row: Row) -> None:
         """Set `finish_reason` and `text` where the row's last token ends it.
@@ -150,6 +161,16 @@ class Detokenizer:
                 token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
             )
         )
+
+    def _closing(self, tags: Tags) -> tuple[list[int], str]:
+        """Tokens that end a reasoning wherever it stands, or why there are none."""
+        closing = tags.inner[1] + tags.end
+        ids = _ids(self._tokenizer, closing)
+        if not self.text_with_tags(ids).endswith(closing):
+            return [], "the tokenizer cannot write the tag that ends a reasoning"
+        if self._eos_ids.intersection(ids):
+            return [], "the tag that ends a reasoning has a token that ends the answer"
+        return ids, ""
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
         """The text between the tags of a reasoning, finished or not."""

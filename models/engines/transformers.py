@@ -94,6 +94,7 @@ class TransformersEngine:
             max_context_tokens=min(self._limits.values()),
             num_layers=self._cache.tap.num_layers,
             hidden_size=int(model.config.get_text_config(decoder=True).hidden_size),
+            no_reasoning_limit=self._detokenizer.no_reasoning_limit,
         )
 
     @classmethod

@@ -203,3 +203,43 @@ async def test_auto_stops_once_all_samples_mean_the_same_as_the_answer(service, 
     for name in ("scores", "samples", "text", "usage"):
         assert auto[name] == as_many[name]
     assert provenance["seed"] == as_many["provenance"]["seed"]
+
+
+async def test_a_bounded_reasoning_is_shorter_and_answered(service):
+    bounds = {"max_reasoning_tokens": 6, "max_sample_reasoning_tokens": 3}
+    body = await answered(service, **BODY, **bounds, return_samples=True)
+
+    assert body["usage"]["reasoning_tokens"] == 6 + 2
+    assert body["finish_reason"] == "stop"
+    assert body["scores"]["sp"] is not None
+    assert body["usage"]["sample_tokens"] < 4 * (3 + 2 + 10)
+    free = await answered(service, **BODY)
+    assert free["usage"]["reasoning_tokens"] > 20
+    chat = {**CHAT, "model": "cocoa", "max_tokens": 120, "uncertainty": {"num_samples": 4} | bounds}
+    told = await answered(service, "/v1/chat/completions", **chat)
+    assert told["usage"]["completion_tokens_details"]["reasoning_tokens"] == 6 + 2
+
+
+@pytest.mark.parametrize(
+    ("path", "bounds", "field"),
+    [
+        (GENERATE, {"max_reasoning_tokens": 0}, "max_reasoning_tokens"),
+        (GENERATE, {"max_reasoning_tokens": 8193}, "max_reasoning_tokens"),
+        (GENERATE, {"max_reasoning_tokens": 120}, "max_reasoning_tokens"),
+        (GENERATE, {"max_sample_reasoning_tokens": 500}, "max_sample_reasoning_tokens"),
+        ("/score", {"answer": "22", "max_reasoning_tokens": 5}, "max_reasoning_tokens"),
+    ],
+)
+async def test_a_bound_that_cannot_be_heeded_is_refused_with_its_field(
+    service, path, bounds, field
+):
+    response = await service.client.post(path, json=BODY | bounds)
+    assert response.status_code == 422
+    assert response.json()["error"]["field"] == field
+
+
+async def test_openais_clients_are_told_where_the_bound_stands(service):
+    chat = {**CHAT, "model": "cocoa", "uncertainty": {"max_reasoning_tokens": 500}}
+    response = await service.client.post("/v1/chat/completions", json=chat)
+    assert response.json()["error"]["param"] == "uncertainty.max_reasoning_tokens"
+    assert "which is 256" in response.json()["error"]["message"]

@@ -38,7 +38,15 @@ from workers.openai.replies import (
     to_sequence,
     token_texts,
 )
-from workers.openai.requests import Prompt, completion, drawn, first_seed, most_bytes, within_budget
+from workers.openai.requests import (
+    BUDGET,
+    Prompt,
+    completion,
+    drawn,
+    first_seed,
+    most_bytes,
+    within_budget,
+)
 from workers.openai.telling import Teller
 from workers.standing import ChangedModel
 
@@ -162,7 +170,7 @@ class OpenAIRequest:
             if "answer_token_logprobs" in wanted and not mode:
                 top = can.bounds_top
         by_text = "answer_token_texts" in wanted and not mode
-        body = self._body(top=top, mode=mode, by_text=by_text)
+        body = self._body(0, top=top, mode=mode, by_text=by_text)
         [choice], [num_tokens] = await self._choices(
             body, 1, is_streamed=not self._request.streamed
         )
@@ -188,7 +196,7 @@ class OpenAIRequest:
         elif wanted & (SAMPLE_STATISTICS - {"sample_texts"}) and can.logprobs is not None:
             top = 0 if can.tokenizes else min(can.logprobs, 1)
         by_text = "sample_token_texts" in wanted and not mode
-        body = self._body(top=top, mode=mode, by_text=by_text)
+        body = self._body(1, top=top, mode=mode, by_text=by_text)
         seed = first_seed(self._seed) + num_drawn
         at_once = num if can.draws_several else 1
         drawing = []
@@ -203,9 +211,10 @@ class OpenAIRequest:
                 samples.append(await self._sequence(choice, "samples", num_tokens))
         return samples
 
-    def _body(self, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
+    def _body(self, index: int, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
+        """Of the answer, 0, or of samples."""
         sampling = self._request.sampling
-        return completion(
+        body = completion(
             self._can,
             self._prompt,
             max_tokens=sampling.max_new_tokens or 1,
@@ -214,6 +223,9 @@ class OpenAIRequest:
             mode=mode,
             by_text=by_text,
         )
+        if (most := sampling.most_thoughts(index)) is not None:
+            body[BUDGET] = most
+        return body
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0

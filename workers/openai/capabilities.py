@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from models.digests import digest_of
+from models.engines.protocol import NO_REASONING
 from models.locations import public_name
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
 from workers.protocol import GeneratorInfo, ProbeInfo
@@ -68,6 +69,7 @@ class Capabilities:
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
         columns: of the plugin; None without it.
+        no_reasoning_limit: why it heeds no `max_reasoning_tokens`; "" where it does.
     """
 
     model_id: str
@@ -90,6 +92,7 @@ class Capabilities:
     special_prefix: tuple[int, ...] = ()
     eos_id: int | None = None
     columns: Columns | None = None
+    no_reasoning_limit: str = NO_REASONING
 
     @property
     def tells_logprobs(self) -> bool:
@@ -181,6 +184,7 @@ class OpenAIServer:
             probes=self.probes,
             absent=absent,
             capabilities=told(can),
+            no_reasoning_limit=can.no_reasoning_limit,
         )
 
 
@@ -190,6 +194,32 @@ _NO_LOGPROBS = "the server of the model tells no log-probs"
 _SCALED = "the server's log-probs are those after temperature or truncation"
 _NO_ENTROPIES = "the server of the model tells no entropies: they need the plugin cocoa-vllm"
 _NO_HIDDEN_STATES = "the server of the model shows no hidden states to probes"
+
+
+def as_said(entry: Mapping[str, Any], version: str) -> Capabilities:
+    """What a server says of itself in the entry of its model, each in its own way."""
+    meta = entry.get("meta")
+    if not isinstance(meta, Mapping):
+        meta = {}
+    lengths = (
+        entry.get("max_model_len"),
+        meta.get("n_ctx"),
+        entry.get("context_length"),
+        entry.get("context_window"),
+        meta.get("n_ctx_train"),
+    )
+    return Capabilities(
+        model_id=entry["id"],
+        root=str(entry.get("root") or ""),
+        version=version,
+        max_context_tokens=_first_count(*lengths, UNKNOWN_CONTEXT),
+        vocabulary_size=_first_count(meta.get("n_vocab"), LARGEST_VOCABULARY),
+    )
+
+
+def _first_count(*said: Any) -> int:
+    """The first of these that is a positive integer, which the last one is."""
+    return next(one for one in said if type(one) is int and one > 0)
 
 
 def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dict[str, str]:
@@ -237,4 +267,5 @@ def told(can: Capabilities) -> dict[str, str | int | bool | None]:
         "scoring_of_given_answers": can.scoring,
         "entropy_method": method,
         "plugin_probes": num_probes,
+        "max_reasoning_tokens": not can.no_reasoning_limit,
     }

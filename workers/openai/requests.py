@@ -27,6 +27,9 @@ _NEUTRAL: Mapping[str, float] = {
 # Parameters that not every server takes, and values of them that change nothing.
 EXTRAS: Mapping[str, float] = {"top_k": 0, **_NEUTRAL}
 
+# How vLLM calls `max_reasoning_tokens`.
+BUDGET = "thinking_token_budget"
+
 # Servers differ in how many bits a seed may have; all take 31, some of them for the last sample.
 _SEEDS = 2**31 - 2**16
 # Samples of one request draw with seeds one after the other, so those of neighbouring seeds must

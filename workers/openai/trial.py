@@ -11,15 +11,15 @@ from models.records import GenerationRequest
 from workers.calls import Calls, Failed, Rejected, listed_model
 from workers.client import Refused, Unreachable
 from workers.openai.capabilities import (
-    LARGEST_VOCABULARY,
-    UNKNOWN_CONTEXT,
     Capabilities,
     Fingerprint,
     OpenAIServer,
     RawLogprobs,
     Scoring,
+    as_said,
 )
 from workers.openai.columns import probes_read, read_columns
+from workers.openai.limiting import no_reasoning_limit
 from workers.openai.prompts import render, token_ids
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import EXTRAS, Prompt, completion
@@ -63,7 +63,7 @@ class GeneratorTrial:
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> OpenAIServer:
-        tried = _Trying(client, _as_said(said, await _version(client)))
+        tried = _Trying(client, as_said(said, await _version(client)))
         await tried.endpoints()
         await tried.set_prompt(_PROMPTS[0])
         await tried.logprobs()
@@ -211,8 +211,13 @@ class _Trying:
         elif can.tells_logprobs and prompt.ids is None and can.completes and await self._echoes():
             scoring = "echo"
         tells_chosen_ids = can.tells_logprobs and await self._tells_chosen_ids()
-        eos_id = await self._eos_id()
-        self.can = replace(can, scoring=scoring, tells_chosen_ids=tells_chosen_ids, eos_id=eos_id)
+        self.can = replace(
+            can,
+            scoring=scoring,
+            tells_chosen_ids=tells_chosen_ids,
+            eos_id=await self._eos_id(),
+            no_reasoning_limit=await no_reasoning_limit(self.calls, can),
+        )
         self.can = replace(self.can, columns=await read_columns(self.calls, self.can, prompt))
         self.prompt = prompt
 
@@ -318,32 +323,6 @@ async def _version(client: httpx.AsyncClient) -> str:
     except (Rejected, Failed, Unreachable, Refused, LookupError, TypeError):
         return ""
     return version if isinstance(version, str) else ""
-
-
-def _as_said(entry: Mapping[str, Any], version: str) -> Capabilities:
-    """What a server says of itself in the entry of its model, each in its own way."""
-    meta = entry.get("meta")
-    if not isinstance(meta, Mapping):
-        meta = {}
-    lengths = (
-        entry.get("max_model_len"),
-        meta.get("n_ctx"),
-        entry.get("context_length"),
-        entry.get("context_window"),
-        meta.get("n_ctx_train"),
-    )
-    return Capabilities(
-        model_id=entry["id"],
-        root=str(entry.get("root") or ""),
-        version=version,
-        max_context_tokens=_first_count(*lengths, UNKNOWN_CONTEXT),
-        vocabulary_size=_first_count(meta.get("n_vocab"), LARGEST_VOCABULARY),
-    )
-
-
-def _first_count(*said: Any) -> int:
-    """The first of these that is a positive integer, which the last one is."""
-    return next(one for one in said if type(one) is int and one > 0)
 
 
 def _is_answer(reply: Any) -> bool:

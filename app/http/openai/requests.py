@@ -33,6 +33,7 @@ from app.http.requests.fields import (
     Body,
     NewTokens,
     NullIsDefault,
+    ReasoningBounds,
     ScoresWanted,
     Seed,
     StopStrings,
@@ -113,7 +114,7 @@ class TextFormat(Body):
     type: Literal["text"]
 
 
-class UncertaintyWanted(ScoresWanted):
+class UncertaintyWanted(ScoresWanted, ReasoningBounds):
     """What this service knows beyond OpenAI's fields."""
 
     mode: Literal["full", "light"] | None = None
@@ -302,6 +303,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             stop=tuple(body.stop),
             seed=body.seed,
             stop_mass=stop_mass,
+            max_reasoning_tokens=wanted.max_reasoning_tokens,
+            max_sample_reasoning_tokens=wanted.max_sample_reasoning_tokens,
         ),
         strategy=strategy,
         light=light,

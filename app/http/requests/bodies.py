@@ -14,6 +14,7 @@ from app.http.requests.fields import (
     Body,
     NewTokens,
     NullIsDefault,
+    ReasoningBounds,
     ScoresWanted,
     Seed,
     StopStrings,
@@ -117,7 +118,7 @@ class ScoringRequest(ScoresWanted, Prompted):
         return self
 
 
-class GenerateRequest(ScoringRequest):
+class GenerateRequest(ScoringRequest, ReasoningBounds):
     """A prompt, and which uncertainty scores are wanted of its answer."""
 
     mode: Literal["full", "light"] = "full"
@@ -185,12 +186,14 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     if isinstance(body, GenerateRequest) and body.mode == "light":
         check_light(body)
     own: dict[str, Any] = {}
+    bounds: tuple[int | None, int | None] = (None, None)
     if body.messages is not None:
         own["messages"] = tuple(message.model_dump() for message in body.messages)
     if body.estimators is not None:
         own["estimators"] = tuple(body.estimators)
     if isinstance(body, GenerateRequest):
         own |= {"strategy": body.strategy, "light": body.mode == "light"}
+        bounds = body.max_reasoning_tokens, body.max_sample_reasoning_tokens
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:
@@ -210,6 +213,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             stop=tuple(body.stop),
             seed=body.seed,
             stop_mass=stop_mass,
+            max_reasoning_tokens=bounds[0],
+            max_sample_reasoning_tokens=bounds[1],
         ),
         primary=body.estimator,
         similarity=body.similarity,

@@ -173,6 +173,7 @@ _OF_SAMPLES = (
     "top_k",
     "top_p",
     "similarity",
+    "max_sample_reasoning_tokens",
 )
 
 
@@ -190,6 +191,16 @@ def check_light(body: BaseModel, prefix: str = "") -> None:
         if name in body.model_fields_set:
             message = "must be left out in light mode, which draws no samples"
             raise InvalidRequest(message, field=prefix + name)
+
+
+class ReasoningBounds(NullIsDefault):
+    """How long a model may reason before its answer."""
+
+    max_reasoning_tokens: NewTokens | None = None
+    """Tokens of a reasoning; then its end tag is written for the model, and the answer follows.
+    Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
+    max_sample_reasoning_tokens: NewTokens | None = None
+    """The same for each sample. Default: `max_reasoning_tokens`."""
 
 
 class ScoresWanted(NullIsDefault):

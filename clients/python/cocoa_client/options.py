@@ -69,6 +69,10 @@ class Message(TypedDict, total=False):
 class GenerateOptions(TypedDict, total=False):
     """A prompt, and which uncertainty scores are wanted of its answer."""
 
+    max_reasoning_tokens: int | None
+    """Tokens of a reasoning; then its end tag is written for the model, and the answer follows. Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
+    max_sample_reasoning_tokens: int | None
+    """The same for each sample. Default: `max_reasoning_tokens`."""
     messages: list[Message] | None
     """Chat, in the model's own template."""
     chat_template_kwargs: dict[str, JsonValue] | None

@@ -55,6 +55,8 @@ DIFFERENT = [
     {"similarity": "rouge_l"},
     {"estimators": ["consistency"]},
     {"estimators": ["semantic_entropy"]},
+    {"max_reasoning_tokens": 5},
+    {"max_sample_reasoning_tokens": 5},
 ]
 SAME = [
     {"estimator": "sp"},
@@ -70,6 +72,11 @@ SAME = [
 @pytest.mark.parametrize("change", DIFFERENT, ids=str)
 def test_what_changes_the_numbers_changes_the_name(change):
     assert key(BASE | change) != key(BASE)
+
+
+def test_each_bound_of_a_reasoning_has_a_name_of_its_own():
+    bounds = ({"max_reasoning_tokens": 5}, {"max_sample_reasoning_tokens": 5})
+    assert key(BASE | bounds[0]) != key(BASE | bounds[1])
 
 
 def test_the_default_of_new_tokens_is_as_many_as_fit_this_context():

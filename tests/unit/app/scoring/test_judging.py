@@ -41,6 +41,11 @@ OTHER = {
     "top_p": (sampled(top_p=0.5), PLAN, "top_p 1.0, asked with 0.5"),
     "a stop string": (sampled(stop=(".",)), PLAN, "stop"),
     "a smaller limit": (sampled(max_new_tokens=8), PLAN, "max_new_tokens 64, asked with 8"),
+    "a bound of reasonings": (
+        sampled(max_reasoning_tokens=8),
+        PLAN,
+        "max_reasoning_tokens None, asked with 8",
+    ),
     "another similarity": (ASK, replace(PLAN, similarity="rouge_l"), "similarity fake"),
     "another estimator": (
         ASK,
@@ -58,6 +63,13 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
     with pytest.raises(NotCalibrated, match=why) as refused:
         check_asked(replace(ask, target_error=0.05), plan, calibrator())
     assert refused.value.field == "target_error"
+
+
+def test_a_bound_of_reasonings_is_the_one_that_was_calibrated():
+    bound = calibrator(reasoning={"max_reasoning_tokens": 8})
+    said = judge(sampled(max_reasoning_tokens=8), PLAN, bound, 0.5)
+    assert said.confidence is not None
+    assert "max_reasoning_tokens 8, asked with None" in judge(ASK, PLAN, bound, 0.5).reason
 
 
 def test_without_a_limit_of_ones_own_the_default_limit_is_compared():

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 MODEL = str(Path(__file__).parents[3] / "data" / "reasoning_model")
 SUM = "What is 12 + 5 + 7?"
 ALL = supplied_by("answer", "samples")
+NUM_TAGS = 2  # its tags are one token each
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +45,24 @@ async def reasoning(**config):
 
 
 def asking(content=SUM, *, num_samples=3, max_new_tokens=120, stop=(), **fields):
-    sampling = SamplingParams(num_samples, max_new_tokens, seed=1, stop=stop)
+    names = "max_reasoning_tokens", "max_sample_reasoning_tokens"
+    bounds = {name: fields.pop(name) for name in names if name in fields}
+    sampling = SamplingParams(num_samples, max_new_tokens, seed=1, stop=stop, **bounds)
     chat = ({"role": "user", "content": content},)
     return GenerationRequest(messages=chat, sampling=sampling, statistics=ALL, **fields)
 
 
+def texts_of(samples):
+    return [(sample.reasoning, sample.text) for sample in samples]
+
+
 @torch.inference_mode()
-def read(plain, sequence, content=SUM):
+def read(plain, sequence, content=SUM, ended="\n</think>"):
     """Log-probs and entropies of the answer's tokens by one pass over prompt, reasoning, answer."""
     model, tokenizer = plain
     chat = [{"role": "user", "content": content}]
     prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
-    thoughts = f"<think>\n{sequence.reasoning.text}\n</think>"
+    thoughts = f"<think>\n{sequence.reasoning.text}{ended}"
     before = prompt + tokenizer(thoughts, add_special_tokens=False)["input_ids"]
     ids = torch.tensor([before + list(sequence.token_ids)])
     output = model(ids, output_hidden_states=True)
@@ -117,6 +124,72 @@ async def test_a_reasoning_that_is_cut_off_has_no_answer(max_new_tokens):
     assert answer.num_written == max_new_tokens
     assert len(answer.token_logprobs) == 0
     assert "".join(token.reasoning or "" for token in told).strip() == answer.reasoning.text
+
+
+@pytest.mark.parametrize(("most", "text"), [(1, ""), (5, "I add in steps"), (9, None)])
+async def test_a_reasoning_at_its_bound_is_ended_and_the_answer_follows_it(plain, most, text):
+    told = []
+    async with reasoning() as worker:
+        request = asking(max_reasoning_tokens=most)
+        generation = await worker.generate(request, told.append)
+
+    answer = generation.answer
+    assert generation.answer.reasoning.text == text or text is None
+    for sequence in (answer, *generation.samples):
+        assert sequence.reasoning.num_tokens == most + NUM_TAGS
+        assert sequence.reasoning.is_finished
+        assert sequence.finish_reason == "stop"
+        logprobs, entropies, _, num_thoughts = read(plain, sequence, ended="</think>")
+        assert num_thoughts == sequence.reasoning.num_tokens
+        np.testing.assert_allclose(sequence.token_logprobs, logprobs, atol=1e-4)
+        np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-4)
+    assert "".join(token.reasoning or "" for token in told).strip() == answer.reasoning.text
+    assert "".join(token.text for token in told) == answer.text
+
+
+async def test_samples_may_have_a_smaller_bound_than_the_answer():
+    async with reasoning() as worker:
+        free = await worker.generate(asking())
+        bounded = await worker.generate(asking(max_sample_reasoning_tokens=4))
+        both = asking(max_reasoning_tokens=6, max_sample_reasoning_tokens=4)
+        both = await worker.generate(both)
+
+    assert bounded.answer.reasoning == free.answer.reasoning
+    np.testing.assert_allclose(bounded.answer.token_logprobs, free.answer.token_logprobs, atol=1e-4)
+    assert {one.reasoning.num_tokens for one in bounded.samples} == {4 + NUM_TAGS}
+    assert both.answer.reasoning.num_tokens == 6 + NUM_TAGS
+    assert texts_of(both.samples) == texts_of(bounded.samples)
+
+
+async def test_a_bound_holds_no_row_beside_it_and_no_reasoning_that_ends_before():
+    async with reasoning() as worker:
+        alone = await worker.generate(asking())
+        wide = asking(max_reasoning_tokens=100)
+        requests = [asking(), wide, asking(max_reasoning_tokens=3)]
+        beside, within, bounded = await asyncio.gather(*map(worker.generate, requests))
+
+    for generation in (beside, within):
+        assert generation.answer.reasoning == alone.answer.reasoning
+        assert texts_of(generation.samples) == texts_of(alone.samples)
+    assert bounded.answer.reasoning.num_tokens == 3 + NUM_TAGS
+
+
+async def test_a_reasoning_that_the_prompt_opens_is_bounded_alike():
+    async with reasoning() as worker:
+        sampling = SamplingParams(0, 40, max_reasoning_tokens=4)
+        request = GenerationRequest("12 + 5 = ?<think>", sampling=sampling)
+        answer = (await worker.generate(request)).answer
+
+    assert (answer.reasoning.num_tokens, answer.reasoning.is_finished) == (5, True)
+
+
+async def test_only_a_model_with_a_tag_that_can_be_written_heeds_a_bound():
+    async with reasoning() as worker:
+        assert worker.info.no_reasoning_limit == ""
+    async with reasoning(reasoning="off") as worker:
+        assert "not known to reason" in worker.info.no_reasoning_limit
+    async with reasoning(reasoning="<think>,</s>") as worker:
+        assert "ends the answer" in worker.info.no_reasoning_limit
 
 
 async def test_stop_strings_act_behind_the_reasoning_alone(plain):
