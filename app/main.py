@@ -22,7 +22,7 @@ from app.http.middleware import add_middleware
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
-from app.scoring.judging import load_calibrator
+from app.scoring.calibrators import load_calibrator
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings

@@ -7,31 +7,26 @@ reference's.
 """
 
 import logging
-import math
-from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from app.scoring.ask import Ask
+from app.scoring.calibrators import calibrated_models, check_deployment
 from app.scoring.memory import Source
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan
+from app.scoring.shift import ShiftMonitor
 from models.calibration import ALL, Binding, Calibration, Calibrator
-from models.embedded import CALIBRATOR_PATH
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
-from models.records import DEFAULT_NEW_TOKENS, Array
+from models.records import DEFAULT_NEW_TOKENS, ProbeReading, Sequence
 from models.statistics import reads_samples, supplied_by
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+from models.units.reasoning import HARMONY, KNOWN_TAGS
+from workers.protocol import Workers
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 200  # latest scores that are compared
-# Two-sided error of the comparison: it is made again and again.
-_SIGNIFICANCE = 1e-6
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 _MAX_SHARE_CUT = 0.01
 
@@ -75,117 +70,6 @@ class Judgement:
 NO_CALIBRATOR = "no calibrator is loaded"
 
 
-def distance(quantiles: Array, uncertainties: Array) -> float:
-    """Largest difference of the two distribution functions, in [0, 1]. Kolmogorov 1933.
-
-    quantiles: (Q,) of the reference, ascending. uncertainties: (n,).
-    """
-    points = np.unique(np.concatenate([quantiles, uncertainties]))
-    served = np.searchsorted(np.sort(uncertainties), points, "right") / len(uncertainties)
-    reference = np.searchsorted(quantiles, points, "right") / len(quantiles)
-    return float(np.abs(served - reference).max())
-
-
-def critical_distance(num_reference: int, num_served: int) -> float:
-    """Distance above which two samples of one distribution lie with probability 1e-6."""
-    scale = math.sqrt(-math.log(_SIGNIFICANCE / 2) / 2)
-    return scale * math.sqrt(1 / num_reference + 1 / num_served)
-
-
-class ShiftMonitor:
-    """The latest uncertainties of one calibrated estimator beside the reference's.
-
-    Attributes:
-        distance: of the full window; 0 before it is full.
-        has_shifted: whether it is too large to be chance.
-    """
-
-    def __init__(self, calibration: Calibration) -> None:
-        self._calibration = calibration
-        self._window: deque[float] = deque(maxlen=WINDOW)
-        self.distance = 0.0
-        self.has_shifted = False
-
-    def observe(self, uncertainty: float) -> None:
-        """Take the uncertainty of one answer that was computed."""
-        self._window.append(uncertainty)
-        if len(self._window) < WINDOW:
-            return
-        reference = self._calibration
-        self.distance = distance(reference.quantiles, np.array(self._window))
-        self.has_shifted = self.distance > critical_distance(reference.num_labels, WINDOW)
-
-
-def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
-    """The calibrator that a deployment serves.
-
-    Args:
-        setting: a path; "auto" for the embedded one where these are the embedded models; "" for
-            none.
-        workers: loaded ones.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is no calibrator, or another deployment's; names what differs.
-    """
-    if not setting:
-        return None
-    path = Path(setting)
-    if setting == "auto":
-        path = CALIBRATOR_PATH
-    calibrator = Calibrator.load(path)
-    try:
-        check_deployment(calibrator, workers)
-    except ValueError as error:
-        if setting != "auto":
-            raise
-        logger.info("the embedded calibrator is not served: %s", error)
-        return None
-    return calibrator
-
-
-def calibrated_models(
-    calibrator: Calibrator | None, workers: Workers
-) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
-    """The language model, the calibrated similarity function and the NLI model, as they serve."""
-    comparer: ComparerInfo | None = None
-    if calibrator is not None and calibrator.binding.similarity in workers.comparers:
-        comparer = workers.comparers[calibrator.binding.similarity].info
-    nli: ComparerInfo | None = None
-    if workers.nli is not None:
-        nli = workers.nli.info
-    return workers.generator.info, comparer, nli
-
-
-def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
-    """Refuse a calibrator of other models than these.
-
-    Raises:
-        ValueError: names what differs.
-    """
-    binding = calibrator.binding
-    generator, comparer, nli = calibrated_models(calibrator, workers)
-    found: dict[str, tuple[Any, Any]] = {
-        "the language model": (binding.model_id, generator.model_id),
-        "its revision": (binding.revision, generator.revision),
-        "its tokenizer, template or precision": (binding.generator, generator.identity),
-        f"the similarity function {binding.similarity}": (
-            binding.comparer,
-            comparer and comparer.identity,
-        ),
-    }
-    if nli is not None:  # without one, nothing that reads it is scored
-        found["the NLI model"] = binding.nli, nli.identity
-    for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
-        served = generator.probes[statistic].sha256
-        found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
-    for what, (bound, served) in found.items():
-        if bound != served:
-            raise ValueError(
-                f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
-            )
-
-
 class Judge:
     """Says what uncertainties mean, as long as the workers hold the models of its calibrator.
 
@@ -220,10 +104,29 @@ class Judge:
             return None
         return self._calibrator
 
-    def judge(self, ask: Ask, plan: Plan, uncertainty: float | None, source: Source) -> Judgement:
-        """What an uncertainty means; one that was computed counts among the latest scores."""
-        calibrator = self.calibrator()
-        judgement = judge(ask, plan, calibrator, uncertainty)
+    def judge(
+        self,
+        ask: Ask,
+        plan: Plan,
+        answer: Sequence,
+        readings: Mapping[str, ProbeReading],
+        uncertainty: float | None,
+        source: Source,
+    ) -> Judgement:
+        """What an uncertainty means; one that was computed counts among the latest scores.
+
+        Args:
+            ask: what was wanted.
+            plan: of it.
+            answer: y*, whose uncertainty this is.
+            readings: of probes, by the statistic that each predicts.
+            uncertainty: None for an answer without one.
+            source: of what was computed.
+        """
+        calibrator, unlike = self.calibrator(), None
+        if calibrator is not None:
+            unlike = why_unlike(answer, plan, readings, calibrator.binding)
+        judgement = judge(ask, plan, calibrator, uncertainty, unlike)
         if calibrator is None or uncertainty is None or judgement.confidence is None:
             return judgement
         key = group, _ = ask.calibration or ALL, plan.primary
@@ -261,19 +164,48 @@ def check_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
         raise InvalidRequest(f"must be one of {known}", field="target_error")
 
 
+def why_unlike(
+    answer: Sequence, plan: Plan, readings: Mapping[str, ProbeReading], binding: Binding
+) -> str | None:
+    """Why an answer is unlike all that were calibrated: a code, and the reason in words."""
+    text = answer.compared_text
+    if answer.is_unfinished or any(text == tags.start for tags in (*KNOWN_TAGS, HARMONY)):
+        return "reasoning_unfinished: the model was cut off before it gave an answer"
+    if not text:
+        return "empty_answer: an answer without text is neither right nor wrong"
+    if answer.finish_reason == "length" and binding.share_cut <= _MAX_SHARE_CUT:
+        return "answer_truncated: answers that are cut at max_new_tokens were not calibrated"
+    for name in needs([plan.primary]) & readings.keys():
+        if readings[name].out_of_domain:
+            return "out_of_domain: the probe was not trained on answers like this one"
+    return None
+
+
 def judge(
-    ask: Ask, plan: Plan, calibrator: Calibrator | None, uncertainty: float | None
+    ask: Ask,
+    plan: Plan,
+    calibrator: Calibrator | None,
+    uncertainty: float | None,
+    unlike: str | None = None,
 ) -> Judgement:
-    """What an uncertainty means; an answer without one has no confidence and does not pass."""
+    """What an uncertainty means; `unlike` is what `why_unlike` says of the answer.
+
+    An answer without one, or unlike those that were calibrated, has no confidence and never passes.
+    """
     found = _calibration(ask, plan, calibrator)
     if calibrator is None or isinstance(found, str):
         decision = None
         if ask.target_error is not None:  # answers of another kind than was foreseen
             decision = Decision(False, None, ask.target_error, f"{found}: nothing is accepted")
         return Judgement(decision=decision, reason=str(found))
+    if unlike is not None:
+        uncertainty = None
     decision = _decision(ask, found, calibrator, uncertainty)
     if uncertainty is None:
-        return Judgement(decision=decision, reason=f"{plan.primary} has no value")
+        reason = unlike or f"{plan.primary} has no value"
+        if decision is not None:
+            decision = replace(decision, guarantee=f"{reason}: not accepted")
+        return Judgement(decision=decision, reason=reason)
     return Judgement(
         confidence=found.confidence(uncertainty),
         percentile=found.percentile(uncertainty),

@@ -28,7 +28,7 @@ from app.scoring.units import ScoredUnits, scored_units
 from models.calibration import Calibrator
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.estimators import score
-from models.records import DEFAULT_NEW_TOKENS, OnToken, Token
+from models.records import DEFAULT_NEW_TOKENS, OnToken, ProbeReading, Token
 from models.threads import ModelThread
 from workers.admission import Admission
 from workers.escalation import EscalationFailed, SecondModel
@@ -207,7 +207,12 @@ class Scorer:
             if ask.units is not None:
                 whole = scores, reasons
                 units = await asyncio.to_thread(scored_units, plan, evidence, absent, parts, whole)
-            judgement = self.judge.judge(ask, plan, scores[plan.primary], source)
+            readings: Mapping[str, ProbeReading] = {}
+            if computed.generation is not None:
+                readings = computed.generation.probe_readings
+            answer = evidence.subject.answer
+            uncertainty = scores[plan.primary]
+            judgement = self.judge.judge(ask, plan, answer, readings, uncertainty, source)
             now = time.monotonic()
             second = self._policy.second_model
             escalation = await _escalation(second, ask, judgement, now - began_at)

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.judging import check_asked, judge
+from app.scoring.judging import check_asked, judge, why_unlike
 from models.calibration import ALL
 from models.errors import InvalidRequest, NotCalibrated
-from models.records import SamplingParams
+from models.records import ProbeReading, Reasoning, SamplingParams
 from tests.made_calibrators import calibration, calibrator
-from tests.results import a_plan
+from tests.results import a_plan, sequence
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
 PLAN = a_plan(estimators=("rb_cocoa_sp",), primary="rb_cocoa_sp")
@@ -169,3 +169,44 @@ def test_an_answer_behind_a_reasoning_has_no_confidence_and_never_passes():
     assert (said.confidence, said.decision.accept, said.decision.threshold) == (None, False, None)
     assert "behind a reasoning" in said.reason
     assert "nothing is accepted" in said.decision.guarantee
+
+
+UNLIKE = {
+    "nothing": (sequence(""), "empty_answer"),
+    "blanks": (sequence(" \n"), "empty_answer"),
+    "an opened tag": (sequence("<think>"), "reasoning_unfinished"),
+    "a reasoning without an answer": (
+        sequence("", reasoning=Reasoning("hm", 3, is_finished=False)),
+        "reasoning_unfinished",
+    ),
+    "a cut answer": (sequence("Par", finish_reason="length"), "answer_truncated"),
+}
+
+
+@pytest.mark.parametrize(("answer", "code"), UNLIKE.values(), ids=list(UNLIKE))
+def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
+    unlike = why_unlike(answer, PLAN, {}, calibrator().binding)
+    said = judge(TARGET, PLAN, calibrator(), 0.0, unlike)
+
+    assert said.reason.startswith(f"{code}: ")
+    assert (said.confidence, said.percentile, said.decision.accept) == (None, None, False)
+    assert said.decision.guarantee == f"{said.reason}: not accepted"
+    assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
+
+
+def test_a_cut_answer_may_pass_where_cut_ones_were_calibrated():
+    cut = sequence("Par", finish_reason="length")
+
+    assert why_unlike(cut, PLAN, {}, calibrator(share_cut=0.2).binding) is None
+
+
+@pytest.mark.parametrize(
+    ("primary", "code"), [("consistency_light", "out_of_domain"), ("sp", None)]
+)
+def test_an_answer_that_a_probe_cannot_read_does_not_pass_by_that_probe(primary, code):
+    readings = {"predicted_dissimilarity": ProbeReading(0.1, 99.9, out_of_domain=True)}
+    plan = replace(PLAN, estimators=(primary,), primary=primary)
+
+    unlike = why_unlike(sequence("Paris"), plan, readings, calibrator().binding)
+
+    assert (unlike and unlike.partition(":")[0]) == code

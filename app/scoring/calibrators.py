@@ -1,0 +1,80 @@
+"""Which calibrator a deployment serves, and whether it was made of the deployment's own models."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from models.calibration import Calibrator
+from models.embedded import CALIBRATOR_PATH
+from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+
+logger = logging.getLogger(__name__)
+
+
+def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
+    """The calibrator that a deployment serves.
+
+    Args:
+        setting: a path; "auto" for the embedded one beside the embedded models; "" for none.
+        workers: loaded ones.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is no calibrator, or another deployment's; names what differs.
+    """
+    if not setting:
+        return None
+    path = Path(setting)
+    if setting == "auto":
+        path = CALIBRATOR_PATH
+    calibrator = Calibrator.load(path)
+    try:
+        check_deployment(calibrator, workers)
+    except ValueError as error:
+        if setting != "auto":
+            raise
+        logger.info("the embedded calibrator is not served: %s", error)
+        return None
+    return calibrator
+
+
+def calibrated_models(
+    calibrator: Calibrator | None, workers: Workers
+) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
+    """The language model, the calibrated similarity function and the NLI model, as they serve."""
+    comparer: ComparerInfo | None = None
+    if calibrator is not None and calibrator.binding.similarity in workers.comparers:
+        comparer = workers.comparers[calibrator.binding.similarity].info
+    nli: ComparerInfo | None = None
+    if workers.nli is not None:
+        nli = workers.nli.info
+    return workers.generator.info, comparer, nli
+
+
+def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
+    """Refuse a calibrator of other models than these.
+
+    Raises:
+        ValueError: names what differs.
+    """
+    binding = calibrator.binding
+    generator, comparer, nli = calibrated_models(calibrator, workers)
+    found: dict[str, tuple[Any, Any]] = {
+        "the language model": (binding.model_id, generator.model_id),
+        "its revision": (binding.revision, generator.revision),
+        "its tokenizer, template or precision": (binding.generator, generator.identity),
+        f"the similarity function {binding.similarity}": (
+            binding.comparer,
+            comparer and comparer.identity,
+        ),
+    }
+    if nli is not None:  # without one, nothing that reads it is scored
+        found["the NLI model"] = binding.nli, nli.identity
+    for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
+        served = generator.probes[statistic].sha256
+        found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
+    for what, (bound, served) in found.items():
+        if bound != served:
+            raise ValueError(
+                f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
+            )
