@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -26,6 +27,7 @@ from app.scoring.calibrators import load_calibrator
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings
+from models.errors import ModelNotLoaded
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.escalation import SecondModel
@@ -119,6 +121,7 @@ async def _start(
     telemetry = service.telemetry
     if service.feedback is not None:
         await service.feedback.store.start()
+    _check_calibrator(settings.calibrator)
     workers = await build_workers(settings.workers, hooks_of(telemetry))
     turns = None
     if settings.keys.file:
@@ -136,3 +139,14 @@ async def _start(
     await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
     names = ", ".join(sorted(workers.by_name()))
     logger.info("ready: %s, %s", workers.generator.info.model_id, names)
+
+
+def _check_calibrator(setting: str) -> None:
+    """Refuse the path of no file before models are loaded, which may take minutes.
+
+    Raises:
+        ModelNotLoaded: names the whole path.
+    """
+    path = Path(setting)
+    if setting not in ("", "auto") and not path.is_file():
+        raise ModelNotLoaded(f"COCOA_CALIBRATOR: no such file: {path.absolute()}")

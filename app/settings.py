@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,6 +19,7 @@ from app.cache.protocol import CacheConfig
 from app.feedback.protocol import FeedbackConfig
 from app.keys.records import KeysConfig
 from app.scoring.limits import AskLimits
+from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from workers.config import ComparerConfig, GeneratorConfig, ServerConfig, WorkerConfig
@@ -141,11 +142,35 @@ def load_settings() -> Settings:
     """Settings from the environment.
 
     Raises:
-        ValueError: an unknown variable, named, or a value out of its bounds.
+        ValueError: unknown variables, or values out of their bounds, a line each.
     """
-    if unknown := unknown_variables(os.environ):
-        raise ValueError(f"unknown settings: {', '.join(unknown)}")
-    return Settings()
+    lines = []
+    for name in unknown_variables(os.environ):
+        lines.append(f"{name} is no setting{did_you_mean(closest(name.upper(), variables()))}")
+    if lines:
+        raise ValueError("\n".join(lines))
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise ValueError("\n".join(map(_told, error.errors()))) from None
+
+
+def variables() -> Iterator[str]:
+    """The name of every variable."""
+    for name, field in Settings.model_fields.items():
+        if is_dataclass(field.annotation):
+            for one in fields(field.annotation):
+                yield f"{_PREFIX}{name}__{one.name}".upper()
+        else:
+            yield f"{_PREFIX}{name}".upper()
+
+
+def _told(fault: Mapping[str, Any]) -> str:
+    """One of pydantic's errors, by the name of its variable; a value may be a key."""
+    name = _PREFIX + "__".join(map(str, fault["loc"])).upper()
+    if fault["type"] == "unexpected_keyword_argument":
+        return f"{name} is no setting{did_you_mean(closest(name, variables()))}"
+    return f"{name}: {fault['msg']}"
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:

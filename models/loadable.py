@@ -94,7 +94,8 @@ def _check_hub(path: str, revision: str | None, head: Head) -> bool:
 
 def _check_folder(folder: Path, head: Head) -> None:
     if not folder.is_dir():
-        raise ModelNotLoaded("no such folder: name one that holds a checkpoint, or a hub id")
+        message = f"no such folder: {folder.absolute()}; name one that holds a checkpoint"
+        raise ModelNotLoaded(f"{message}, or a hub id")
     _check_files(set(os.listdir(folder)))
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     _check_head(config.get("architectures"), head)

@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from app.http.logs import places_of
 from app.http.openai.errors import is_of_openai, openai_error
-from app.http.requests.bodies import nearest_field
+from app.http.requests.faults import MAX_FAULTS
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
 from models import errors
@@ -61,7 +61,6 @@ CODES = (
 _FIELDS = {"primary": "estimator", "light": "mode"}
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
-_MAX_FAULTS = 5
 
 
 def add_error_handlers(app: FastAPI, telemetry: Telemetry) -> None:
@@ -149,7 +148,7 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
     """The body for pydantic's errors: the first one, and the first few as its details."""
     if found[0]["type"] == "json_invalid":
         return ErrorBody(code="invalid_json", message=_NO_JSON, field=None, request_id=request_id)
-    details = [_fault(error) for error in found[:_MAX_FAULTS]]
+    details = [_fault(error) for error in found[:MAX_FAULTS]]
     first = details[0]
     return ErrorBody(
         code="invalid_request",
@@ -162,10 +161,7 @@ def _invalid_body(found: Sequence[Mapping[str, Any]], request_id: str) -> ErrorB
 
 def _fault(error: Mapping[str, Any]) -> Fault:
     """One of pydantic's errors; its `input` is left out, because it may quote the prompt."""
-    field, message = _field(error), error["msg"]
-    if error["type"] == "extra_forbidden" and (meant := nearest_field(field or "")):
-        message = f"{message}; did you mean {meant}?"
-    return Fault(field=field, message=message)
+    return Fault(field=_field(error), message=error["msg"])
 
 
 def _field(error: Mapping[str, Any]) -> str | None:

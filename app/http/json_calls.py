@@ -12,6 +12,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from app.http.requests.faults import faults_of
+
 Result = TypeVar("Result")
 
 # From here on a body takes milliseconds, and is read and checked beside the event loop.
@@ -102,7 +104,7 @@ def _checked(adapter: TypeAdapter[Result], content_type: str, content: bytes) ->
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise RequestValidationError(error.errors(include_url=False)) from None
+        raise RequestValidationError(faults_of(error)) from None
 
 
 def _json_of(content_type: str, content: bytes) -> Any:

@@ -78,4 +78,4 @@ def _read(path: Path) -> bytes | str:
     try:
         return path.read_bytes()
     except OSError as error:
-        return error.strerror or type(error).__name__
+        return f"{path.absolute()}: {error.strerror or type(error).__name__}"

@@ -77,12 +77,12 @@ def read_card(path: Path) -> Card:
     Raises:
         ProbeMismatch: the file is missing, or no card of this format.
     """
+    if not path.is_file():
+        raise ProbeMismatch(f"no such file: {path.absolute()}")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ProbeMismatch(
-            f"{path.parent.name} holds no readable {path.name}: {type(error).__name__}"
-        ) from error
+        raise ProbeMismatch(f"{path.parent.name} holds no readable {path.name}") from error
     known = Card.__dataclass_fields__.keys()
     if not isinstance(values, dict) or values.get("format") != FORMAT or values.keys() != known:
         raise ProbeMismatch(f"{path.parent.name}/{path.name} is no card of format {FORMAT}")

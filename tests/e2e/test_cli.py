@@ -181,7 +181,7 @@ def test_a_model_that_is_not_there_ends_a_command_with_2_and_one_line(arguments,
     [*_, line] = result.stderr.splitlines()
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)
     assert line.endswith(
-        "COCOA_GENERATION__MODEL=such-model: no such folder: "
+        "COCOA_GENERATION__MODEL=such-model: no such folder: /no/such-model; "
         "name one that holds a checkpoint, or a hub id"
     )
 

@@ -170,4 +170,4 @@ def test_a_foreign_probe_is_an_error_of_one_line(tmp_path):
     )
     assert result.returncode == 2
     [line] = result.stderr.splitlines()
-    assert line == f"{tmp_path.name} holds no readable card.json: FileNotFoundError"
+    assert line == f"no such file: {tmp_path}/card.json"

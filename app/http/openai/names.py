@@ -1,5 +1,6 @@
 """Pure: what the served model is called."""
 
+from app.spelling import closest, did_you_mean
 from models.errors import UnknownModel
 from models.statistics import PROBE_STATISTICS
 from workers.protocol import GeneratorInfo
@@ -28,4 +29,12 @@ def is_light(name: str, generator: GeneratorInfo) -> bool:
         return False
     if name.endswith(_LIGHT) and name.removesuffix(_LIGHT) in names:
         return True
-    raise UnknownModel("this model is not served here; GET /v1/models lists all", field="model")
+    raise unknown_model(name, generator)
+
+
+def unknown_model(name: str, generator: GeneratorInfo) -> UnknownModel:
+    """The error about a name that this deployment does not have."""
+    meant = did_you_mean(closest(name, served_names(generator))) or ";"
+    return UnknownModel(
+        f"this model is not served here{meant} GET /v1/models lists all", field="model"
+    )

@@ -4,7 +4,8 @@ Fields that this service does not have may hold what asks for nothing (`neutral.
 value they are refused by name.
 """
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -27,7 +28,6 @@ from app.http.openai.neutral import (
     Zero,
     only,
 )
-from app.http.requests.bodies import closest
 from app.http.requests.fields import (
     AnswerStrategy,
     Body,
@@ -127,6 +127,8 @@ class UncertaintyWanted(ScoresWanted, ReasoningBounds):
 class _OpenAIRequest(NullIsDefault):
     """What both endpoints take."""
 
+    other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
+
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """One that GET /v1/models lists; `:light` behind it asks for light mode."""
     max_tokens: Annotated[
@@ -151,27 +153,15 @@ class _OpenAIRequest(NullIsDefault):
     logit_bias: EmptyObject = None
     user: Label | None = None
 
-    @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, body: Any) -> Any:
-        if not isinstance(body, dict):
-            return body
-        for name in body:
-            if name in cls.model_fields:
-                continue
-            message = "Extra inputs are not permitted"
-            if meant := cls._nearest(name):
-                message = f"{message}; did you mean {meant}?"
-            raise PydanticCustomError("unknown_field", message, {"field": name[:64]})
-        return body
-
-    @classmethod
-    def _nearest(cls, name: str) -> str | None:
+    def nearest(cls, name: str) -> str | None:
         if name in UncertaintyWanted.model_fields:
             return f"uncertainty.{name}"
-        if name in _OTHER_NAMES:
-            return _OTHER_NAMES[name]
-        return closest(name, cls.model_fields)
+        if own := super().nearest(name):
+            return own
+        if nested := UncertaintyWanted.nearest(name):
+            return f"uncertainty.{nested}"
+        return None
 
     @model_validator(mode="after")
     def _check_both(self) -> Self:

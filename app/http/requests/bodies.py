@@ -1,8 +1,7 @@
 """Bodies of `POST /generate-with-uncertainty` and `POST /score`, and the `Ask` of each."""
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
@@ -27,7 +26,6 @@ from app.scoring.ask import Ask, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
 # Names that other APIs have for these fields.
-_MAX_MISTYPED = 64
 _OTHER_NAMES = {
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
@@ -84,6 +82,8 @@ class Prompted(NullIsDefault):
 class ScoringRequest(ScoresWanted, Prompted):
     """An input, how texts are drawn, and which scores are wanted of them."""
 
+    other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
+
     max_new_tokens: Annotated[
         NewTokens | None,
         Field(
@@ -101,16 +101,17 @@ class ScoringRequest(ScoresWanted, Prompted):
     """Adds `tokens` to the response."""
 
     @property
-    def _needs_input(self) -> bool:
-        return True
+    def _without_input(self) -> LiteralString | None:
+        """What is missing where there is neither prompt nor messages."""
+        return "exactly one of prompt and messages must be given"
 
     @model_validator(mode="after")
     def _check_input(self) -> Self:
-        num_given = (self.prompt is not None) + (self.messages is not None)
-        if num_given > 1 or (num_given == 0 and self._needs_input):
-            raise PydanticCustomError(
-                "one_of", "exactly one of prompt and messages must be given", {"field": "prompt"}
-            )
+        if self.prompt is not None and self.messages is not None:
+            both = "exactly one of prompt and messages must be given"
+            raise PydanticCustomError("one_of", both, {"field": "prompt"})
+        if self.prompt is None and self.messages is None and (missing := self._without_input):
+            raise PydanticCustomError("one_of", missing, {"field": "prompt"})
         if self.chat_template_kwargs is not None and self.messages is None:
             raise PydanticCustomError(
                 "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
@@ -135,6 +136,8 @@ class GenerateRequest(ScoringRequest, ReasoningBounds):
 
 class ClientSample(Body):
     """A sample that the client brings; its log-probs, in nats, where it has them."""
+
+    other_names: ClassVar[Mapping[str, str]] = {"logprobs": "token_logprobs"}
 
     text: Annotated[str, AfterValidator(encodable)]
     """As it continues the prompt."""
@@ -166,8 +169,13 @@ class ScoreRequest(ScoringRequest):
     )
 
     @property
-    def _needs_input(self) -> bool:
-        return self.samples is None and self.answer_token_logprobs is None
+    def _without_input(self) -> LiteralString | None:
+        if self.samples is not None or self.answer_token_logprobs is not None:
+            return None
+        return (
+            "nothing to score the answer by: send its prompt or messages, for the model here to "
+            "read, or samples or answer_token_logprobs, for scores without a model"
+        )
 
 
 class ScoreBatch(Body):
@@ -234,17 +242,3 @@ def _given_sample(sample: ClientSample) -> GivenSample:
     if sample.token_logprobs is None:
         return GivenSample(sample.text)
     return GivenSample(sample.text, tuple(sample.token_logprobs))
-
-
-def nearest_field(name: str) -> str | None:
-    """The field that an unknown one was probably meant to be, among those of all requests."""
-    if name in _OTHER_NAMES:
-        return _OTHER_NAMES[name]
-    return closest(name, ScoringRequest.model_fields)
-
-
-def closest(name: str, names: Iterable[str]) -> str | None:
-    """The name that a mistyped one was probably meant to be; None for one that is too long."""
-    if len(name) > _MAX_MISTYPED:  # comparing 900 kB takes seconds
-        return None
-    return next(iter(get_close_matches(name, names, n=1, cutoff=0.75)), None)

@@ -1,6 +1,7 @@
 """Fields that bodies of several routes have, and the checks that all bodies share."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -20,6 +21,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from app.http.described import Described
 from app.scoring.ask import OnReject
 from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.ranges import LOGPROBS
@@ -36,9 +38,9 @@ _MAX_KWARGS_VALUES = 10_000
 
 def _known_estimator(name: str) -> str:
     if name not in ESTIMATORS:
-        raise PydanticCustomError(
-            "unknown_estimator", "unknown estimator; GET /estimators lists all"
-        )
+        message = "unknown estimator{meant} GET /estimators lists all"
+        meant = did_you_mean(closest(name, ESTIMATORS)) or ";"
+        raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
     return name
 
 
@@ -116,6 +118,13 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
+    # Names that others have for these fields.
+    other_names: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def nearest(cls, name: str) -> str | None:
+        """The field that an unknown one was probably meant to be."""
+        return cls.other_names.get(name) or closest(name, cls.model_fields)
 
     @model_validator(mode="before")
     @classmethod

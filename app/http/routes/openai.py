@@ -7,7 +7,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from app.http.json_calls import answer, read_body, takes
 from app.http.openai.errors import named_by_params
-from app.http.openai.names import is_light, served_names
+from app.http.openai.names import is_light, served_names, unknown_model
 from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
 from app.http.openai.responses import (
     CHAT_CHUNKS,
@@ -30,7 +30,7 @@ from app.http.streams import EventStream
 from app.scoring.ask import Ask
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
-from models.errors import StatisticUnavailable, UnknownModel
+from models.errors import StatisticUnavailable
 from models.records import OnToken
 
 router = APIRouter(tags=["OpenAI"])
@@ -65,9 +65,9 @@ async def models(request: Request) -> ServedModels:
 async def model(name: str, request: Request) -> ServedModel:
     """One of these names."""
     service: Service = request.app.state.service
-    if name not in served_names(service.ready_scorer().workers.generator.info):
-        message = "this model is not served here; GET /v1/models lists all"
-        raise UnknownModel(message, field="model")
+    generator = service.ready_scorer().workers.generator.info
+    if name not in served_names(generator):
+        raise unknown_model(name, generator)
     return ServedModel(id=name, created=service.began_at)
 
 

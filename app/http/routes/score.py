@@ -12,6 +12,7 @@ from app.http.errors import failure
 from app.http.json_calls import answer, read_body, takes
 from app.http.logs import current_request_id
 from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
+from app.http.requests.faults import faults_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, ScoreOutcome, ScoreResults
 from app.http.service import Service
@@ -24,13 +25,13 @@ router = APIRouter(tags=["generation"])
 
 def _kind(body: object) -> str:
     if isinstance(body, dict) and "items" in body:
-        return "#batch"
-    return "#single"
+        return "#ScoreBatch"
+    return "#ScoreRequest"
 
 
 SCORE_BODY: TypeAdapter[ScoreRequest | ScoreBatch] = TypeAdapter(
     Annotated[
-        Annotated[ScoreRequest, Tag("#single")] | Annotated[ScoreBatch, Tag("#batch")],
+        Annotated[ScoreRequest, Tag("#ScoreRequest")] | Annotated[ScoreBatch, Tag("#ScoreBatch")],
         Discriminator(_kind),
     ]
 )
@@ -74,7 +75,7 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
         try:
             body = ScoreRequest.model_validate(item)
         except ValidationError as error:
-            raise RequestValidationError(error.errors(include_url=False)) from None
+            raise RequestValidationError(faults_of(error)) from None
         # The time of each item begins with the call, and includes what it waits for its turn.
         async with deadline(body.timeout_s, began_at), own_turns, all_turns:
             return await _score(service, body, item_id)

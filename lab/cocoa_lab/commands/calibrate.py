@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli.environment import settings_or_exit
+from cocoa_lab.commands.failing import reason_of
 
 
 def calibrate(
@@ -87,7 +88,7 @@ def calibrate(
             )
         fitted = fit_all(labels, binding, source, by_task=by == "task")
     except (CannotCalibrate, StoreFailed, OSError, ValueError) as error:
-        _tell(f"{type(error).__name__}: {error}", err=True)
+        _tell(reason_of(error), err=True)
         raise typer.Exit(1) from None
     calibrator = fitted.calibrator
     checks = outputs.checks_of(calibrator, labels)

@@ -11,6 +11,7 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from cocoa_lab.commands.command_line import command_line
+from cocoa_lab.commands.failing import reason_of
 from cocoa_lab.measures import MEASURES
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _errors_told() -> Iterator[None]:
         typer.echo(error, err=True)
         raise typer.Exit(2) from None
     except (CocoaError, OSError, ValueError) as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        typer.echo(reason_of(error), err=True)
         raise typer.Exit(1) from None
 
 

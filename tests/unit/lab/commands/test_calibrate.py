@@ -53,7 +53,7 @@ def test_labels_become_a_calibrator_of_their_deployment(run, labels):
         (("--feedback", "a", "--results", "b"), "either --results or --feedback"),
         (("--feedback", "a", "--similarity", "b"), "choose among --results"),
         (("--results", "a", "--namespace", "b"), "--namespace chooses among --feedback"),
-        (("--feedback", "missing.jsonl"), "No such file"),
+        (("--feedback", "missing.jsonl"), "/missing.jsonl: No such file"),
         (("--feedback", "redis://user:sesame@127.0.0.1:1"), "Redis: unreachable"),
     ],
     ids=str,

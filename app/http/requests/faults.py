@@ -1,0 +1,76 @@
+"""Pure: the faults of a body in plain words, for people who do not know how it is checked."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from app.http.requests.fields import Body
+from app.spelling import did_you_mean
+
+_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
+# So many are told, and reworded.
+MAX_FAULTS = 5
+
+
+def faults_of(error: ValidationError) -> list[Any]:
+    """Pydantic's errors, their messages reworded where they speak of Python.
+
+    A part of a place that begins with # is the tag of a union; the first one names its body.
+    """
+    faults: list[Any] = error.errors(include_url=False)
+    for fault in faults[:MAX_FAULTS]:
+        place = tuple(fault["loc"])
+        body = _body_at(place[:-1], error.title)
+        if fault["type"] == "extra_forbidden" and body is not None:
+            fault["msg"] += did_you_mean(body.nearest(str(place[-1])))
+        elif fault["type"] in _NO_OBJECT:
+            fault["msg"] = _no_object(place, fault["input"], error.title)
+    return faults
+
+
+def _no_object(place: tuple[int | str, ...], given: object, title: str) -> str:
+    if all(str(part).startswith("#") for part in place):
+        if given is None:
+            return "the body is missing: send a JSON object"
+        return "the body must be a JSON object"
+    message = "must be an object"
+    names = []
+    if (body := _body_at(place, title)) is not None:
+        for name, field in body.model_fields.items():
+            if field.is_required():
+                names.append(f'"{name}": "…"')
+    if names:
+        message += f", such as {{{', '.join(names)}}}"
+    return message
+
+
+def _body_at(place: tuple[int | str, ...], title: str) -> type[Body] | None:
+    """What is read at a place in the body of this title."""
+    body = _named(title)
+    for part in place:
+        if isinstance(part, int):
+            continue
+        if part.startswith("#"):
+            body = _named(part.removeprefix("#")) or body
+        elif body is not None:
+            field = body.model_fields.get(part)
+            body = None if field is None else next(_bodies_in(field.annotation), None)
+    return body
+
+
+def _named(name: str) -> type[Body] | None:
+    pending = [Body]
+    while pending:
+        one = pending.pop()
+        if one.__name__ == name:
+            return one
+        pending += one.__subclasses__()
+    return None
+
+
+def _bodies_in(annotation: Any) -> Iterator[type[Body]]:
+    if isinstance(annotation, type) and issubclass(annotation, Body):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _bodies_in(part)
