@@ -6,6 +6,8 @@ writes build/docs and build/zensical.toml. Pages that live outside of docs/ are 
 between files become links between pages.
 """
 
+import base64
+import json
 import posixpath
 import re
 import shutil
@@ -39,7 +41,9 @@ def gather(folder: Path) -> None:
         inside = path.relative_to(ROOT / "docs")
         if path.is_dir() or inside.parts[0] == "site":
             continue
-        if path.suffix == ".md":
+        if path.suffix == ".ipynb":
+            _write_notebook(path, pages / inside.with_suffix(".md"))
+        elif path.suffix == ".md":
             _write(pages / inside, _page(f"docs/{inside}", str(inside)))
         else:
             _copy(path, pages / inside)
@@ -67,6 +71,29 @@ def linked(text: str, source: str, page: str) -> str:
     return _LINK.sub(changed, text)
 
 
+def _write_notebook(path: Path, page: Path) -> None:
+    """Write a notebook of docs/ as a page, with what its cells have printed and drawn."""
+    name = path.name
+    page.parent.mkdir(parents=True, exist_ok=True)
+    parts: list[str] = []
+    num_drawn = 0
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(linked(text, f"docs/{name}", name))
+            continue
+        parts.append(f"```python\n{text}\n```")
+        for output in cell["outputs"]:
+            if output["output_type"] == "stream":
+                parts.append(f"```text\n{''.join(output['text'])}```")
+            elif drawn := output.get("data", {}).get("image/png"):
+                num_drawn += 1
+                picture = page.with_name(f"{path.stem}-{num_drawn}.png")
+                picture.write_bytes(base64.b64decode(drawn))
+                parts.append(f"![What the code above draws]({picture.name})")
+    page.write_text("\n\n".join(parts), encoding="utf-8")
+
+
 def _page(source: str, page: str) -> str:
     return linked((ROOT / source).read_text(encoding="utf-8"), source, page)
 
@@ -80,7 +107,9 @@ def _page_of(path: str) -> str | None:
     inside = path.removeprefix("docs/")
     if inside == path:
         return None
-    return f"{inside}/README.md" if (ROOT / path).is_dir() else inside
+    if (ROOT / path).is_dir():
+        return f"{inside}/README.md"
+    return re.sub(r"\.ipynb$", ".md", inside)
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,9 +6,11 @@ lists those that are not run here, with their reasons.
 
 A block is run unless a comment before it says why not, `<!-- not run: REASON -->`; with
 `<!-- not run on this page: REASON -->` no block of the page is. Fences without a language, and
-those of `text`, show a picture or an output; indented blocks are commands.
+those of `text`, show a picture or an output; indented blocks are commands. The code of a notebook
+is one block.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ PAGES = [
     "clients/python/README.md",
     "docker/vllm/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.ipynb")),
 ]
 # What a language is called in fences: what runs or reads it.
 KINDS = {
@@ -61,6 +64,8 @@ class Block:
 def blocks_of(page, text=None):
     """All blocks of a page, in order."""
     text = (ROOT / page).read_text() if text is None else text
+    if page.endswith(".ipynb"):
+        return [Block(page, 1, "python", _code_of(text), None)]
     lines = text.splitlines()
     none_run = _NONE_RUN.search(text)
     found, reason, at = [], None, 0
@@ -89,6 +94,12 @@ def blocks_of(page, text=None):
         found.append(Block(page, first, kind, "\n".join(inside).strip("\n") + "\n", reason))
         reason = None
     return found
+
+
+def _code_of(notebook):
+    """The code of all cells."""
+    cells = json.loads(notebook)["cells"]
+    return "\n\n".join("".join(one["source"]) for one in cells if one["cell_type"] == "code")
 
 
 def all_blocks():

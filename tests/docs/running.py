@@ -136,7 +136,7 @@ class Runner:
         text = _PORT.sub(moved, block.text)
         environment = clean_environment() | {
             "PATH": f"{self._bin}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'clients' / 'python'}",
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'lab'}:{ROOT / 'clients' / 'python'}",
             "COCOA_PORT": ports.get("8000") or str(free_port()),
             "COCOA_LOG_LEVEL": "warning",
             "PID": str(self._pid),

@@ -1,8 +1,10 @@
 """Every code block of the documentation runs, or says why it is not run here."""
 
+import json
+
 import pytest
 
-from tests.docs.blocks import PAGES, all_blocks, blocks_of
+from tests.docs.blocks import PAGES, ROOT, all_blocks, blocks_of
 from tests.docs.running import Failed, Runner, service
 
 # The first test waits for the service, too.
@@ -51,6 +53,25 @@ def test_a_mark_holds_for_the_next_block_alone():
     assert [block.text for block in blocks] == ["one\n", "two\n", "three\n", "four\n", "{}\n"]
     assert [block.reason for block in blocks] == ["needs a GPU of its own", *[None] * 4]
     assert [block.line for block in blocks] == [3, 7, 10, 14, 18]
+
+
+def test_the_code_of_a_notebook_is_one_block():
+    cells = [
+        {"cell_type": "code", "source": ["a = 1\n", "b = 2"]},
+        {"cell_type": "markdown", "source": ["no code"]},
+        {"cell_type": "code", "source": ["print(a)"]},
+    ]
+    [block] = blocks_of("page.ipynb", json.dumps({"cells": cells}))
+    assert (block.kind, block.text, block.reason) == ("python", "a = 1\nb = 2\n\nprint(a)", None)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".ipynb")])
+def test_a_notebook_shows_what_its_cells_gave_when_they_ran_in_order(page):
+    cells = json.loads((ROOT / page).read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    kinds = {output["output_type"] for cell in code for output in cell["outputs"]}
+    assert kinds <= {"stream", "display_data"}
 
 
 def test_a_mark_of_a_page_holds_for_all_of_it():

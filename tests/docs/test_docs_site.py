@@ -119,10 +119,19 @@ def test_nothing_is_loaded_from_another_host(site, pages):
 
 @pytest.mark.timeout(300)
 def test_every_file_of_the_documentation_is_a_page(site):
-    for path in (ROOT / "docs").rglob("*.md"):
+    sources = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
+    for path in sources:
         name = path.relative_to(ROOT / "docs").with_suffix("")
         folder = name.parent if name.name in ("README", "index") else name
         assert (site / folder / "index.html").is_file(), path
+
+
+@pytest.mark.timeout(300)
+def test_a_notebook_is_a_page_with_what_its_cells_printed_and_drew(site, pages):
+    text = (site / "gate" / "index.html").read_text()
+    assert "are held back:" in text
+    drawn = [name for name in pages["/gate/index.html"].loaded if "gate-" in name]
+    assert len(drawn) == 2
 
 
 @pytest.mark.timeout(300)
