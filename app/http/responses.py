@@ -1,6 +1,5 @@
 """From results to response bodies."""
 
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from app.http.provenance import provenance_of
@@ -54,7 +53,7 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
     if judgement.reason is not None:
         reasons["confidence"] = judgement.reason
     if judgement.decision is not None:
-        own["decision"] = DecisionInfo(**asdict(judgement.decision))
+        own["decision"] = DecisionInfo.model_validate(judgement.decision, from_attributes=True)
     if (asked := result.escalation) is not None:
         first = result.evidence.subject.answer.text
         own["escalation"] = EscalationInfo(model=asked.model, first_text=first, error=asked.error)
@@ -88,7 +87,7 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
         reason = absent.get("similarity", "there are no samples that were compared")
         reasons |= {"explanation": reason, "groups": reason}
         return {"explanation": None, "groups": None}
-    groups = [SampleGroup(**asdict(group)) for group in found]
+    groups = [SampleGroup.model_validate(group, from_attributes=True) for group in found]
     return {"explanation": sentence(found), "groups": groups}
 
 
@@ -127,10 +126,14 @@ def _samples(result: Result) -> list[Sample]:
     for one, similarity in zip(
         result.evidence.subject.samples, result.sample_similarities, strict=True
     ):
-        sample = Sample(
-            text=one.text, logprob=None, similarity=similarity, finish_reason=one.finish_reason
-        )
+        logprob: float | None = None
         if one.token_logprobs is not None:
-            sample.logprob = float(one.token_logprobs.sum())
+            logprob = float(one.token_logprobs.sum())
+        sample = Sample(
+            text=one.text,
+            logprob=logprob,
+            similarity=similarity,
+            finish_reason=one.finish_reason,
+        )
         samples.append(sample)
     return samples
