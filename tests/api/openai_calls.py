@@ -27,5 +27,10 @@ def text_of(body):
     return choice["message"]["content"] if "message" in choice else choice["text"]
 
 
+def said_at(path, text):
+    """What an answer is called at a path: a message begins without the blank of its first word."""
+    return text.removeprefix(" ") if path == CHAT else text
+
+
 def uncertainty_of(body):
     return body["choices"][0]["uncertainty"]

@@ -15,6 +15,7 @@ from tests.api.openai_calls import (
     answered,
     both,
     post,
+    said_at,
     text_of,
     uncertainty_of,
 )
@@ -31,12 +32,22 @@ def placement(request):
     return request.param
 
 
+@pytest.mark.parametrize("logprobs", [False, True])
+async def test_a_message_begins_without_the_blank_of_its_first_word(service, logprobs):
+    own = (await service.generate(**INPUTS[CHAT])).json()["text"]
+    assert own.startswith(" ")
+    whole = await answered(service, CHAT, logprobs=logprobs)
+    streamed = await chunks(service, CHAT, logprobs=logprobs, uncertainty={"cache": False})
+    assert text_of(whole) == joined(streamed) == own[1:]
+    assert text_of(await answered(service, TEXT)) == (await service.generate()).json()["text"]
+
+
 @both
 async def test_it_says_what_the_services_own_endpoint_says(service, path):
     own = (await service.generate(**INPUTS[path], seed=3, num_samples=4)).json()
     body = await answered(service, path, seed=3, uncertainty={"num_samples": 4})
 
-    assert text_of(body) == own["text"]
+    assert text_of(body) == said_at(path, own["text"])
     assert body["choices"][0]["finish_reason"] == own["finish_reason"] == "stop"
     told = uncertainty_of(body)
     assert told["value"] == own["uncertainty"]
@@ -66,7 +77,7 @@ async def test_with_a_temperature_the_answer_is_a_drawn_sample(
     )
 
     assert uncertainty_of(body)["provenance"]["strategy"] == strategy
-    assert text_of(body) == own.json()["text"]
+    assert text_of(body) == said_at(path, own.json()["text"])
     assert uncertainty_of(body)["scores"] == own.json()["scores"]
 
 
@@ -137,6 +148,8 @@ async def test_chunks_join_to_the_whole_and_the_last_one_has_the_uncertainty(
     told, expected = last["uncertainty"], uncertainty_of(whole)
     assert told["value"] == expected["value"]
     assert told["scores"] == expected["scores"]
+    if path == CHAT:  # where OpenAI's own client puts a message together, it keeps deltas alone
+        assert last["delta"] == {"uncertainty": told}
     assert not any("usage" in chunk for chunk in streamed)
 
 

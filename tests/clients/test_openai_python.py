@@ -56,9 +56,14 @@ def test_the_clients_own_helper_for_streams_puts_the_answer_together(client):
     with client.chat.completions.stream(**ASKED) as streaming:
         kinds = {event.type for event in streaming}
         final = streaming.get_final_completion()
+    whole = client.chat.completions.create(**ASKED)
 
     assert "content.delta" in kinds
-    assert "Paris" in final.choices[0].message.content
+    assert final.choices[0].message.content == whole.choices[0].message.content
+    assert final.choices[0].message.content.startswith("Paris")
+    kept, told = final.choices[0].message.uncertainty, whole.choices[0].uncertainty
+    assert kept["value"] == told["value"]
+    assert kept["scores"] == told["scores"]
 
 
 def test_a_text_is_continued_whole_and_in_chunks(client):

@@ -27,6 +27,9 @@ from app.scoring.result import Result
 from models.records import Token
 
 _DONE = b"data: [DONE]\n\n"
+# Many tokenizers put one before a text's first word. A message begins without it; a text that
+# continues its prompt needs it.
+_BLANK = " "
 
 _TextAndLogprob = tuple[str, float | None]
 
@@ -50,21 +53,24 @@ class Wanted:
 
 def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     """The whole response to a chat."""
+    content = result.text
+    if content is not None:
+        content = content.removeprefix(_BLANK)
     message = AssistantMessage(
-        content=result.text,
+        content=content,
         refusal=None,
         reasoning=result.reasoning,
         reasoning_content=result.reasoning,
     )
     if result.is_held_back:
         message.refusal = HELD_BACK
-    choice = ChatChoice(message=message, **_choice(result, wanted, chat_logprobs))
+    choice = ChatChoice(message=message, **_choice(result, wanted, CHAT_CHUNKS))
     return ChatCompletion(**_head(result, wanted), choices=[choice])
 
 
 def completion(result: Result, wanted: Wanted) -> Completion:
     """The whole response to a text."""
-    choice = TextChoice(text=result.text or "", **_choice(result, wanted, text_logprobs))
+    choice = TextChoice(text=result.text or "", **_choice(result, wanted, TEXT_CHUNKS))
     return Completion(**_head(result, wanted), choices=[choice])
 
 
@@ -95,6 +101,16 @@ def text_logprobs(known: Sequence[_TextAndLogprob], start: int = 0) -> TextLogpr
     return TextLogprobs(tokens=texts, token_logprobs=logprobs, text_offset=offsets)
 
 
+def without_blank(known: Sequence[_TextAndLogprob]) -> list[_TextAndLogprob]:
+    """Tokens of an answer from its beginning, the first text without a leading blank."""
+    tokens = list(known)
+    for i, (text, logprob) in enumerate(tokens):
+        if text:
+            tokens[i] = text.removeprefix(_BLANK), logprob
+            break
+    return tokens
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkKind:
     """How the chunks of an endpoint look.
@@ -106,6 +122,8 @@ class ChunkKind:
         piece: what a choice holds for a piece of text.
         thoughts: what it holds for a piece of the reasoning; None where it has no place for it.
         logprobs: for consecutive tokens, and the character at which the first begins.
+        is_chat: whether the answer begins without its leading blank, and the last piece has the
+            uncertainty, too: OpenAI's own client puts a message together from pieces alone.
     """
 
     name: str
@@ -113,6 +131,7 @@ class ChunkKind:
     piece: Callable[[str], dict[str, Any]]
     thoughts: Callable[[str], dict[str, Any]] | None
     logprobs: Callable[[Sequence[_TextAndLogprob], int], ChatLogprobs | TextLogprobs]
+    is_chat: bool
 
 
 def _chat_piece(text: str) -> dict[str, Any]:
@@ -131,8 +150,11 @@ CHAT_CHUNKS = ChunkKind(
     _chat_piece,
     _chat_thoughts,
     chat_logprobs,
+    is_chat=True,
 )
-TEXT_CHUNKS = ChunkKind("text_completion", None, lambda text: {"text": text}, None, text_logprobs)
+TEXT_CHUNKS = ChunkKind(
+    "text_completion", None, lambda text: {"text": text}, None, text_logprobs, is_chat=False
+)
 
 
 class Chunks:
@@ -142,7 +164,7 @@ class Chunks:
         self._kind = kind
         self._wanted = wanted
         self._created = int(time.time())
-        self._is_open = self._has_begun = False
+        self._is_open = self._has_begun = self._has_text = False
         self._num_characters = 0
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
@@ -177,6 +199,8 @@ class Chunks:
             chunks = self._piece(result.text or "", _texts_and_logprobs(result))
         last = self._choice("", None, result.evidence.subject.answer.finish_reason)
         last["uncertainty"] = uncertainty_of(result).model_dump()
+        if self._kind.is_chat:
+            last["delta"]["uncertainty"] = last["uncertainty"]
         fingerprint = _fingerprint(result)
         chunks += self._chunk([last], fingerprint)
         if self._wanted.usage:
@@ -189,6 +213,9 @@ class Chunks:
     def _piece(self, text: str, known: Sequence[_TextAndLogprob]) -> bytes:
         """A chunk of the text of consecutive tokens; none where it would be empty."""
         self._has_begun = True
+        if self._kind.is_chat and not self._has_text:
+            self._has_text = text != ""
+            text, known = text.removeprefix(_BLANK), without_blank(known)
         if not text and not self._wanted.logprobs:
             return self._opening()
         logprobs = None
@@ -255,14 +282,15 @@ def _usage(result: Result) -> OpenAIUsage:
     )
 
 
-def _choice(
-    result: Result, wanted: Wanted, tell: Callable[[Sequence[_TextAndLogprob]], Any]
-) -> dict[str, Any]:
+def _choice(result: Result, wanted: Wanted, kind: ChunkKind) -> dict[str, Any]:
     """What choices of both kinds have; log-probs only of the text that is given."""
     logprobs = None
     is_other = result.escalation is not None and result.escalation.text is not None
     if wanted.logprobs and not result.is_held_back and not is_other:
-        logprobs = tell(_texts_and_logprobs(result))
+        known = _texts_and_logprobs(result)
+        if kind.is_chat:
+            known = without_blank(known)
+        logprobs = kind.logprobs(known, 0)
     return {
         "logprobs": logprobs,
         "finish_reason": result.evidence.subject.answer.finish_reason,
