@@ -6,9 +6,15 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import expect
 
+from app.http.middleware import at_ops_port
 from tests.browser.pages import DESK, KNOWN, MADE_UP, PHONE, visiting
+from tests.chaos.redis_server import free_port
+from tests.conftest import serving
+from tests.worker_servers import listening
 
 pytestmark = pytest.mark.anyio
+
+SCHEMA = "cocoa-serve - Swagger UI"
 
 
 async def test_the_keyboard_alone_asks_reads_the_surprise_and_copies(browser, url):
@@ -147,3 +153,21 @@ async def test_axe_finds_nothing(browser, url, size, colours):
 async def has_no_faults(visit):
     found = await Axe().run(visit.page)
     assert found.violations_count == 0, found.generate_report()
+
+
+async def test_the_schema_of_the_api_is_at_the_page_or_where_operation_has_its_port(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit("#api").click()
+        await expect(visit.page).to_have_title(SCHEMA)
+        assert visit.page.url == f"{url}/docs"
+    ops_port = free_port()
+    async with (
+        serving(doors={"ops_port": ops_port}) as service,
+        listening(at_ops_port(service.app), ops_port),
+        listening(service.app) as port,
+        visiting(browser, f"http://127.0.0.1:{port}") as visit,
+    ):
+        await expect(visit("#api")).to_have_text(f"API, at port {ops_port}")
+        await visit("#api").click()
+        await expect(visit.page).to_have_title(SCHEMA)
+        assert visit.page.url == f"http://127.0.0.1:{ops_port}/docs"

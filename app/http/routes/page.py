@@ -10,6 +10,7 @@ FILES_PATH = "/page/"
 
 _FOLDER = Path(__file__).parent.parent / "page"
 _INDEX = "index.html"
+_API_LINK = 'href="docs"'
 # Nothing inline, nothing from elsewhere, nobody's frame.
 _HEADERS = {
     "Content-Security-Policy": (
@@ -27,8 +28,13 @@ _files = StaticFiles(directory=_FOLDER, check_dir=False)
 
 @router.get(PAGE_PATH)
 async def page(request: Request) -> Response:
-    """The page."""
-    return await _file(_INDEX, request)
+    """The page; where operation has a port of its own, it is told where the API's schema is."""
+    ops_port = request.app.state.settings.ops_port
+    if ops_port is None:
+        return await _file(_INDEX, request)
+    text = (_FOLDER / _INDEX).read_text(encoding="utf-8")
+    text = text.replace(_API_LINK, f'{_API_LINK} data-port="{ops_port}"')
+    return Response(text, media_type="text/html", headers=_HEADERS)
 
 
 @router.get(FILES_PATH + "{name}")
