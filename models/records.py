@@ -14,6 +14,8 @@ AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
 
 DEFAULT_NEW_TOKENS = 256
+# The variable by which chat templates are told how long their model may reason.
+EFFORT = "reasoning_effort"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class GenerationRequest:
     Attributes:
         prompt: raw text, continued as it stands; exclusive with `messages`.
         messages: chat messages {"role", "content"}, put into the model's own template.
+        chat_template_kwargs: variables of that template.
         statistics: names of `models.statistics` that a generator supplies; nothing else is
             computed.
         answer: scored in place of a greedy one, which is not decoded then.

@@ -47,6 +47,7 @@ class Traits:
         max_logprobs: None tells no log-probs.
         budget: what becomes of the bound of a reasoning: it is "heeded", "refused" or "ignored";
             None is a model that does not reason.
+        efforts: that it knows, and its template shows; none where it reads no `reasoning_effort`.
         replies: come instead of the next answers of completions and chats.
         delay_s: before each answer, and between the events of a stream.
     """
@@ -68,6 +69,7 @@ class Traits:
     probes: tuple[str, ...] | None = None
     word: str | None = None
     budget: str | None = None
+    efforts: tuple[str, ...] = ()
     replies: list = field(default_factory=list)
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
@@ -320,6 +322,8 @@ def _refusal(traits, body):
     unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
     if traits.strict and unknown:
         return _error(400, f"unknown: {min(unknown)}")
+    if traits.efforts and _effort(body) not in (None, *traits.efforts):
+        return _error(400, "reasoning_effort is none of those")
     if BUDGET in body and traits.budget == "refused":
         return _error(400, f"{BUDGET} is set but reasoning_config is not configured")
     if body.get("model") != traits.model:
@@ -336,11 +340,19 @@ def _refusal(traits, body):
 
 def _prompts(traits, body):
     if "messages" in body:
-        return [encode("".join(f"[{one['role']}]{one['content']}" for one in body["messages"]))]
+        text = "".join(f"[{one['role']}]{one['content']}" for one in body["messages"])
+        if traits.efforts and (effort := _effort(body)) is not None:
+            text += f"[{effort}]"
+        return [encode(text)]
     prompt = body["prompt"]
     if isinstance(prompt, str):
         return [encode(prompt)]
     return prompt if prompt and isinstance(prompt[0], list) else [prompt]
+
+
+def _effort(body):
+    """How long to reason, as a chat says it, and as a rendering does."""
+    return body.get("chat_template_kwargs", body).get("reasoning_effort")
 
 
 def openai_app(traits):
@@ -361,6 +373,8 @@ def openai_app(traits):
             return _error(404, "Not Found")
         if "messages" in body:
             if any(one["role"] == "tool" for one in body["messages"]):
+                return JSONResponse(TEMPLATE_FAULT, 400)
+            if traits.efforts and _effort(body) not in (None, *traits.efforts):
                 return JSONResponse(TEMPLATE_FAULT, 400)
             ids = _prompts(traits, body)[0]
         else:

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from models import errors
-from models.errors import CocoaError, EngineError, NotReady, Unauthorized
-from models.records import GenerationRequest, OnToken, SamplingParams, Token
+from models.errors import CocoaError, EngineError, InvalidRequest, NotReady, Unauthorized
+from models.records import EFFORT, GenerationRequest, OnToken, SamplingParams, Token
 from workers import wire
 from workers.calling import Listener
 from workers.client import Unreachable, body_of, lines
@@ -36,8 +36,14 @@ _WORDS = {
     "deadline_exceeded": "the model's worker had no answer in time",
     "overloaded": "the model's worker is full",
 }
+# The same of an invalid request, by its field.
+_WORDS_OF_FIELD = {
+    EFFORT: f"the chat template of this model does not read {EFFORT}",
+    "chat_template_kwargs": "the chat template of this model does not read one of these variables, "
+    "or does not let clients set it",
+}
 _OTHERWISE = "the model's worker failed"
-_FIELDS = {one.name for one in (*fields(GenerationRequest), *fields(SamplingParams))}
+_FIELDS = {EFFORT, *(one.name for one in (*fields(GenerationRequest), *fields(SamplingParams)))}
 _MESSAGE = re.compile(r"messages\.[0-9]{1,4}")
 
 
@@ -64,6 +70,8 @@ def decode_error(value: Any) -> CocoaError:
         if field is not None and field not in _FIELDS and not _MESSAGE.fullmatch(field):
             field = None
         message = _WORDS.get(found["code"], _OTHERWISE)
+        if kind is InvalidRequest:
+            message = _WORDS_OF_FIELD.get(field or "", message)
         return kind(message, field=field, retry_after_s=found["retry_after_s"])
 
 

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from models.records import GivenAnswer, SamplingParams
+from models.records import EFFORT, GivenAnswer, SamplingParams
 from models.selection import Strategy
 
 OnReject = Literal["answer", "abstain", "escalate"]
@@ -61,6 +61,7 @@ class Ask:
     Attributes:
         prompt: raw text; exclusive with `messages`. With neither no model is asked for an answer.
         messages: chat messages {"role", "content"}.
+        chat_template_kwargs: variables of the model's chat template, `reasoning_effort` among them.
         answer: one that exists already; None lets the model answer.
         answer_token_logprobs: (T,) nats, of whoever wrote the given answer; None lets the model
             read it.
@@ -127,11 +128,13 @@ class Ask:
     @property
     def how_it_reasons(self) -> dict[str, int | str]:
         """What it says of reasonings, by name; empty for one that says nothing."""
-        sampling = self.sampling
-        said = {
+        sampling, effort = self.sampling, self.chat_template_kwargs.get(EFFORT)
+        said: dict[str, int | str | None] = {
             "max_reasoning_tokens": sampling.max_reasoning_tokens,
             "max_sample_reasoning_tokens": sampling.max_sample_reasoning_tokens,
         }
+        if effort is not None:
+            said[EFFORT] = str(effort)
         return {name: value for name, value in said.items() if value is not None}
 
     @property

@@ -1,6 +1,5 @@
 """Messages as the prompt that the model's own chat template makes of them."""
 
-import inspect
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +7,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from models.errors import ChatTemplateError, InvalidRequest
+from models.engines.template_variables import check_variables
+from models.errors import ChatTemplateError
 from models.records import GenerationRequest
 
 # That chat templates know. An error names no other one: that would be the client's text.
@@ -20,12 +20,12 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
 
     Raises:
         ChatTemplateError: no template, or it refused the messages, or leaves one out.
-        InvalidRequest: a variable of the template is not the client's to set.
+        InvalidRequest: a variable is not the client's to set, or one that the template does not
+            read.
     """
     if not tokenizer.chat_template:
         raise ChatTemplateError("this model has no chat template: send `prompt`", field="messages")
-    if clash := sorted(_reserved_names(tokenizer) & request.chat_template_kwargs.keys()):
-        raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    check_variables(tokenizer, request.chat_template_kwargs)
     marks = _marks(tokenizer)
     messages = []
     for message in request.messages or ():
@@ -83,12 +83,6 @@ def _about_role(messages: Sequence[Mapping[str, str]] | None, number: int) -> st
     if role in _ROLES:
         return f" (its role is {role})"
     return f" (its role is none of {', '.join(_ROLES)})"
-
-
-def _reserved_names(tokenizer: PreTrainedTokenizerBase) -> set[str]:
-    """Variables that the client must not set: they would replace the rendering or its tokens."""
-    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
-    return {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
 
 
 def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

@@ -80,7 +80,7 @@ UNSUPPORTED = [
     (CHAT, {"response_format": {"type": "json_object"}}, "response_format.type"),
     (CHAT, {"store": True}, "store"),
     (CHAT, {"modalities": ["text", "audio"]}, "modalities"),
-    (CHAT, {"reasoning_effort": "high"}, "reasoning_effort"),
+    (CHAT, {"reasoning_effort": "huge"}, "reasoning_effort"),
     (CHAT, {"service_tier": "flex"}, "service_tier"),
     (CHAT, {"verbosity": "low"}, "verbosity"),
     (CHAT, {"logprobs": True, "top_logprobs": 3}, "top_logprobs"),

@@ -243,3 +243,61 @@ async def test_openais_clients_are_told_where_the_bound_stands(service):
     response = await service.client.post("/v1/chat/completions", json=chat)
     assert response.json()["error"]["param"] == "uncertainty.max_reasoning_tokens"
     assert "which is 256" in response.json()["error"]["message"]
+
+
+NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
+
+
+@pytest.mark.parametrize("path", [GENERATE, "/v1/chat/completions"])
+async def test_thinking_that_is_switched_off_leaves_an_answer_without_a_reasoning(service, path):
+    chat = OPENAI | {"uncertainty": {"num_samples": 4, "estimators": ALL}}
+    if path == GENERATE:
+        chat = BODY | {"estimators": ALL, "num_samples": 4}
+    body = await answered(service, path, **chat, **NO_THINKING)
+    thought = await answered(service, path, **chat)
+
+    told = body
+    if path != GENERATE:
+        told = body["choices"][0]["uncertainty"]
+        message = body["choices"][0]["message"]
+        assert message.get("reasoning") is None
+        assert message["content"].strip().isdecimal()
+    assert told.get("reasoning") is None
+    assert None not in told["scores"].values()
+    assert "reasoning_excluded" not in told["warnings"]
+    assert body["usage"]["completion_tokens"] < thought["usage"]["completion_tokens"]
+
+
+@pytest.mark.parametrize("path", [GENERATE, "/v1/chat/completions"])
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"reasoning_effort": "low"}, "reasoning_effort", "does not read reasoning_effort"),
+        ({"chat_template_kwargs": {"thinking": False}}, "chat_template_kwargs", "enable_thinking"),
+        ({"chat_template_kwargs": {"tokenize": True}}, "chat_template_kwargs", "reserved names"),
+        (
+            {"chat_template_kwargs": {"reasoning_effort": "low"}, "reasoning_effort": "high"},
+            "reasoning_effort",
+            "is among chat_template_kwargs, too",
+        ),
+    ],
+    ids=["effort", "an unread variable", "a reserved one", "effort twice"],
+)
+async def test_what_the_template_would_pass_over_is_refused_by_name(
+    service, path, fields, field, words
+):
+    body = BODY if path == GENERATE else OPENAI
+    response = await service.client.post(path, json=body | fields)
+    error = response.json()["error"]
+    assert response.status_code == 422
+    assert error.get("field", error.get("param")) == field
+    if service.elsewhere is None:  # else in words of the gateway
+        assert words in error["message"]
+
+
+async def test_a_raw_prompt_has_no_template_that_could_read_an_effort(service):
+    body = {"prompt": "What is 12 + 5?", "reasoning_effort": "low"}
+    response = await service.client.post(GENERATE, json=body)
+    assert response.status_code == 422
+    assert response.json()["error"]["field"] == "reasoning_effort"
+    assert "needs messages" in response.json()["error"]["message"]

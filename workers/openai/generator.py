@@ -10,10 +10,17 @@ from typing import TypeVar
 
 from models.embedded import PROBES_DIR
 from models.engines.protocol import EngineConfig, check_hidden_layers
-from models.errors import ChatTemplateError, CocoaError, EngineError, ModelNotLoaded, PromptTooLong
+from models.errors import (
+    ChatTemplateError,
+    CocoaError,
+    EngineError,
+    InvalidRequest,
+    ModelNotLoaded,
+    PromptTooLong,
+)
 from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
-from models.records import Generation, GenerationRequest, OnToken
+from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Calls, Failed, Rejected
 from workers.config import OpenAIServers, probe_folders, variable
@@ -130,6 +137,9 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"
             return PromptTooLong(message, field=field)
+        if EFFORT in request.chat_template_kwargs and error.status in (400, 422):
+            message = f"the server of the model refuses this {EFFORT}, or the messages ({error})"
+            return InvalidRequest(message, field=EFFORT)
         if field == "messages" and error.status in (400, 422):
             message = f"the server of the model refuses the messages ({error})"
             return ChatTemplateError(message, field=field)

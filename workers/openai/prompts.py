@@ -1,21 +1,26 @@
 """From a request to what a server is asked: rendered and tokenized there, where it does that."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models.errors import ChatTemplateError, InvalidRequest
-from models.records import AnswerForm, GenerationRequest
+from models.records import EFFORT, AnswerForm, GenerationRequest
 from workers.calls import Calls, Rejected, read
 from workers.openai.capabilities import Capabilities
-from workers.openai.requests import Prompt
+from workers.openai.requests import Prompt, completion
 
 # Variables of a template that the client must not set.
 _RESERVED = frozenset(
-    {"messages", "tools", "documents", "chat_template", "tokenize", "add_generation_prompt"}
-    | {"continue_final_message", "bos_token", "eos_token", "pad_token", "unk_token"}
+    {"messages", "conversation", "tools", "documents", "chat_template", "add_generation_prompt"}
+    | {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_dict"}
+    | {"return_tensors", "return_assistant_tokens_mask", "tokenizer_kwargs", "raise_exception"}
+    | {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
 )
+# A value of `reasoning_effort` that there is not.
+_NO_EFFORT = "no such effort"
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
 
@@ -51,14 +56,17 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
     if can.tokenizes:
         return await _render_ids(calls, can, request)
-    if request.chat_template_kwargs:
+    if request.chat_template_kwargs.keys() - {EFFORT}:
         message = "the server of the model takes no variables of a chat template"
         raise InvalidRequest(message, field="chat_template_kwargs")
     if request.messages is not None:
         if not can.chats:
             message = "the server of the model takes no messages: send `prompt`"
             raise ChatTemplateError(message, field="messages")
-        return Prompt(messages=request.messages)
+        effort = request.chat_template_kwargs.get(EFFORT)
+        if effort is not None:
+            await _check_reads_effort(calls, can)
+        return Prompt(messages=request.messages, effort=effort)
     text = request.prompt or ""
     if not text:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
@@ -99,11 +107,45 @@ async def _render_ids(calls: Calls, can: Capabilities, request: GenerationReques
         opened = _opens(request.prompt)
     else:
         ids = await _render_chat(calls, request)
+        if EFFORT in request.chat_template_kwargs:
+            await _check_template_reads_effort(calls, request, ids)
         opened = _opens(await _text(calls, ids[-_TAIL:]))
     if not ids:
         field = "prompt" if request.prompt is not None else "messages"
         raise InvalidRequest("the prompt has no tokens", field=field)
     return Prompt(ids=ids, num_tokens=len(ids), opened=opened)
+
+
+async def _check_template_reads_effort(
+    calls: Calls, request: GenerationRequest, ids: tuple[int, ...]
+) -> None:
+    """Refuse an effort that changes nothing of the prompt: with another one it is the same.
+
+    Raises:
+        InvalidRequest: it is.
+    """
+    other = "low"
+    if request.chat_template_kwargs[EFFORT] == other:
+        other = "high"
+    variables = {**request.chat_template_kwargs, EFFORT: other}
+    try:
+        changed = await _render_chat(calls, replace(request, chat_template_kwargs=variables))
+    except ChatTemplateError:  # the template knows efforts, and this is none of them
+        return
+    if changed == ids:
+        message = f"the chat template of this model does not read {EFFORT}"
+        raise InvalidRequest(message, field=EFFORT)
+
+
+async def _check_reads_effort(calls: Calls, can: Capabilities) -> None:
+    """Refuse an effort where the server would not read it: one that reads it refuses nonsense.
+
+    Raises:
+        InvalidRequest: it takes whatever comes.
+    """
+    prompt = Prompt(messages=({"role": "user", "content": "Hello"},), effort=_NO_EFFORT)
+    if await calls.try_post(prompt.path, completion(can, prompt, max_tokens=1)) is not None:
+        raise InvalidRequest(f"the server of the model does not read {EFFORT}", field=EFFORT)
 
 
 async def _render_chat(calls: Calls, request: GenerationRequest) -> tuple[int, ...]:

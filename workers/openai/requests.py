@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.errors import InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, EFFORT, GenerationRequest, SamplingParams
 from workers.client import MAX_REPLY_BYTES
 from workers.openai.capabilities import Capabilities
 
@@ -47,7 +47,7 @@ class Prompt:
         messages: of a chat.
         num_tokens: of it; None where nobody tokenized it.
         opened: whether it ends in `<think>`.
-        template_kwargs: of the server's chat template.
+        effort: how long the model may reason, for a server that reads `reasoning_effort`.
         as_message: whether raw text became a message, as the server completes no text.
     """
 
@@ -56,7 +56,7 @@ class Prompt:
     messages: tuple[Mapping[str, str], ...] | None = None
     num_tokens: int | None = None
     opened: bool = False
-    template_kwargs: Mapping[str, Any] | None = None
+    effort: str | None = None
     as_message: bool = False
 
     @property
@@ -97,8 +97,8 @@ def completion(
     body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
         body["messages"] = list(map(dict, prompt.messages))
-        if prompt.template_kwargs:
-            body["chat_template_kwargs"] = dict(prompt.template_kwargs)
+        if prompt.effort is not None:
+            body[EFFORT] = prompt.effort
         if top is not None:
             body["logprobs"] = True
         if top:

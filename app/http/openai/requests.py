@@ -34,6 +34,7 @@ from app.http.requests.fields import (
     NewTokens,
     NullIsDefault,
     ReasoningBounds,
+    ReasoningEffort,
     ScoresWanted,
     Seed,
     StopStrings,
@@ -41,6 +42,7 @@ from app.http.requests.fields import (
     check_light,
     encodable,
     few_values,
+    template_variables,
 )
 from app.scoring.ask import Ask
 from models.errors import InvalidRequest
@@ -190,7 +192,10 @@ class ChatRequest(_OpenAIRequest):
     max_completion_tokens: NewTokens | None = None
     """`max_tokens` by its later name."""
     chat_template_kwargs: TemplateVariables | None = None
-    """Variables of the chat template."""
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
+    refused."""
+    reasoning_effort: ReasoningEffort | None = None
+    """How long the model may reason: the chat template's variable of that name."""
     logprobs: bool = False
     """Log-probs of the answer's tokens."""
     top_logprobs: Zero = None
@@ -206,7 +211,6 @@ class ChatRequest(_OpenAIRequest):
     parallel_tool_calls: bool | None = None
     prediction: None = None
     prompt_cache_key: Label | None = None
-    reasoning_effort: Annotated[Any, only("none")] = None
     response_format: TextFormat | None = None
     safety_identifier: Label | None = None
     service_tier: Annotated[Any, only("auto", "default")] = None
@@ -277,7 +281,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     own: dict[str, Any] = {}
     if isinstance(body, ChatRequest):
         own["messages"] = tuple(map(_message_of, body.messages))
-        own["chat_template_kwargs"] = body.chat_template_kwargs or {}
+        variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
+        own["chat_template_kwargs"] = variables
     else:
         own["prompt"] = "".join(body.prompt)  # a list holds one
     if wanted.estimators is not None:

@@ -14,6 +14,7 @@ from app.http.requests.fields import (
     NewTokens,
     NullIsDefault,
     ReasoningBounds,
+    ReasoningEffort,
     ScoresWanted,
     Seed,
     StopStrings,
@@ -21,6 +22,7 @@ from app.http.requests.fields import (
     TokenLogprobs,
     check_light,
     encodable,
+    template_variables,
 )
 from app.scoring.ask import Ask, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
@@ -37,16 +39,17 @@ _OTHER_NAMES = {
     "timeout": "timeout_s",
 }
 
-# `_check_input` as JSON schemas: one input, and template variables with messages only.
+# `_check_input` as JSON schemas: one input, and what its template reads with messages only.
+_NO_MESSAGES: JsonDict = {"messages": NULL, "chat_template_kwargs": NULL, "reasoning_effort": NULL}
 _OF_PROMPT: JsonDict = {
     "required": ["prompt"],
-    "properties": {"prompt": {"type": "string"}, "messages": NULL, "chat_template_kwargs": NULL},
+    "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES},
 }
 _OF_MESSAGES: JsonDict = {
     "required": ["messages"],
     "properties": {"messages": {"type": "array"}, "prompt": NULL},
 }
-_WITHOUT_PROMPT: JsonDict = {"prompt": NULL, "messages": NULL, "chat_template_kwargs": NULL}
+_WITHOUT_PROMPT: JsonDict = {"prompt": NULL, **_NO_MESSAGES}
 _OF_SAMPLES: JsonDict = {
     "required": ["samples"],
     "properties": {**_WITHOUT_PROMPT, "samples": {"type": "array"}},
@@ -76,7 +79,10 @@ class Prompted(NullIsDefault):
     ] = None
     """Chat, in the model's own template."""
     chat_template_kwargs: TemplateVariables | None = None
-    """Variables of the chat template."""
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
+    refused."""
+    reasoning_effort: ReasoningEffort | None = None
+    """How long the model may reason: the template's variable of that name."""
 
 
 class ScoringRequest(ScoresWanted, Prompted):
@@ -112,10 +118,9 @@ class ScoringRequest(ScoresWanted, Prompted):
             raise PydanticCustomError("one_of", both, {"field": "prompt"})
         if self.prompt is None and self.messages is None and (missing := self._without_input):
             raise PydanticCustomError("one_of", missing, {"field": "prompt"})
-        if self.chat_template_kwargs is not None and self.messages is None:
-            raise PydanticCustomError(
-                "one_of", "chat_template_kwargs needs messages", {"field": "chat_template_kwargs"}
-            )
+        for name in ("chat_template_kwargs", "reasoning_effort"):
+            if getattr(self, name) is not None and self.messages is None:
+                raise PydanticCustomError("one_of", "{field} needs messages", {"field": name})
         return self
 
 
@@ -211,7 +216,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     num_samples, stop_mass = body.sample_bounds
     return Ask(
         prompt=body.prompt,
-        chat_template_kwargs=body.chat_template_kwargs or {},
+        chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),
         sampling=SamplingParams(
             num_samples=num_samples,
             max_new_tokens=body.max_new_tokens,

@@ -25,6 +25,7 @@ from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
 from models.ranges import LOGPROBS
+from models.records import EFFORT
 from models.waves import DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS
 
 AnswerStrategy = Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"]
@@ -106,10 +107,28 @@ TemplateVariables = Annotated[
     BeforeValidator(few_values),
     AfterValidator(encodable),
 ]
+# As OpenAI has them.
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 NewTokens = Annotated[int, Field(ge=1, le=8192)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 NULL: JsonDict = {"type": "null"}  # a schema
+
+
+def template_variables(
+    given: dict[str, JsonValue] | None, effort: ReasoningEffort | None
+) -> dict[str, JsonValue]:
+    """What a chat template gets: its variables, and how long the model may reason among them.
+
+    Raises:
+        InvalidRequest: both name the effort.
+    """
+    variables = dict(given or {})
+    if effort is None:
+        return variables
+    if EFFORT in variables:
+        raise InvalidRequest("is among chat_template_kwargs, too", field=EFFORT)
+    return variables | {EFFORT: effort}
 
 
 class Body(Described):

@@ -76,7 +76,9 @@ class GenerateOptions(TypedDict, total=False):
     messages: list[Message] | None
     """Chat, in the model's own template."""
     chat_template_kwargs: dict[str, JsonValue] | None
-    """Variables of the chat template."""
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
+    """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
     """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
     estimator: EstimatorName | None
@@ -136,7 +138,9 @@ class ScoreOptions(TypedDict, total=False):
     messages: list[Message] | None
     """Chat, in the model's own template."""
     chat_template_kwargs: dict[str, JsonValue] | None
-    """Variables of the chat template."""
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
+    """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
     """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
     estimator: EstimatorName | None

@@ -122,9 +122,11 @@ def test_a_chat_is_no_prompt_and_template_variables_count():
         key(CHAT | {"messages": [{"role": "system", "content": "Hi"}]}),
         key(CHAT | {"chat_template_kwargs": {"a": 1}}),
         key(CHAT | {"chat_template_kwargs": {"a": 10**400}}),
+        key(CHAT | {"reasoning_effort": "low"}),
+        key(CHAT | {"reasoning_effort": "high"}),
         key({"prompt": "Hi", "max_new_tokens": 8, "seed": 1}),
     }
-    assert len(names) == 5
+    assert len(names) == 7
 
 
 def test_what_a_client_brings_counts():

@@ -46,6 +46,11 @@ OTHER = {
         PLAN,
         "max_reasoning_tokens None, asked with 8",
     ),
+    "an effort": (
+        replace(ASK, chat_template_kwargs={"reasoning_effort": "low"}),
+        PLAN,
+        "reasoning_effort None, asked with low",
+    ),
     "another similarity": (ASK, replace(PLAN, similarity="rouge_l"), "similarity fake"),
     "another estimator": (
         ASK,

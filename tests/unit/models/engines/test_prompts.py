@@ -143,6 +143,16 @@ async def test_messages_take_the_template_its_variables_and_nothing_more():
     assert tagged.answer.token_ids == renamed.answer.token_ids
 
 
+async def test_an_effort_is_a_variable_of_the_template():
+    template = "{{ messages[0].content }}[{{ reasoning_effort | default('medium') }}]"
+    tokenizer = byte_tokenizer(chat_template=template)
+    chat = GenerationRequest(None, ({"role": "user", "content": "Hi"},))
+    told = replace(chat, chat_template_kwargs={"reasoning_effort": "low"})
+
+    assert tokenizer.decode(encode_prompt(tokenizer, chat)) == "Hi[medium]"
+    assert tokenizer.decode(encode_prompt(tokenizer, told)) == "Hi[low]"
+
+
 RESERVED = ["chat_template", "tokenize", "messages", "conversation", "bos_token", "eos_token"]
 
 

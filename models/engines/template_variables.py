@@ -1,0 +1,75 @@
+"""Which variables a chat template reads, and which of them a client may set."""
+
+import functools
+import inspect
+from collections.abc import Iterable
+
+from jinja2 import Environment, TemplateError
+from jinja2.defaults import DEFAULT_NAMESPACE
+from jinja2.ext import Extension, loopcontrols
+from jinja2.meta import find_undeclared_variables
+from jinja2.nodes import Node
+from jinja2.parser import Parser
+from transformers import PreTrainedTokenizerBase
+
+from models.errors import InvalidRequest
+from models.records import EFFORT
+
+# Functions that templates find; a variable of that name would take their place.
+_FUNCTIONS = {"raise_exception", "strftime_now", *DEFAULT_NAMESPACE}
+
+
+class _Generation(Extension):
+    """`{% generation %}` marks what a model wrote; transformers knows it, and jinja does not."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja's own declaration
+
+    def parse(self, parser: Parser) -> list[Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def check_variables(tokenizer: PreTrainedTokenizerBase, names: Iterable[str]) -> None:
+    """Refuse variables that a client must not set, and those that would change nothing.
+
+    Args:
+        tokenizer: with the chat template.
+        names: of the variables that the client sets.
+
+    Raises:
+        InvalidRequest: one would replace the rendering or its tokens, or the template reads none
+            of that name.
+    """
+    reserved, given = _reserved_names(tokenizer), set(names)
+    if clash := sorted(reserved & given):
+        raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    known = variables_of(str(tokenizer.get_chat_template()))
+    if known is None or given <= known:
+        return
+    unread = "the chat template of this model does not read"
+    if EFFORT in given - known:
+        raise InvalidRequest(f"{unread} {EFFORT}", field=EFFORT)
+    # What the client calls it may be any text, and is not quoted.
+    read = ", ".join(sorted(known - reserved)) or "none"
+    message = f"{unread} one of these variables; those that it reads: {read}"
+    raise InvalidRequest(message, field="chat_template_kwargs")
+
+
+@functools.lru_cache(maxsize=16)
+def variables_of(chat_template: str) -> frozenset[str] | None:
+    """Names that a template reads and does not set itself; None for one that is no template.
+
+    >>> sorted(variables_of("{{ messages[0].content }}{% if thinking %}{{ mark }}{% endif %}"))
+    ['mark', 'messages', 'thinking']
+    """
+    environment = Environment(extensions=[_Generation, loopcontrols])  # noqa: S701, only parses
+    try:
+        return frozenset(find_undeclared_variables(environment.parse(chat_template)))
+    except TemplateError:  # rendering it will say why
+        return None
+
+
+def _reserved_names(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+    """Variables that would replace the rendering, its tokens or the template's own functions."""
+    rendering = inspect.signature(tokenizer.apply_chat_template).parameters.keys()
+    return {"messages", *rendering, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES, *_FUNCTIONS}
