@@ -1,4 +1,4 @@
-"""The three pictures of docs/concepts.md, drawn from requests to the embedded models.
+"""The pictures of docs/concepts.md and docs/units.md, drawn from requests to the embedded models.
 
 python benchmarks/pictures.py        # some minutes
 """
@@ -16,7 +16,10 @@ from service import PATH, running_cocoa
 
 from cocoa_lab.datasets import load
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+# It reasons about sums before it answers.
+REASONING_MODEL = ROOT / "tests" / "data" / "reasoning_model"
 PIROT = "Which country is Pirot in?"
 # A sure answer, one of many wordings and one meaning, and one of many meanings.
 QUESTIONS = [
@@ -32,27 +35,50 @@ _RIGHT, _WRONG, _GREY, _DARK = "#1f77b4", "#d9480f", "#b8bec6", "#24292f"
 _FONT = {"fontsize": 11, "color": _DARK}
 
 
+SUM = "What is 47 + 38?"
+INVOICE = {
+    "json_schema": {"properties": {"number": {"pattern": "^A-"}, "date": {"format": "date"}}},
+    "answer": '{"number": "A-117", "date": "2026-03-04", "total": 118.5, "paid": false}',
+    "samples": [
+        {"text": '{"number": "A-117", "date": "2026-03-04", "total": 118.5, "paid": false}'},
+        {"text": '{"number": "A-117", "date": "2026-04-03", "total": 118.5, "paid": false}'},
+        {"text": '{"number": "A-117", "date": "2026-04-03", "total": 18.5, "paid": false}'},
+        {"text": '{"number": "A-111", "date": "2026-03-04", "total": 118.5}'},
+    ],
+}
+
+
 class Service:
     """Answers of the service."""
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=_TIMEOUT_S)
 
-    def ask(self, prompt: str, **options: Any) -> dict[str, Any]:
+    def ask(self, prompt: str | None, **options: Any) -> dict[str, Any]:
         """The response to one prompt."""
-        body = {"prompt": prompt, "seed": SEED} | options
-        response: dict[str, Any] = self._client.post(PATH, json=body).raise_for_status().json()
+        return self._post(PATH, {"prompt": prompt, "seed": SEED} | options)
+
+    def score(self, **body: Any) -> dict[str, Any]:
+        """The response to an answer that exists, with its fields."""
+        return self._post("/score", {"units": "fields"} | body)
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        response: dict[str, Any] = self._client.post(path, json=body).raise_for_status().json()
         return response
 
 
 def main() -> None:
-    """Ask, draw, and write three PNG files."""
+    """Ask, draw, and write the PNG files."""
+    with running_cocoa("serve", GENERATION__MODEL=REASONING_MODEL) as url:
+        reasoned = reasoning(Service(url))
     with running_cocoa("serve") as url:
         service = Service(url)
         figures = {
             "concept-product.png": product(service),
             "concept-groups.png": groups(service),
             "concept-decision.png": decision(service),
+            "unit-reasoning.png": reasoned,
+            "unit-fields.png": fields(service),
         }
     for name, figure in figures.items():
         figure.savefig(IMAGES / name, dpi=110, bbox_inches="tight", facecolor="white")
@@ -159,6 +185,60 @@ def _draw_threshold(
     box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     place = {"ha": "right", "va": "center", "fontsize": 10, "color": _DARK, "bbox": box}
     axes.text(threshold * 0.94, height, told, **place)
+
+
+def reasoning(service: Service) -> Figure:
+    """A reasoned answer: words of its reasoning, tokens of the answer with their surprise."""
+    answer = service.ask(None, messages=[{"role": "user", "content": SUM}], return_tokens=True)
+    thoughts = answer["reasoning"].split()
+    tokens = [one for one in answer["tokens"] if one["text"].strip()]
+    figure = Figure(figsize=(9, 2.2), layout="constrained")
+    axes: Axes = figure.subplots()
+    pieces = [(word, None) for word in ("<think>", *thoughts, "</think>")]
+    pieces += [(one["text"], -one["logprob"]) for one in tokens]
+    left, behind = 0.0, 0.0
+    for text, surprise in pieces:
+        width, colour = 0.16 * len(text.strip()) + 0.2, _GREY
+        if surprise is None:
+            behind = left + width
+        else:
+            width, colour = width + 0.9, _RIGHT  # its surprise stands below
+            told = f"{surprise:.3f}"
+            axes.text(left + width / 2, -0.62, told, ha="center", fontsize=9, color=_DARK)
+        axes.add_patch(Rectangle((left, -0.36), width - 0.05, 0.72, color=colour, alpha=0.6))
+        axes.text(left + width / 2 - 0.03, 0, text.strip(), ha="center", va="center", **_FONT)
+        left += width
+    counted = f"the answer: sp = {answer['scores']['sp']:.3f} nats, its end included"
+    axes.text(0, 0.6, "the reasoning: in no score", fontsize=10, color=_DARK)
+    axes.text(left + 0.1, 0.6, counted, ha="right", fontsize=10, color=_RIGHT)
+    axes.plot([behind, behind], [-0.8, 0.5], color=_DARK, linewidth=1, linestyle="--")
+    axes.set(xlim=(-0.1, left + 0.1), ylim=(-0.9, 1), xticks=[], yticks=[], title=SUM)
+    axes.spines[["left", "right", "top", "bottom"]].set_visible(False)
+    return figure
+
+
+def fields(service: Service) -> Figure:
+    """The fields of an invoice: lack of agreement of the samples, and what they say instead."""
+    scored = service.score(**INVOICE)
+    told = [unit for unit in scored["units"] if unit["kind"] == "field"]
+    figure = Figure(figsize=(9, 0.5 * len(told) + 0.6), layout="constrained")
+    axes: Axes = figure.subplots()
+    for row, unit in enumerate(told):
+        height = unit["scores"]["consistency"]
+        colour = _WRONG if height > 0.3 else _RIGHT
+        axes.add_patch(Rectangle((0, row - 0.3), max(height, 0.004), 0.6, color=colour, alpha=0.6))
+        name = f"{unit['path']}   {unit['text']}"
+        axes.text(-0.02, row, name, ha="right", va="center", family="monospace", **_FONT)
+        others = []
+        for one in unit["alternatives"]:
+            if one["value"] != unit["text"]:
+                others.append(f"{one['value'] or '(nothing)'}: {one['share']:.0%}")
+        said = f"{height:.2f}   " + ",  ".join(others)
+        axes.text(height + 0.02, row, said, va="center", fontsize=10, color=_DARK)
+    axes.set(xlim=(-0.75, 1.15), ylim=(len(told) - 0.5, -0.8), yticks=[], xticks=[0, 0.5, 1])
+    axes.set_xlabel("disagreement of four samples with the field", **_FONT)
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    return figure
 
 
 def _plain(axes: Axes) -> None:

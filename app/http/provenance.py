@@ -51,7 +51,7 @@ def _models(result: Result) -> dict[str, Any]:
         known["model"] = model_info(result.generation)
         if result.is_read:
             known["answer_form"] = result.generation.answer_form
-    if result.plan.reads("similarity"):
+    if result.plan.asks_similarity:
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = model_info(result.comparer)
     if result.plan.reads("nli") and result.nli is not None:

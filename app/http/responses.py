@@ -14,6 +14,7 @@ from app.http.schemas import (
     Token,
     Usage,
 )
+from app.http.units import units_of
 from app.scoring.explaining import groups_of, sentence
 from app.scoring.result import Result
 
@@ -21,7 +22,7 @@ Body = TypeVar("Body", bound=Scored)
 
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 # What would tell an answer that is held back.
-_TELLING = ("text", "reasoning", "explanation", "groups", "samples", "tokens")
+_TELLING = ("text", "reasoning", "explanation", "groups", "units", "samples", "tokens")
 
 
 def to_response(result: Result, request_id: str) -> GenerateResponse:
@@ -57,6 +58,8 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
     if (asked := result.escalation) is not None:
         first = result.evidence.subject.answer.text
         own["escalation"] = EscalationInfo(model=asked.model, first_text=first, error=asked.error)
+    if result.units is not None:
+        own |= units_of(result.units)
     if result.ask.return_samples:
         own["samples"] = _samples(result)
     if result.ask.explain:

@@ -2,6 +2,7 @@
 
 from app.http.described import ABSENT, Described
 from app.http.provenance_schemas import Provenance
+from app.http.unit_schemas import UnitInfo
 from models.records import FinishReason
 
 
@@ -119,6 +120,12 @@ class Scored(Described):
     """with `explain`: what the samples say, in a sentence; null with its reason"""
     groups: list[SampleGroup] | None = ABSENT
     """with `explain`: samples by meaning, that of the answer first; null with its reason"""
+    units: list[UnitInfo] | None = ABSENT
+    """with `units`: the answer, then its parts; null where the answer is held back"""
+    units_mean: float | None = ABSENT
+    """with `units`: mean uncertainty of the parts, a real number; null where none has any"""
+    units_max: float | None = ABSENT
+    """with `units`: greatest uncertainty of the parts, a real number; null where none has any"""
     samples: list[Sample] | None = ABSENT
     """with `return_samples`; null where the answer is held back"""
     escalation: EscalationInfo = ABSENT

@@ -76,6 +76,7 @@ class Ask:
         explain: whether the samples are wanted in groups by meaning.
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
+        json_schema: that an answer with fields follows; it says how their values are compared.
         target_error: largest wanted share of wrong answers among those that pass; None asks for no
             decision.
         on_reject: what becomes of an answer that does not pass: it is given all the same, held
@@ -102,6 +103,7 @@ class Ask:
     return_samples: bool = False
     return_tokens: bool = False
     units: Units | None = None
+    json_schema: Mapping[str, Any] | bool = True
     explain: bool = False
     target_error: float | None = None
     on_reject: OnReject = "answer"

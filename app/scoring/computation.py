@@ -229,7 +229,9 @@ class Computation:
         if self.ask.units != "fields" or subject.answer.is_unfinished:
             return []
         if self._fields is None:  # large ones take a second
-            self._fields = await asyncio.to_thread(Fields, subject, self._max_units)
+            self._fields = await asyncio.to_thread(
+                Fields, subject, self.ask.json_schema, self._max_units
+            )
         return unknown_pairs(self._fields.pairs, self._similarity.info.rules)
 
     def _check_given(self) -> None:

@@ -89,6 +89,7 @@ class Plan:
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
             none are wanted.
         unit_primary: the one whose value is the uncertainty of a part.
+        compares_parts: whether parts are compared with what the samples have in their place.
     """
 
     estimators: tuple[str, ...]
@@ -101,6 +102,7 @@ class Plan:
     is_reasoned: bool = False
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
+    compares_parts: bool = False
 
     @property
     def is_sampled(self) -> bool:
@@ -115,6 +117,11 @@ class Plan:
             sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
+
+    @property
+    def asks_similarity(self) -> bool:
+        """Whether the similarity function compares anything."""
+        return self.compares_parts or self.reads("similarity")
 
     def reads(self, *sources: Source) -> bool:
         """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
@@ -186,7 +193,8 @@ def make_plan(
         shown |= ANSWER_STATISTICS
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
-    if ask.units not in (None, "answer"):
+    has_parts = ask.units not in (None, "answer")
+    if has_parts:
         unit_estimators, unit_primary = _of_parts(ask, estimators, available)
         shown |= {"answer_token_texts"}
         if not ask.light:
@@ -206,6 +214,7 @@ def make_plan(
         degraded=degraded,
         unit_estimators=unit_estimators,
         unit_primary=unit_primary,
+        compares_parts=has_parts and not ask.light,
     )
 
 

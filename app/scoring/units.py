@@ -6,12 +6,14 @@ The definitions are those of `models.units`. Nothing here is stored: the pairs o
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from app.scoring.derive import Evidence
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
+from models.errors import InvalidRequest
 from models.estimators import score
 from models.records import Pair
 from models.records import Sequence as TokenSequence
@@ -19,6 +21,7 @@ from models.similarity.pairs import PairRules, PairTable
 from models.units.characters import TokenSpans, spans_of_texts
 from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import Value, parsed
+from models.units.schemas import BadSchema
 from models.units.unit import Unit, cut, summary
 
 # Why the statistics of tokens cannot be cut to a unit.
@@ -85,13 +88,18 @@ class Fields:
 
     Args:
         subject: with its y* chosen. Equal samples are parsed and compared once.
+        schema: that the answer follows; true where there is none.
         max_units: that are told of one answer.
 
     Attributes:
         pairs: of strings whose similarity `parts` reads, in both directions.
+
+    Raises:
+        InvalidRequest: the schema is none.
     """
 
-    def __init__(self, subject: Subject, max_units: int) -> None:
+    def __init__(self, subject: Subject, schema: Mapping[str, Any] | bool, max_units: int) -> None:
+        self._schema = schema
         self._answer = parsed(subject.answer.text)
         self._units: list[Unit] = []
         self._samples: list[Value | None] = []
@@ -104,7 +112,11 @@ class Fields:
             self._samples = [known[text] for text in subject.other_texts]
         self.pairs: list[Pair] = []
         if self._answer is not None:
-            for first, second in string_pairs(self._answer, self._samples, True):
+            try:
+                asked = string_pairs(self._answer, self._samples, schema)
+            except BadSchema as error:
+                raise InvalidRequest(str(error), field="json_schema") from None
+            for first, second in asked:
                 self.pairs += [(first, second), (second, first)]
 
     def parts(self, table: PairTable) -> Parts:
@@ -124,7 +136,9 @@ class Fields:
         def similarity(first: str, second: str) -> float:
             return table.both_directions(first, second, "similarity")
 
-        units, missing = compared(self._units, self._answer, self._samples, True, similarity)
+        units, missing = compared(
+            self._units, self._answer, self._samples, self._schema, similarity
+        )
         return Parts(tuple(units), missing, warnings)
 
 
@@ -190,8 +204,13 @@ def scored_units(
     if answer.token_texts is None:
         unknown = dict.fromkeys(("answer_token_logprobs", "answer_token_entropies"), TOKENS_UNKNOWN)
         absent = {**unknown, **absent}
+    # What the whole answer lacks its parts lack, too; the reason is told once.
+    names = []
+    for name in plan.unit_estimators:
+        if scored[0][name] is not None or name == plan.unit_primary:
+            names.append(name)
     for unit in parts.units:
-        found = score(plan.unit_estimators, *cut(unit, statistics, absent))
+        found = score(names, *cut(unit, statistics, absent))
         units.append(ScoredUnit(unit, plan.unit_primary, *found))
     mean, greatest = summary(one.uncertainty for one in units[1:])
     return ScoredUnits(tuple(units), parts.missing, parts.warnings, mean, greatest)

@@ -124,14 +124,14 @@ async def test_an_answer_that_passes_is_given(calibrated):
 
 async def test_one_that_does_not_is_held_back_with_all_that_would_tell_it(calibrated):
     async with calibrated(await bound_to_fakes(NOTHING_PASSES)) as service:
-        wanted = {"return_samples": True, "return_tokens": True} | TARGET
+        wanted = {"return_samples": True, "return_tokens": True, "units": "answer"} | TARGET
         given = (await service.generate(**wanted)).json()
         held_back = (await service.generate(**wanted, on_reject="abstain")).json()
         metrics = (await service.client.get("/metrics")).text
 
     assert (given["decision"]["accept"], held_back["decision"]["accept"]) == (False, False)
     assert given["text"]
-    for name in ("text", "samples", "tokens"):
+    for name in ("text", "samples", "tokens", "units"):
         assert held_back[name] is None
         assert "the answer is held back" in held_back["reasons"][name]
     assert held_back["scores"] == given["scores"]

@@ -169,6 +169,7 @@ async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(s
     schemas = (await document_of(service))["components"]["schemas"]
 
     optional = {"reasoning", "decision", "explanation", "groups", "samples", "escalation", "tokens"}
+    optional |= {"units", "units_mean", "units_max"}
     whole = schemas["GenerateResponse"]
     assert whole["properties"].keys() - set(whole["required"]) == optional
     provenance = schemas["Provenance"]

@@ -287,6 +287,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         own["prompt"] = "".join(body.prompt)  # a list holds one
     if wanted.estimators is not None:
         own["estimators"] = tuple(wanted.estimators)
+    if wanted.json_schema is not None:
+        own["json_schema"] = wanted.json_schema
     num_samples, stop_mass = wanted.sample_bounds
     return Ask(
         sampling=SamplingParams(
@@ -308,6 +310,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         return_samples=wanted.return_samples,
         return_tokens=body.wants_logprobs,
         explain=wanted.explain,
+        units=wanted.units,
         cache=wanted.cache,
         timeout_s=wanted.timeout_s,
         target_error=wanted.target_error,

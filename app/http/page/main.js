@@ -91,6 +91,7 @@ function bodyOf(mode, isCompared) {
     body.explain = true;
     body.return_samples = true;
   }
+  if (form.elements.fields.checked) body.units = "fields";
   if (form.elements.all.checked) body.estimators = everyEstimator(mode);
   if (isCompared || !form.elements.cache.checked) body.cache = false;
   body.return_tokens = true;

@@ -7,7 +7,7 @@ const FIELDS = [
   "prompt", "system", "answer", "mode", "input", "target_error",
   "num_samples", "max_new_tokens", "temperature", "seed",
 ];
-const TICKS = ["all", "cache"];
+const TICKS = ["all", "fields", "cache"];
 
 /** All that the form asks, and the chat before it. */
 export function written(fields, turns) {

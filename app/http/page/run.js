@@ -2,6 +2,7 @@
 
 import { code } from "./code.js";
 import { el, newId, number, part, table, time } from "./dom.js";
+import { fields } from "./fields.js";
 import { rating } from "./rating.js";
 import { probe, samples } from "./samples.js";
 import { Tokens } from "./tokens.js";
@@ -26,6 +27,8 @@ const WARNINGS = {
   reasoning_unfinished: "The model was still reasoning at its limit of tokens: there is no answer yet.",
   out_of_domain: "The answer is unlike those that the probe was trained on: do not trust the light scores.",
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
+  answer_not_json: "The answer is no JSON, and has no fields.",
+  units_cut: "The answer has more fields than are shown.",
   one_token_answer: "The probe had the prompt’s last state only to read.",
 };
 const SILENT_MS = 700;
@@ -97,6 +100,7 @@ export class Run {
         acts && rating(result, acts),
         warnings(result),
         explained(result),
+        fields(result),
         result.provenance.mode === "full" ? samples(result) : probe(result),
         scores(result, estimators),
         request && times(result, this),

@@ -213,6 +213,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             own["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
         if body.samples is not None:
             own["samples"] = tuple(map(_given_sample, body.samples))
+    if body.json_schema is not None:
+        own["json_schema"] = body.json_schema
     num_samples, stop_mass = body.sample_bounds
     return Ask(
         prompt=body.prompt,
@@ -234,6 +236,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
         return_samples=body.return_samples,
         return_tokens=body.return_tokens,
         explain=body.explain,
+        units=body.units,
         cache=body.cache,
         timeout_s=body.timeout_s,
         target_error=body.target_error,

@@ -19,7 +19,7 @@ from pydantic.config import JsonDict
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.http.described import Described
-from app.scoring.ask import OnReject
+from app.scoring.ask import OnReject, Units
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest
@@ -109,6 +109,7 @@ TemplateVariables = Annotated[
 ]
 # As OpenAI has them.
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
+JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
 NewTokens = Annotated[int, Field(ge=1, le=8192)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -277,6 +278,12 @@ class ScoresWanted(NullIsDefault):
     """Adds `samples` to the response."""
     explain: bool = False
     """Samples in groups by meaning, and a sentence about them."""
+    units: Units | None = None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
+    `answer` for the whole alone."""
+    json_schema: JsonSchema | None = None
+    """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
+    `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 60.0
     """Seconds until the request is given up."""
     cache: bool = True
@@ -297,6 +304,14 @@ class ScoresWanted(NullIsDefault):
         if self.num_samples == "auto":
             return self.max_samples or DEFAULT_MAX_SAMPLES, self.stop_mass or DEFAULT_STOP_MASS
         return self.num_samples, None
+
+    @model_validator(mode="after")
+    def _check_units(self) -> Self:
+        if self.json_schema is not None and self.units != "fields":
+            raise PydanticCustomError(
+                "one_of", "is heeded with units fields only", {"field": "json_schema"}
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_waves(self) -> Self:

@@ -4,6 +4,15 @@ from pydantic import BaseModel, Field
 from typing import Annotated, Literal
 
 
+class Alternative(BaseModel):
+    """What samples have in a field's place."""
+
+    value: str | None
+    """as JSON; null for samples that have none there"""
+    share: float
+    """of all samples, 0 to 1"""
+
+
 class DecisionInfo(BaseModel):
     """Whether the answer may pass, and what that promises."""
 
@@ -131,6 +140,15 @@ class LoadedProbe(BaseModel):
     """name of what it was trained on"""
     layer: int
     """k of Hugging Face's hidden_states[k], ≥ 0"""
+
+
+class MissingField(BaseModel):
+    """What samples have and the answer lacks."""
+
+    path: str
+    """JSON Pointer; `-` for an element of an array"""
+    share: float
+    """of all samples, 0 to 1"""
 
 
 class ModelInfo(BaseModel):
@@ -271,6 +289,35 @@ class Token(BaseModel):
     """of the distribution that it was chosen from, in nats, ≥ 0; null where unknown"""
 
 
+class UnitInfo(BaseModel):
+    """A part of the answer, with its own scores; what its kind has not is absent."""
+
+    kind: Literal["answer", "sentence", "claim", "field"]
+    """`answer` is all of it"""
+    text: str
+    """what it says; of a field the JSON text of its value"""
+    path: str | None = None
+    """JSON Pointer (RFC 6901) of a field"""
+    span: Annotated[list[int] | None, Field(max_length=2, min_length=2)] = None
+    """its first character in `text`, ≥ 0, and the one behind its last"""
+    tokens: Annotated[list[int] | None, Field(max_length=2, min_length=2)] = None
+    """its first token, ≥ 0, and the one behind its last; absent where it has none"""
+    support: float | None = None
+    """mean over the samples of how far each says the same, 0 to 1; absent without samples"""
+    alternatives: list[Alternative] | None = None
+    """values of the samples, the most frequent first"""
+    missing: list[MissingField] | None = None
+    """of the whole answer: fields that only samples have"""
+    estimator: str | None
+    """whose score is the uncertainty; null where none that was asked for is defined for parts"""
+    uncertainty: float | None
+    """its score, a real number; higher is less sure; null with the reason of that score"""
+    scores: dict[str, float | None]
+    """by estimator, those that are defined for this kind and known of the answer; real numbers, higher is less sure"""
+    reasons: dict[str, str]
+    """why a score is null"""
+
+
 class Usage(BaseModel):
     """Tokens read and written."""
 
@@ -315,6 +362,12 @@ class GenerateResponse(BaseModel):
     """with `explain`: what the samples say, in a sentence; null with its reason"""
     groups: list[SampleGroup] | None = None
     """with `explain`: samples by meaning, that of the answer first; null with its reason"""
+    units: list[UnitInfo] | None = None
+    """with `units`: the answer, then its parts; null where the answer is held back"""
+    units_mean: float | None = None
+    """with `units`: mean uncertainty of the parts, a real number; null where none has any"""
+    units_max: float | None = None
+    """with `units`: greatest uncertainty of the parts, a real number; null where none has any"""
     samples: list[Sample] | None = None
     """with `return_samples`; null where the answer is held back"""
     escalation: EscalationInfo | None = None

@@ -99,6 +99,10 @@ class GenerateOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
+    units: Literal["answer", "fields"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `answer` for the whole alone."""
+    json_schema: dict[str, JsonValue] | None
+    """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
     """Seconds until the request is given up."""
     cache: bool | None
@@ -161,6 +165,10 @@ class ScoreOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
+    units: Literal["answer", "fields"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `answer` for the whole alone."""
+    json_schema: dict[str, JsonValue] | None
+    """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
     """Seconds until the request is given up."""
     cache: bool | None

@@ -48,16 +48,18 @@ def table(fields, score=0.5):
     return PairTable(("similarity",), dict.fromkeys(pairs, (score,)), PairRules())
 
 
-def parts_of(given_subject, max_units=100):
-    fields = Fields(given_subject, max_units)
+def parts_of(given_subject, max_units=100, schema=True):
+    fields = Fields(given_subject, schema, max_units)
     return fields.parts(table(fields))
 
 
-def scored(given_subject, parts, **fields):
+def scored(given_subject, parts, without=None, **fields):
+    without = without or {}
     statistics = token_statistics(given_subject) | {"similarity": np.array([1.0, 0.2, 0.6])}
     plan = a_plan(statistics, unit_estimators=NAMES, unit_primary="cocoa_sp")
     evidence = Evidence(given_subject, statistics, {}, truncated=False)
-    return scored_units(plan, evidence, fields, parts, ({"sp": 1.0}, {}))
+    whole = dict.fromkeys(NAMES, 1.0) | without
+    return scored_units(plan, evidence, fields, parts, (whole, {}))
 
 
 def test_fields_are_told_with_what_the_samples_say_of_them():
@@ -78,7 +80,11 @@ def test_a_field_is_scored_by_its_own_tokens_and_its_own_support():
         {"sp": sp, "consistency": 0.5, "cocoa_sp": 0.5 * sp}, abs=1e-12
     )
     assert city.uncertainty == city.scores["cocoa_sp"]
-    assert (answer.unit.kind, answer.scores, answer.uncertainty) == ("answer", {"sp": 1.0}, 1.0)
+    assert (answer.unit.kind, answer.scores.keys(), answer.uncertainty) == (
+        "answer",
+        set(NAMES),
+        1.0,
+    )
     assert answer.unit.tokens.tolist() == [0, 1, 2, 3, 4]
     assert support(answer.unit) == pytest.approx(0.6)
 
@@ -110,6 +116,12 @@ def test_without_log_probs_the_reason_is_the_one_of_the_answer():
     assert TOKENS_UNKNOWN not in city.reasons.values()
 
 
+def test_what_the_answer_lacks_is_left_out_of_its_parts():
+    _, city, _ = scored(subject(), parts_of(subject()), without={"sp": None}).units
+
+    assert city.scores.keys() == {"consistency", "cocoa_sp"}
+
+
 def test_an_answer_that_is_no_json_has_no_parts_and_says_so():
     given_subject = subject(sequence("Lima"))
 
@@ -126,6 +138,14 @@ def test_of_a_sampled_answer_the_other_samples_are_asked():
     city, _ = parts_of(given_subject).units
 
     assert city.supports.tolist() == [0.5, 0.0]
+
+
+def test_a_schema_says_which_strings_must_be_equal():
+    schema = {"properties": {"city": {"pattern": "^[A-Z]"}}}
+
+    city, _ = parts_of(subject(), schema=schema).units
+
+    assert city.supports.tolist() == [1.0, 0.0, 0.0]
 
 
 def test_no_more_units_are_told_than_may_be():
