@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from models.locations import without_folders
 from models.ranges import PROBABILITIES, Range, numbers
 from models.records import Array
 
@@ -135,7 +136,7 @@ class Calibrator:
     Attributes:
         id: short digest of the whole file.
         binding: what it is good for.
-        source: what the labels were, in words.
+        source: what the labels were, in words, without folders of whoever made it.
         delta: probability, over calibration sets, that a threshold breaks its promise.
         groups: group, `ALL` among them, to estimator to calibration.
     """
@@ -162,7 +163,7 @@ class Calibrator:
             return cls(
                 id=hashlib.sha256(content).hexdigest()[:12],
                 binding=_binding(value["binding"]),
-                source=str(value["source"]),
+                source=without_folders(str(value["source"])),
                 delta=float(value["delta"]),
                 groups=_groups(value["groups"]),
             )

@@ -1,6 +1,10 @@
 """Where a checkpoint lies, as far as its name tells."""
 
+import re
 from pathlib import Path
+
+# Folders before a file's name, or a whole path of folders, where a word begins.
+_FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/]*\.\w)|(?<!\S)\.{0,2}/\S*/")
 
 
 def is_local(model: str) -> bool:
@@ -14,3 +18,8 @@ def public_name(model: str) -> str:
     Paths are nobody else's business.
     """
     return Path(model).name if is_local(model) else model
+
+
+def without_folders(text: str) -> str:
+    """A text that names files, without the folders that they are in."""
+    return _FOLDERS.sub("", text)

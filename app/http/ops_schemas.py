@@ -43,6 +43,17 @@ class LoadedProbe(Described):
     """k of Hugging Face's hidden_states[k], ≥ 0"""
 
 
+class LoadedThreshold(Described):
+    """Up to which uncertainty answers pass, so that few of them are wrong."""
+
+    target_error: float
+    """largest wanted share of wrong answers among those that pass, 0 to 1"""
+    uncertainty: float | None
+    """an answer passes up to here, a real number; null where the labels allow no threshold"""
+    share_accepted: float
+    """of the labelled answers, 0 to 1: what passes"""
+
+
 class LoadedCalibrator(Described):
     """The calibrator that is served."""
 
@@ -56,6 +67,8 @@ class LoadedCalibrator(Described):
     """calibrated on all labels"""
     target_errors: list[float]
     """that a request may ask for, 0 to 1 each"""
+    thresholds: dict[str, list[LoadedThreshold]]
+    """by estimator, of those that are reported as `uncertainty` where none is named"""
 
 
 class Version(Described):

@@ -42,7 +42,7 @@ LIGHT_ESTIMATORS = (
     "consistency_light",
 )
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
-_PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
+PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning.
 _PRIMARY_OF_REASONED = ("cocoa_sp", "cocoa_sp_light", "sp")
 # In their place where a model tells no log-probs: samples have texts nevertheless.
@@ -265,11 +265,11 @@ def for_reasoned(plan: Plan, ask: Ask) -> Plan:
 
 def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
     """The uncertainty where none is named, and whether it stands in for a better one."""
-    for name in _PRIMARY:
+    for name in PRIMARY:
         if name in estimators and needs([name]) <= available:
             return name, False
     stands_in = _FALLBACK in estimators and needs([_FALLBACK]) <= available
-    if stands_in and not set(_PRIMARY).isdisjoint(estimators):
+    if stands_in and not set(PRIMARY).isdisjoint(estimators):
         return _FALLBACK, True
     return estimators[0], False
 

@@ -1,6 +1,7 @@
 """Confidence, decisions, answers held back, and a second model that is asked in their place."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
@@ -58,6 +59,12 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
     assert not body.keys() & {"decision", "escalation"}
     assert version["calibrator"]["target_errors"] == [0.01, 0.05]
     assert version["calibrator"]["estimators"] == ["rb_cocoa_sp"]
+    told = version["calibrator"]["thresholds"]["rb_cocoa_sp"]
+    assert len(told) == len(one.thresholds) == 2
+    for shown, threshold in zip(told, one.thresholds, strict=True):
+        assert shown["target_error"] == threshold.target_error
+        assert shown["uncertainty"] == threshold.uncertainty
+        assert shown["share_accepted"] == (threshold.share_accepted or 0.0)
 
 
 async def test_an_answer_that_may_be_held_back_or_replaced_is_not_streamed(calibrated):
@@ -277,3 +284,13 @@ async def test_light_mode_has_no_samples_to_explain(service):
     response = await service.generate(mode="light", explain=True, estimators=["sp"])
     assert response.status_code == 422
     assert response.json()["error"]["field"] == "explain"
+
+
+async def test_folders_of_whoever_made_a_calibrator_are_told_to_nobody(calibrated):
+    made = replace(await bound_to_fakes(), source="/home/me/data/set.jsonl, 300 labels by nli")
+    async with calibrated(made) as service:
+        version = await service.client.get("/version")
+        body = (await service.generate(**TARGET)).json()
+    assert version.json()["calibrator"]["source"] == "set.jsonl, 300 labels by nli"
+    assert body["decision"]["guarantee"].endswith("those of set.jsonl, 300 labels by nli")
+    assert "/home" not in version.text

@@ -331,18 +331,3 @@ async def test_without_reasoning_there_is_no_block_of_it(browser):
         await begin(visit)
         await visit.is_over()
         await expect(visit(".reasoning")).to_be_hidden()
-
-
-async def test_a_calibrator_is_named_without_its_folders(browser):
-    told = {
-        "decision": {
-            "accept": True,
-            "threshold": 2.0,
-            "target_error": 0.1,
-            "guarantee": "for prompts like those of /srv/secret/labels.jsonl, 20 labels, of a/b",
-        }
-    }
-    async with visited(browser, route=await answers([" Madrid"], **told)) as (_, visit):
-        await begin(visit)
-        await visit.is_over()
-        await expect(visit(".verdict")).to_contain_text("those of labels.jsonl, 20 labels, of a/b.")

@@ -68,11 +68,6 @@ export function time(ms) {
   return ms >= 1 || ms === 0 ? `${Math.round(ms)} ms` : "< 1 ms";
 }
 
-/** A text that names files, without the folders that they are in. */
-export function withoutFolders(text) {
-  return text.replace(/(?<!\S)\S*\/(?=[^\s/]*\.\w)|(?<!\S)\.{0,2}\/\S*\//g, "");
-}
-
 let numIds = 0;
 
 /** An id for what is named or described by another element. */

@@ -3,10 +3,11 @@
 import { GENERATE, SCORE, ServiceError, ask, get, send } from "./api.js";
 import { Chat } from "./chat.js";
 import { comparison } from "./comparison.js";
-import { el, percent, withoutFolders } from "./dom.js";
+import { el, percent } from "./dom.js";
 import { bodyOfError, problem } from "./problems.js";
 import { earlier, forget, keep, restore, written } from "./question.js";
 import { Run } from "./run.js";
+import { Targets } from "./targets.js";
 
 const EXAMPLES = {
   Facts: ["What is the capital of France?", "Which country is Pirot in?"],
@@ -14,10 +15,10 @@ const EXAMPLES = {
   Translation: ["Write 2880 in words in German.", "How do you say 41 in French?"],
 };
 const AGAIN_MS = 1000;
-const DEFAULT_TARGET = 0.1;
 const byId = (id) => document.getElementById(id);
 const form = byId("form");
 const chat = new Chat(form.elements, byId("turns"));
+const targets = new Targets(form);
 
 let estimators = { all: new Map(), light: [] };
 let controller = null; // of what is under way
@@ -32,7 +33,7 @@ async function look() {
     const version = await get("version", byId("key").value);
     if (mine !== lookout) return;
     estimators = { all: new Map(list.estimators.map((one) => [one.name, one])), light: list.light };
-    offerTargets(version.calibrator);
+    targets.offer(version.calibrator);
     state("ready", `Ready: ${version.model.id}`);
     if (byId("notice").dataset.code === "not_ready") clear(byId("notice"));
   } catch (error) {
@@ -57,23 +58,6 @@ function lookAgain() {
 function state(name, words) {
   byId("state").dataset.state = name;
   byId("state").textContent = words;
-}
-
-function offerTargets(calibrator) {
-  const select = form.elements.target_error;
-  const kept = select.dataset.offered ? select.value : null;
-  const none = el("option", { value: "" }, "no verdict");
-  const targets = calibrator?.target_errors ?? [];
-  select.replaceChildren(
-    none,
-    ...targets.map((target) => el("option", { value: String(target) }, `at most ${percent(target)}`)),
-  );
-  select.value = kept ?? (targets.includes(DEFAULT_TARGET) ? String(DEFAULT_TARGET) : "");
-  if (select.selectedIndex < 0) select.value = "";
-  select.dataset.offered = "yes";
-  byId("target-hint").textContent = calibrator
-    ? `Promised by the calibrator, made of ${withoutFolders(calibrator.source)}.`
-    : "This service has no calibrator: no confidence, no verdict.";
 }
 
 /** The body of a request in a mode; what is left empty is left to the service. */
@@ -218,13 +202,9 @@ function toldOf({ text, confidence }) {
 
 /** Fill in the form with a question of a link or of the list; it is not asked by itself. */
 function fillForm(question) {
-  const select = form.elements.target_error;
-  const target = Number(new URLSearchParams(question).get("target_error"));
-  if (!select.dataset.offered && target > 0 && target < 1) {
-    select.append(el("option", { value: String(target) }, `at most ${percent(target)}`));
-    select.dataset.offered = "yes";
-  }
+  targets.expect(Number(new URLSearchParams(question).get("target_error")));
   chat.turns = restore(question, form.elements);
+  targets.show();
   setAnswer(form.elements.answer.value);
   byId("given").open = form.elements.answer.value !== "";
   form.elements.prompt.focus();
@@ -288,7 +268,8 @@ function fail(error) {
 /** Lead to the field at fault. */
 function point(name) {
   if (!name) return;
-  const place = name === "messages" || name.startsWith("messages.") ? "prompt" : name;
+  const places = { messages: "prompt", target_error: "target-step" };
+  const place = places[name.split(".")[0]] ?? name;
   const field = byId(place);
   if (!field || !form.contains(field)) return;
   const folded = field.closest("details");

@@ -1,6 +1,6 @@
 // How sure the model is, and what would change the verdict.
 
-import { el, number, percent, svg, withoutFolders } from "./dom.js";
+import { el, number, percent, svg } from "./dom.js";
 import { PRODUCT, word } from "./words.js";
 
 const LEVELS = [
@@ -94,7 +94,7 @@ export function verdict(result, refusal) {
     ),
     distance(result.uncertainty, threshold),
     el("p", {}, change(result)),
-    el("p", { class: "note" }, `The promise: ${withoutFolders(guarantee)}.`),
+    el("p", { class: "note" }, `The promise: ${guarantee}.`),
   );
 }
 

@@ -12,6 +12,7 @@ from app.http.ops_schemas import (
     EstimatorList,
     LoadedCalibrator,
     LoadedProbe,
+    LoadedThreshold,
     Status,
     Version,
 )
@@ -19,9 +20,9 @@ from app.http.provenance import model_info, split_of
 from app.http.service import Service
 from app.scoring.ask import Ask
 from app.scoring.limits import missing_statistics
-from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
+from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY
 from app.settings import Settings
-from models.calibration import ALL, Calibrator
+from models.calibration import ALL, Calibrator, Threshold
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
 from workers.protocol import GeneratorInfo
@@ -100,12 +101,23 @@ def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
     for one in by_estimator.values():
         for threshold in one.thresholds:
             targets[threshold.target_error] = None
+    thresholds: dict[str, list[LoadedThreshold]] = {}
+    for name in filter(by_estimator.__contains__, PRIMARY):
+        thresholds[name] = [_threshold_info(one) for one in by_estimator[name].thresholds]
     return LoadedCalibrator(
         id=calibrator.id,
         source=calibrator.source,
         groups=list(calibrator.groups),
         estimators=list(by_estimator),
         target_errors=list(targets),
+        thresholds=thresholds,
+    )
+
+
+def _threshold_info(one: Threshold) -> LoadedThreshold:
+    share = one.share_accepted or 0.0  # without a threshold nothing passes
+    return LoadedThreshold(
+        target_error=one.target_error, uncertainty=one.uncertainty, share_accepted=share
     )
 
 

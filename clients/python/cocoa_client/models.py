@@ -116,6 +116,28 @@ class FeedbackKept(BaseModel):
     """the calibrator's group that it counts to"""
 
 
+class LoadedProbe(BaseModel):
+    """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
+
+    id: str
+    """changes with the probe"""
+    training_set: str
+    """name of what it was trained on"""
+    layer: int
+    """k of Hugging Face's hidden_states[k], ≥ 0"""
+
+
+class LoadedThreshold(BaseModel):
+    """Up to which uncertainty answers pass, so that few of them are wrong."""
+
+    target_error: float
+    """largest wanted share of wrong answers among those that pass, 0 to 1"""
+    uncertainty: float | None
+    """an answer passes up to here, a real number; null where the labels allow no threshold"""
+    share_accepted: float
+    """of the labelled answers, 0 to 1: what passes"""
+
+
 class LoadedCalibrator(BaseModel):
     """The calibrator that is served."""
 
@@ -129,17 +151,8 @@ class LoadedCalibrator(BaseModel):
     """calibrated on all labels"""
     target_errors: list[float]
     """that a request may ask for, 0 to 1 each"""
-
-
-class LoadedProbe(BaseModel):
-    """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
-
-    id: str
-    """changes with the probe"""
-    training_set: str
-    """name of what it was trained on"""
-    layer: int
-    """k of Hugging Face's hidden_states[k], ≥ 0"""
+    thresholds: dict[str, list[LoadedThreshold]]
+    """by estimator, of those that are reported as `uncertainty` where none is named"""
 
 
 class MissingField(BaseModel):

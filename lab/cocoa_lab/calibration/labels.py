@@ -13,6 +13,7 @@ from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.run import Draw, Variant
 from models.calibration import Binding
+from models.locations import without_folders
 from models.records import Array
 from models.selection import Strategy
 
@@ -82,7 +83,7 @@ def read_labels(
     labels = Labels([row["task"] for row in rows], correct_of(quality, correct_at), scores)
     dataset = results["settings"]["dataset"]
     measures = sorted({task["quality"] for task in results["tasks"]})
-    source = f"{dataset}, {len(rows)} labels by {', '.join(measures)}"
+    source = f"{without_folders(dataset)}, {len(rows)} labels by {', '.join(measures)}"
     return labels, _binding(results, variant), source
 
 

@@ -1,0 +1,98 @@
+// How many wrong answers may pass: a slider, and how many answers pass at each of its steps.
+
+import { el, percent } from "./dom.js";
+
+const DEFAULT = 0.1;
+// Estimators that are reported as the uncertainty where none is named, by mode.
+const REPORTED = { full: ["rb_cocoa_sp", "cocoa_sp"], light: ["cocoa_sp_light"] };
+
+/** The slider; its value is kept by a select of the form, so that links and requests read it. */
+export class Targets {
+  #form;
+  #select;
+  #part = (name) => document.getElementById(`target-${name}`);
+  #calibrator = null;
+
+  constructor(form) {
+    this.#form = form;
+    this.#select = form.elements.target_error;
+    this.#part("step").addEventListener("input", (event) => {
+      this.#select.selectedIndex = event.target.valueAsNumber;
+      this.show();
+    });
+    form.addEventListener("change", () => this.show());
+  }
+
+  /** Offer what the service's calibrator promises; what was chosen before stays. */
+  offer(calibrator) {
+    const select = this.#select;
+    const kept = select.dataset.offered ? select.value : null;
+    const targets = calibrator?.target_errors ?? [];
+    select.replaceChildren(...targets.map(option), el("option", { value: "" }, "no verdict"));
+    select.value = kept ?? (targets.includes(DEFAULT) ? String(DEFAULT) : "");
+    if (select.selectedIndex < 0) select.value = "";
+    select.dataset.offered = "yes";
+    this.#calibrator = calibrator;
+    this.#part("hint").textContent = calibrator
+      ? `Promised by the calibrator, made of ${calibrator.source}.`
+      : "This service has no calibrator: no confidence, no verdict.";
+    this.show();
+  }
+
+  /** Choose a target that a link names, before it is known what the service offers. */
+  expect(target) {
+    if (this.#select.dataset.offered || !(target > 0 && target < 1)) return;
+    this.#select.append(option(target));
+    this.#select.dataset.offered = "yes";
+  }
+
+  /** Have the slider say what is chosen. */
+  show() {
+    const slider = this.#part("step");
+    const steps = [...this.#select.options].map((one) => one.value);
+    const mode = this.#form.elements.mode.value === "light" ? "light" : "full";
+    const known = this.#calibrator?.thresholds ?? {};
+    const name = REPORTED[mode].find((one) => known[one]);
+    const share = (value) => {
+      if (value === "") return 1;
+      return known[name]?.find((one) => one.target_error === Number(value))?.share_accepted;
+    };
+    slider.max = String(steps.length - 1);
+    slider.valueAsNumber = this.#select.selectedIndex;
+    slider.hidden = this.#part("shares").hidden = steps.length < 2;
+    const chosen = this.#select.value;
+    const words = saying(chosen, share(chosen));
+    slider.setAttribute("aria-valuetext", words);
+    this.#part("said").textContent = steps.length < 2 ? "" : words;
+    this.#part("shares").style.setProperty("--steps", steps.length);
+    slider.style.setProperty("--steps", steps.length);
+    this.#part("shares").replaceChildren(
+      ...steps.map((value) => column(value, share(value), value === chosen)),
+    );
+  }
+}
+
+function option(target) {
+  return el("option", { value: String(target) }, `at most ${percent(target)}`);
+}
+
+function saying(value, share) {
+  if (value === "") return "No verdict: nothing is held against an answer.";
+  const most = `At most ${percent(Number(value))} wrong`;
+  if (share === undefined) return `${most}.`;
+  if (share === 0) return `${most}: no answer passes, the calibrator’s labels cannot promise it.`;
+  return `${most}: ${percent(share)} of answers like the calibrator’s pass.`;
+}
+
+/** A step of the slider: a bar as high as the share that passes, and what it stands for. */
+function column(value, share, isChosen) {
+  const bar = el("span", { class: "bar" });
+  bar.style.setProperty("--share", share ?? 0);
+  return el(
+    "span",
+    { class: isChosen ? "step chosen" : "step" },
+    el("small", {}, share === undefined ? "" : percent(share)),
+    bar,
+    el("small", {}, value === "" ? "any" : percent(Number(value))),
+  );
+}
