@@ -17,6 +17,11 @@ SAMPLES = [
 ]
 
 
+@pytest.fixture(params=["embedded", "remote"])
+def placement(request):
+    return request.param
+
+
 def by_path(body):
     return {unit["path"]: unit for unit in body["units"] if unit["kind"] == "field"}
 
