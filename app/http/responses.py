@@ -59,7 +59,7 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         first = result.evidence.subject.answer.text
         own["escalation"] = EscalationInfo(model=asked.model, first_text=first, error=asked.error)
     if result.units is not None:
-        own |= units_of(result.units)
+        own |= units_of(result.units, reasons)
     if result.ask.return_samples:
         own["samples"] = _samples(result)
     if result.ask.explain:

@@ -7,12 +7,19 @@ from app.scoring.units import ScoredUnit, ScoredUnits
 from models.units.unit import support
 
 
-def units_of(units: ScoredUnits) -> dict[str, Any]:
-    """The fields of a response that tell of units: the answer first, then its parts in order."""
+def units_of(units: ScoredUnits, reasons: dict[str, str]) -> dict[str, Any]:
+    """The fields of a response that tell of units: the answer first, then its parts in order.
+
+    Args:
+        units: of a result.
+        reasons: gains why there is neither a mean nor a greatest uncertainty.
+    """
     told = [_unit(one) for one in units.units]
     if units.missing:
         missing = [MissingField(path=path, share=share) for path, share in units.missing.items()]
         told[0].missing = missing
+    if units.mean is None:
+        reasons |= dict.fromkeys(("units_mean", "units_max"), "no part of the answer has a score")
     return {"units": told, "units_mean": units.mean, "units_max": units.greatest}
 
 

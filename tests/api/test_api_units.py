@@ -86,6 +86,7 @@ async def test_a_generated_answer_that_is_no_json_has_no_fields_and_a_warning(se
 
     assert [unit["kind"] for unit in body["units"]] == ["answer"]
     assert (body["units_mean"], body["units_max"]) == (None, None)
+    assert body["reasons"]["units_max"] == "no part of the answer has a score"
     assert "answer_not_json" in body["warnings"]
 
 
