@@ -42,14 +42,14 @@ REACHES = {
 }
 
 
-async def post(app, path, body, content_type):
+async def post(app, path, body, content_type=None, headers=()):
     """Status, headers and body of the response, through the application alone.
 
     Ten thousand clients would be slower.
     """
-    headers = (
-        [(b"content-type", content_type.encode("latin-1"))] if content_type is not None else []
-    )
+    headers = list(headers)
+    if content_type is not None:
+        headers.append((b"content-type", content_type.encode("latin-1")))
     scope = {
         **{
             "type": "http",
