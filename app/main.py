@@ -20,6 +20,7 @@ from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.hooks import hooks_of
 from app.http.middleware import add_middleware
+from app.http.origins import Origins
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
@@ -93,7 +94,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     add_error_handlers(app, telemetry)
     add_document(app, needs_keys=access is not None)
     has_ops_port = settings.ops_port is not None
-    add_middleware(app, telemetry, settings.limits, access, has_ops_port=has_ops_port)
+    origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
+    add_middleware(app, telemetry, settings.limits, access or origins, has_ops_port=has_ops_port)
     if settings.cors_origins:
         # Outermost: a browser asks for leave without a key, and reads refusals, too.
         app.add_middleware(

@@ -38,8 +38,8 @@ _LINK_SUFFIX = re.compile(
 )
 
 
-def _origins(given: Any) -> Any:
-    """Origins separated by commas, as an environment variable has them."""
+def _separated(given: Any) -> Any:
+    """What stands between commas, as an environment variable has it."""
     if not isinstance(given, str):
         return given
     return tuple(one.strip() for one in given.split(",") if one.strip())
@@ -49,7 +49,13 @@ def _origins(given: Any) -> Any:
 _ORIGIN = r"^(\*|https?://[^/?#@\s,]+)$"
 Origins = Annotated[
     tuple[Annotated[str, StringConstraints(pattern=_ORIGIN)], ...],
-    BeforeValidator(_origins),
+    BeforeValidator(_separated),
+    NoDecode,
+]
+# Names in `Host`, without a port.
+Hosts = Annotated[
+    tuple[Annotated[str, StringConstraints(pattern=r"^(\*|[^/?#@:\s,*]+)$")], ...],
+    BeforeValidator(_separated),
     NoDecode,
 ]
 
@@ -97,6 +103,7 @@ class Settings(BaseSettings):
     ops_host: str | None = None
     ops_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     cors_origins: Origins = ()
+    allowed_hosts: Hosts = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "text"] = "auto"
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0

@@ -1,7 +1,6 @@
 """`cocoa serve`: the HTTP service."""
 
 import logging
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,26 +23,20 @@ Port = Annotated[
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
     from app.cli.running import run
+    from app.http.origins import is_loopback
     from app.main import create_app
 
     settings = settings_or_exit()
+    if host is not None:
+        settings = settings.model_copy(update={"host": host})
 
     def make_app(on_death: "Callable[[], None]") -> "FastAPI":
-        address = host or settings.host
-        if not settings.keys.file and not is_loopback(address):
+        if not settings.keys.file and not is_loopback(settings.host):
             logger.warning(
                 "listening on %s without keys: whoever reaches it may ask, so set "
                 "COCOA_KEYS__FILE, or see that nobody else does",
-                address,
+                settings.host,
             )
         return create_app(settings, on_death)
 
     run(make_app, settings, host, port, ops_port=settings.ops_port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name
-        return host == "localhost"

@@ -20,7 +20,7 @@ from app.http.errors import error_response
 from app.http.schemas import ErrorBody
 from app.http.telemetry import Telemetry
 from app.settings import Limits
-from models.errors import Overloaded
+from models.errors import NotReady, Overloaded
 
 # Connections beyond the limit, which answer health checks only.
 _NUM_RESERVED = 16
@@ -30,6 +30,8 @@ BACKLOG = 100
 _SWEEP_S = 0.5
 # A client that reads nothing keeps its answer in memory, and the connection open.
 _WRITE_S = 30.0
+# A server that goes down waits so long for the rest of a body; most come in milliseconds.
+_LAST_BODY_S = 1.0
 # What the framing of one chunk may take beside its data.
 _CHUNK_BYTES = 16
 
@@ -134,6 +136,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._since = time.monotonic()
         self._unread_since: float | None = None
         self._closing_since: float | None = None
+        self._draining_since: float | None = None
         # Of the request that is being read: bytes that are not known to be its body, and headers.
         self._num_raw = self._num_headers = 0
 
@@ -154,6 +157,9 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._unread_since is not None and now - self._unread_since > _WRITE_S:
             self.drop("slow_reader")
+        if self._draining_since is not None and now - self._draining_since > _LAST_BODY_S:
+            self._refuse_half_a_body()
+            return
         if not self.awaits_client or self.flow.read_paused:
             return
         passed_s, max_s = now - self._since, self._limits.max_head_s
@@ -174,6 +180,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._all.telemetry.observe_closed(reason)
         self._all.remove(self)
         self.transport.abort()
+
+    # What uvicorn calls.
+
+    def shutdown(self) -> None:
+        """End with the request under way; one whose body does not come is not waited for."""
+        self._draining_since = time.monotonic()
+        super().shutdown()
 
     # What asyncio calls.
 
@@ -270,6 +283,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if num_bytes > self._limits.max_head_bytes:
             message = f"the head of a request may have {self._limits.max_head_bytes} bytes"
             raise _HeadTooLarge(message)
+
+    def _refuse_half_a_body(self) -> None:
+        if self._reading == "body" and self.cycle is not None and not self.cycle.response_started:
+            self._all.telemetry.observe_closed("slow_request")
+            message = "the service is going down, and the body was not complete"
+            self._refuse(503, NotReady.code, message)
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer what is no whole request, and close the connection."""

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.http.access import Access
 from app.http.errors import answer_to
 from app.http.logs import current_request_id
+from app.http.origins import Origins
 from app.http.routes.page import FILES_PATH, PAGE_PATH
 from app.http.telemetry import Telemetry
 from app.settings import Limits
@@ -26,6 +27,11 @@ logger = logging.getLogger(__name__)
 # are served at the second port where there is one; every other path needs a key.
 OPERATION_PATHS = frozenset(
     {"/livez", "/readyz", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
+)
+_PAGES_OF_DOCUMENTATION = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc"})
+_NO_FRAMES = (
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+    (b"x-frame-options", b"DENY"),
 )
 _ASSETS = "/static-offline-docs/"
 _AT_BOTH_PORTS = "/version"
@@ -41,7 +47,7 @@ def add_middleware(
     app: Starlette,
     telemetry: Telemetry,
     limits: Limits,
-    access: Access | None = None,
+    access: Access | Origins | None = None,
     *,
     has_ops_port: bool = False,
 ) -> None:
@@ -51,7 +57,7 @@ def add_middleware(
         app: what is served.
         telemetry: told of every request.
         limits: of bodies.
-        access: whose keys are needed; None lets everybody in.
+        access: whose keys are needed; where none are, whose pages may ask; None lets all in.
         has_ops_port: whether operation has a port of its own.
     """
     app.add_middleware(BodyLimit, limits=limits)  # the innermost
@@ -153,15 +159,20 @@ class Gate:
         HTTPException: 404, the path is not served at this port.
         Unauthorized: it has no valid key.
         RateLimited: a limit of its key is reached.
+        Forbidden: no keys are needed, and it is of a foreign page.
     """
 
-    def __init__(self, app: ASGIApp, access: Access | None, *, has_ops_port: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, access: Access | Origins | None, *, has_ops_port: bool
+    ) -> None:
         self._app = app
         self._access = access
         self._has_ops_port = has_ops_port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            if scope["path"] in _PAGES_OF_DOCUMENTATION:
+                send = _unframed(send)
             async with self._passing(scope):
                 await self._app(scope, receive, send)
         else:
@@ -173,6 +184,10 @@ class Gate:
         is_ops_port = OPS_PORT in scope
         if self._has_ops_port and path != _AT_BOTH_PORTS and is_operation != is_ops_port:
             raise HTTPException(404)
+        if isinstance(self._access, Origins):
+            if not is_ops_port:
+                self._access.check(scope["method"], scope["headers"])
+            return nullcontext()
         is_page = path == PAGE_PATH or path.startswith(FILES_PATH)  # shows nothing without a key
         if self._access is None or is_operation or is_ops_port or is_page:
             return nullcontext()
@@ -180,6 +195,17 @@ class Gate:
         scope["state"]["key"] = key.name
         costs_tokens = scope["method"] == "POST" and path not in _COSTS_NO_TOKENS
         return self._access.request_of(key, costs_tokens=costs_tokens)
+
+
+def _unframed(send: Send) -> Send:
+    """Sends a page that nobody may show in a frame of their own."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_NO_FRAMES]
+        await send(message)
+
+    return sending
 
 
 class BodyLimit:

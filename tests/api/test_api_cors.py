@@ -32,11 +32,55 @@ async def ask(service, origin, headers):
 
 async def test_by_default_no_page_is_let_in():
     async with serving() as service:
+        calls = service.engine.num_calls
         response = await ask(service, APP, {})
-        assert response.status_code == 200
+        assert "COCOA_CORS_ORIGINS" in assert_error(response, 403, "forbidden")
         assert not [name for name in response.headers if name.startswith("access-control-")]
         preflight = await service.client.options(GENERATE, headers={"Origin": APP} | PREFLIGHT)
-        assert_error(preflight, 405, "method_not_allowed")
+        assert_error(preflight, 403, "forbidden")
+        assert service.engine.num_calls == calls
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": OTHER},
+        {"Host": "other.example:8000", "Origin": "http://other.example:8000"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+    ],
+    ids=["a foreign page", "a foreign name that leads here", "a form in a frame"],
+)
+@pytest.mark.parametrize("path", [GENERATE, "/v1/completions", "/score", "/feedback"])
+async def test_plain_text_of_a_foreign_page_is_refused_without_keys(path, headers):
+    async with serving() as service:
+        calls = service.engine.num_calls
+        headers = headers | {"Content-Type": "text/plain"}
+        body = b'{"prompt": "Hi", "model": "cocoa"}'
+        response = await service.client.post(path, content=body, headers=headers)
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (403, "forbidden")
+        assert service.engine.num_calls == calls
+
+
+async def test_a_foreign_name_that_leads_here_reads_nothing_without_keys():
+    async with serving() as service:
+        for path in ("/version", "/metrics", "/v1/models", "/", "/openapi.json"):
+            response = await service.client.get(path, headers={"Host": "other.example"})
+            assert response.status_code == 403, path
+
+
+async def test_where_keys_are_needed_names_and_origins_are_free(service):
+    headers = bearer("one") | {"Host": "cocoa.example"}
+    assert (await ask(service, OTHER, headers)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+async def test_the_documentation_cannot_be_framed(path):
+    async with serving() as service:
+        response = await service.client.get(path)
+    assert response.status_code == 200
+    assert response.headers["x-frame-options"] == "DENY"
+    assert response.headers["content-security-policy"] == "frame-ancestors 'none'"
 
 
 async def test_a_page_of_the_list_may_ask_without_a_key_whether_it_may_send_one(service):

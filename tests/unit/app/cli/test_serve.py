@@ -36,6 +36,16 @@ def test_on_loopback_there_is_no_warning(warnings, host):
     assert warnings() == []
 
 
+def test_the_address_of_the_command_decides_whether_foreign_names_are_refused(monkeypatch):
+    made = []
+    monkeypatch.setattr("app.main.create_app", lambda settings, on_death: made.append(settings))
+    monkeypatch.setattr(
+        "app.cli.running.run", lambda make_app, *args, **options: make_app(lambda: None)
+    )
+    CliRunner().invoke(app, ["serve", "--host", "0.0.0.0"])
+    assert [settings.host for settings in made] == ["0.0.0.0"]
+
+
 def test_with_keys_there_is_no_warning(warnings, monkeypatch, tmp_path):
     monkeypatch.setenv("COCOA_KEYS__FILE", keys_in(tmp_path, one={}).file)
     assert warnings("--host", "0.0.0.0") == []
