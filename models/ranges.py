@@ -19,6 +19,7 @@ LOGPROBS: Range = (-_GREATEST, _ROUNDING)
 ENTROPIES: Range = (-_ROUNDING, _GREATEST)
 PROBABILITIES: Range = (0.0, 1.0)
 PERCENTILES: Range = (0.0, 100.0)
+COUNTS: Range = (0.0, _GREATEST)
 
 # As fields of structures that are read: integers count as numbers there, flags and words do not.
 Logprob = Annotated[float, Strict(), Ge(LOGPROBS[0]), Le(LOGPROBS[1])]

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from models.ranges import ENTROPIES, LOGPROBS, PROBABILITIES, Range
+from models.ranges import COUNTS, ENTROPIES, LOGPROBS, PROBABILITIES, Range
 
-# answer, samples: the generator, token by token. probe: the generator's probes. question: the
+# answer, samples: the generator, token by token. reasoning: what the generator wrote before the
+# answer, which comes unasked. probe: the generator's probes. question: the
 # generator, asked about its own answer. texts: nobody, equal texts tell it. similarity, nli: the
 # comparers.
-Source = Literal["answer", "samples", "probe", "question", "texts", "similarity", "nli"]
+Source = Literal[
+    "answer", "samples", "reasoning", "probe", "question", "texts", "similarity", "nli"
+]
 
 
 # T: tokens of the answer. M: samples. T_m: tokens of each of them.
@@ -77,6 +80,7 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
         "sample_token_logprobs": _samples(("M", "T_m"), "token_logprobs", LOGPROBS),
         "sample_token_entropies": _samples(("M", "T_m"), "token_entropies", ENTROPIES),
         "sample_token_texts": _samples(("M", "T_m"), "token_texts", None),
+        "reasoning_tokens": Statistic("reasoning", (), within=COUNTS),
         "predicted_dissimilarity": Statistic("probe", (), cost="a probe"),
         "predicted_high_semantic_entropy": Statistic("probe", (), cost="a probe"),
         "p_true_logprob": Statistic("question", (), cost="one more prefill", within=LOGPROBS),

@@ -28,6 +28,8 @@ TrueFalse = tuple[float | None, float | None] | None
 
 UNFINISHED = "reasoning_unfinished: the model was cut off before it gave an answer"
 BEHIND_REASONING = "the probability of an answer behind its own reasoning is not that of the answer"
+NO_REASONING = "the answer has no reasoning before it"
+_UNREAD = "nobody has counted the tokens of the reasoning before the answer"
 
 _NLI = supplied_by("nli")
 _BY_TOKEN = supplied_by("answer", "samples")
@@ -112,6 +114,10 @@ def derive(
     else:
         unread = (plan.statistics & PROBE_STATISTICS) - statistics.keys()
         absent |= dict.fromkeys(unread, "the probe's reading is no number in its range")
+    if "reasoning_tokens" in plan.statistics - statistics.keys():
+        absent["reasoning_tokens"] = NO_REASONING
+        if subject.answer.reasoning is not None:
+            absent["reasoning_tokens"] = _UNREAD
     if "p_true_logprob" in plan.statistics:
         value = _p_true_logprob(replies.true_false)
         if isinstance(value, str):
@@ -148,6 +154,9 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
                     break
         if value is not None:
             statistics[name] = value
+    reasoning = subject.answer.reasoning
+    if reasoning is not None and reasoning.is_finished and reasoning.num_tokens:
+        statistics["reasoning_tokens"] = float(reasoning.num_tokens)
     return statistics
 
 

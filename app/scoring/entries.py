@@ -32,7 +32,7 @@ _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
-_MAY_BE_ABSENT = supplied_by("answer", "samples", "probe", "question")
+_MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
 
 # The content of an entry: its values, and the generation among them. Callers share it.
 Content = tuple[Mapping[str, Any], Generation | None]

@@ -30,6 +30,8 @@ from models.statistics import supplied_by
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 _DEFAULT_DRAW = Draw(SamplingParams().num_samples)
+# What a generator tells of its own texts.
+_RECORDED = supplied_by("answer", "samples", "reasoning")
 
 Put = Callable[[int, Recording], None]
 
@@ -222,7 +224,7 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         sampling=sampling_of(max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW])),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
-        statistics=tuple(sorted(generator.statistics & supplied_by("answer", "samples"))),
+        statistics=tuple(sorted(generator.statistics & _RECORDED)),
         asks_p_true="p_true_logprob" in generator.statistics & wanted,
     )
 

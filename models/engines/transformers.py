@@ -85,12 +85,15 @@ class TransformersEngine:
         decisive.append(sorted(eos_ids))
         if self._tags is not None:  # what else is an answer then
             decisive.append(astuple(self._tags))
+        statistics = supplied_by("answer", "samples", "question")
+        if self._tags is not None:
+            statistics |= supplied_by("reasoning")
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
             fingerprint=digest_of(*decisive),
             dtype=dtype,
-            statistics=supplied_by("answer", "samples", "question"),
+            statistics=statistics,
             max_context_tokens=min(self._limits.values()),
             num_layers=self._cache.tap.num_layers,
             hidden_size=int(model.config.get_text_config(decoder=True).hidden_size),

@@ -43,6 +43,7 @@ _FUNCTIONS: tuple[Estimator, ...] = (
     information.sp,
     information.ppl,
     information.mte,
+    information.reasoning_length,
     information.mcse,
     information.mcnse,
     cocoa.consistency,

@@ -90,6 +90,17 @@ def mte(answer_token_entropies: Array) -> float:
     return plain(nonempty(answer_token_entropies).mean())
 
 
+def reasoning_length(reasoning_tokens: float) -> float:
+    """Length of the reasoning before the answer, in tokens, its tags included. Devic et al. 2025.
+
+    reasoning_tokens: at least 1; there is none for an answer without a reasoning.
+
+    Use: large models that reason, where no samples can be had; to be tried on one's own prompts
+    first, since it says nothing where a model thinks as long about everything (docs/results.md).
+    """
+    return plain(reasoning_tokens)
+
+
 def mcse(sample_token_logprobs: Sequence[Array]) -> float:
     """Monte Carlo sequence entropy: -(1/M) sum_i sum_t l_t^(i), in nats. Malinin & Gales 2021.
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.estimators import ESTIMATORS, needs
+from models.estimators import needs
 from models.probes.protocol import ProbeConfig
 from models.statistics import PROBE_STATISTICS
 from tests.conftest import serving
+from tests.fakes.estimators import OF_ANSWERS
 from tests.reasons import score_reasons
 from tests.tiny_probes import saved
 
@@ -63,7 +64,7 @@ class Calls:
 
 async def test_every_estimator_has_a_value_from_one_generation(service):
     calls = Calls(service)
-    result = await generated(service, estimators=list(ESTIMATORS), estimator="cocoa_ppl")
+    result = await generated(service, estimators=list(OF_ANSWERS), estimator="cocoa_ppl")
 
     assert score_reasons(result) == {}
     assert all(isinstance(value, float) for value in result["scores"].values())
@@ -84,7 +85,7 @@ PAIRS = {"similarity", "similarity_matrix", "token_relevance", "sample_token_rel
 NLI = {"entailment", "contradiction", "answer_entailment", "answer_contradiction"}
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", OF_ANSWERS)
 async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
     calls = Calls(service)
     result = await generated(service, estimators=[name])
@@ -113,7 +114,7 @@ async def test_an_estimator_alone_costs_only_what_it_reads(service, name):
 @pytest.mark.parametrize("strategy", ["most_probable", "most_probable_normalized", "mbr"])
 async def test_a_sampled_answer_is_scored_against_the_other_samples(service, strategy):
     # probes read the greedy answer
-    sampled = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
+    sampled = [name for name in OF_ANSWERS if not needs([name]) & PROBE_STATISTICS]
     result = await generated(service, strategy=strategy, estimators=sampled, return_samples=True)
     chosen, samples = result["provenance"]["answer_sample"], result["samples"]
 

@@ -301,3 +301,34 @@ async def test_a_raw_prompt_has_no_template_that_could_read_an_effort(service):
     assert response.status_code == 422
     assert response.json()["error"]["field"] == "reasoning_effort"
     assert "needs messages" in response.json()["error"]["message"]
+
+
+async def test_the_length_of_a_reasoning_is_a_score_that_takes_no_samples(service):
+    body = await answered(service, **BODY, estimators=["reasoning_length"])
+    again = await answered(service, **BODY, estimators=["reasoning_length"])
+
+    assert body["uncertainty"] == body["scores"]["reasoning_length"]
+    assert body["uncertainty"] == body["usage"]["reasoning_tokens"] > 10
+    assert body["usage"].get("sample_tokens", 0) == 0
+    assert (again["scores"], again["cached"]) == (body["scores"], True)
+
+
+async def test_without_a_reasoning_its_length_is_null_with_the_reason(service):
+    wanted = {"estimators": ["reasoning_length", "sp"]}
+    none = await answered(service, **BODY, **wanted, **NO_THINKING)
+    cut = await answered(service, **BODY | {"max_new_tokens": 12}, **wanted)
+
+    for body, reason in ((none, "no reasoning before it"), (cut, "reasoning_unfinished")):
+        assert body["scores"]["reasoning_length"] is None
+        assert reason in body["reasons"]["reasoning_length"]
+    assert none["scores"]["sp"] is not None
+
+
+async def test_a_reasoning_that_nobody_has_counted_has_no_length(service):
+    given = {"answer": "<think>hm</think>24", "estimators": ["reasoning_length"]}
+    read = await answered(service, "/score", **CHAT, **given)
+    unread = await answered(service, "/score", **given, samples=[{"text": "24"}])
+
+    assert read["scores"]["reasoning_length"] >= 3
+    assert unread["scores"]["reasoning_length"] is None
+    assert "reasoning_length" in unread["reasons"]

@@ -47,6 +47,7 @@ def statistics(draw, min_samples=2):
         "token_relevance": rng.random(len(texts[4])),
         "sample_token_relevance": [rng.random(len(texts[kind])) for kind in kinds],
         "p_true_logprob": draw(st.floats(-20, 0)),
+        "reasoning_tokens": float(draw(st.integers(1, 10_000))),
         **{name: draw(st.floats(0, 1)) for name in PREDICTED},
     }
 
@@ -73,7 +74,8 @@ def value(name, stats):
 def test_the_strategy_supplies_every_statistic():
     of_answer = {"answer_token_logprobs", "answer_token_entropies", "token_relevance"}
     of_samples = {*PER_SAMPLE, *VECTORS, *MATRICES}
-    assert needs(ESTIMATORS) == of_answer | of_samples | {*PREDICTED, "p_true_logprob"}
+    of_question = {"p_true_logprob", "reasoning_tokens"}
+    assert needs(ESTIMATORS) == of_answer | of_samples | of_question | {*PREDICTED}
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -186,6 +188,7 @@ def test_two_thousand_unlikely_tokens_stay_finite(name):
         "token_relevance": np.zeros(2000),
         "sample_token_relevance": [np.full(2000, 1e-9)] * samples,
         "p_true_logprob": -2000.0,
+        "reasoning_tokens": 1e6,
         **dict.fromkeys(PREDICTED, 1.0),
     }
 
@@ -208,6 +211,7 @@ def one_sample(matches):
         "token_relevance": np.array([1.0]),
         "sample_token_relevance": [np.array([1.0, 0.0])],
         "p_true_logprob": math.log(0.5),
+        "reasoning_tokens": 60.0,
         **dict.fromkeys(PREDICTED, 0.5),
     }
 

@@ -7,7 +7,12 @@ from typing import Any, Literal
 from models.digests import digest_of
 from models.engines.protocol import NO_REASONING
 from models.locations import public_name
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    supplied_by,
+)
 from workers.protocol import GeneratorInfo, ProbeInfo
 
 # Whether a sample's log-probs are those of the untouched distribution: always, only where the
@@ -188,7 +193,7 @@ class OpenAIServer:
         )
 
 
-_STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"p_true_logprob"}
+_STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | supplied_by("reasoning", "question")
 _LOGPROBS = ("answer_token_logprobs", "answer_token_texts", "sample_token_logprobs")
 _NO_LOGPROBS = "the server of the model tells no log-probs"
 _SCALED = "the server's log-probs are those after temperature or truncation"
@@ -245,6 +250,8 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
         reason = "the server's probes are not those that this deployment knows"
     if reason:  # else it could, and may have no such probe
         absent |= dict.fromkeys(PROBE_STATISTICS - probes.keys(), reason)
+    if can.no_reasoning_limit == NO_REASONING:
+        absent |= dict.fromkeys(supplied_by("reasoning"), NO_REASONING)
     return absent
 
 

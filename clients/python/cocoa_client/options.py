@@ -16,6 +16,7 @@ EstimatorName: TypeAlias = Literal[
     "sp",
     "ppl",
     "mte",
+    "reasoning_length",
     "mcse",
     "mcnse",
     "consistency",

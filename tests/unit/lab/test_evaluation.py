@@ -16,17 +16,18 @@ from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import QUALITY, quality_names
 from cocoa_lab.run import Draw
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, needs
+from models.estimators import needs
 from models.similarity.protocol import NliConfig
 from models.statistics import PROBE_STATISTICS
 from tests.aligned import align_scores
 from tests.conftest import serving
 from tests.fakes.engine import FakeEngine
+from tests.fakes.estimators import OF_ANSWERS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
 from workers.config import ComparerConfig, GeneratorConfig
 
 # An evaluation stores what samples show; `cocoa probe evaluate` compares probes with that.
-WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
+WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & PROBE_STATISTICS]
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 SETTINGS = Settings(
     generation=GeneratorConfig(engine="fake"),

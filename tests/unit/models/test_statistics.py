@@ -29,7 +29,7 @@ def test_what_a_statistic_is_derived_from_is_supplied_and_not_derived_again(name
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_statistic_is_derived_exactly_where_no_generator_supplies_it(name):
-    generated = name in supplied_by("answer", "samples", "probe", "question")
+    generated = name in supplied_by("answer", "samples", "reasoning", "probe", "question")
     assert bool(STATISTICS[name].derived_from) != generated
 
 

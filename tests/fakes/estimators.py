@@ -1,0 +1,7 @@
+"""Estimators that have a value for what the fakes write: without a reasoning before it."""
+
+from models.estimators import ESTIMATORS, needs
+from models.statistics import supplied_by
+
+_OF_REASONINGS = supplied_by("reasoning")
+OF_ANSWERS = tuple(name for name in ESTIMATORS if needs([name]).isdisjoint(_OF_REASONINGS))
