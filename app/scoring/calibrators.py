@@ -1,14 +1,23 @@
-"""Which calibrator a deployment serves, and whether it was made of the deployment's own models."""
+"""Which calibrator a deployment serves, and whether its models and its answers are still those."""
 
 import logging
+import math
+from collections import deque
 from pathlib import Path
 from typing import Any
 
-from models.calibration import Calibrator
+import numpy as np
+
+from models.calibration import Calibration, Calibrator
 from models.embedded import CALIBRATOR_PATH
+from models.records import Array
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 logger = logging.getLogger(__name__)
+
+WINDOW = 200  # latest scores that are compared
+# Two-sided error of the comparison: it is made again and again.
+_SIGNIFICANCE = 1e-6
 
 
 def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
@@ -78,3 +87,44 @@ def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
             raise ValueError(
                 f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
             )
+
+
+def distance(quantiles: Array, uncertainties: Array) -> float:
+    """Largest difference of the two distribution functions, in [0, 1]. Kolmogorov 1933.
+
+    quantiles: (Q,) of the reference, ascending. uncertainties: (n,).
+    """
+    points = np.unique(np.concatenate([quantiles, uncertainties]))
+    served = np.searchsorted(np.sort(uncertainties), points, "right") / len(uncertainties)
+    reference = np.searchsorted(quantiles, points, "right") / len(quantiles)
+    return float(np.abs(served - reference).max())
+
+
+def critical_distance(num_reference: int, num_served: int) -> float:
+    """Distance above which two samples of one distribution lie with probability 1e-6."""
+    scale = math.sqrt(-math.log(_SIGNIFICANCE / 2) / 2)
+    return scale * math.sqrt(1 / num_reference + 1 / num_served)
+
+
+class ShiftMonitor:
+    """The latest uncertainties of one calibrated estimator beside the reference's.
+
+    Attributes:
+        distance: of the full window; 0 before it is full.
+        has_shifted: whether it is too large to be chance.
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._window: deque[float] = deque(maxlen=WINDOW)
+        self.distance = 0.0
+        self.has_shifted = False
+
+    def observe(self, uncertainty: float) -> None:
+        """Take the uncertainty of one answer that was computed."""
+        self._window.append(uncertainty)
+        if len(self._window) < WINDOW:
+            return
+        reference = self._calibration
+        self.distance = distance(reference.quantiles, np.array(self._window))
+        self.has_shifted = self.distance > critical_distance(reference.num_labels, WINDOW)

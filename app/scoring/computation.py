@@ -61,6 +61,7 @@ class Computation:
 
     Attributes:
         plan, ask: what is wanted.
+        recorded: what the generator said earlier; it is not asked then.
         name: of the entry in a cache, by the weights that were there at the start.
 
     Args:
@@ -97,18 +98,13 @@ class Computation:
         self._limits = limits
         self._max_units = (limits or AskLimits()).max_units
         self._fields: Fields | None = None
-        self._recorded = recorded
+        self.recorded = recorded
         self._generator_is_current = True
         self._compared_s = 0.0  # while samples were drawn
         # Whether the number of samples depends on weights that `name` does not have.
         self._has_unnamed = False
         self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
         self._check_given()
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether the generator has spoken earlier, and is not asked."""
-        return self._recorded is not None
 
     @property
     def is_current(self) -> bool:
@@ -135,11 +131,11 @@ class Computation:
             CocoaError: see `Generator.generate`.
         """
         began_at = time.monotonic()
-        if self.ask.answer is not None and self.ask.samples is not None:
+        if self.plan.compares_parts and self.ask.answer is not None and self.ask.samples:
             self._similarity.check(await self._pairs_of_parts(subject_of(self.ask, None)))
             self._fields = None  # which tokens they have, the model tells
-        if self._recorded is not None:
-            return await self._as_recorded(self._recorded.generation)
+        if self.recorded is not None:
+            return await self._as_recorded(self.recorded.generation)
         if not self.ask.has_prompt:
             return None
         request = generation_request(self.ask, self.plan.generated, timeout_s)
@@ -161,6 +157,9 @@ class Computation:
         finally:  # of a stream that was given up what it has told
             self.ask.caller.charge(cost)
         self._generator_is_current &= generation.identity == self._info.identity
+
+        if request.sampling.stop_mass is None:
+            return generation
 
         async def draw(drawn: Generation) -> Generation:
             left_s = None
@@ -195,8 +194,9 @@ class Computation:
             if self._limits is not None:
                 check_relevance(contexts, by_token, self._limits)
         asked = questions(plan, self.ask, subject, contexts, rules)
-        # Those of the parts are asked with the others, in one batch.
-        pairs = [*asked.similarity, *await self._pairs_of_parts(subject)]
+        pairs = list(asked.similarity)
+        if plan.compares_parts:  # in one batch with the others
+            pairs += await self._pairs_of_parts(subject)
         tables = [self._similarity.table(pairs)]
         if self._nli is not None:
             tables.append(self._nli.table(asked.nli))
@@ -212,7 +212,7 @@ class Computation:
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
     async def parts(self, subject: Subject) -> Parts:
-        """The parts of the answer, where any are wanted; pairs that are not remembered are asked.
+        """The parts of the answer; pairs that are not remembered are asked.
 
         Raises:
             InvalidRequest: the texts make more pairs than the limits allow.
@@ -225,8 +225,8 @@ class Computation:
         return await asyncio.to_thread(self._fields.parts, table)
 
     async def _pairs_of_parts(self, subject: Subject) -> list[Pair]:
-        """What is compared for the parts of the answer, of which one without an end has none."""
-        if self.ask.units != "fields" or subject.answer.is_unfinished:
+        """What is compared for the parts of the answer; one without an end has none."""
+        if subject.answer.is_unfinished:
             return []
         if self._fields is None:  # large ones take a second
             self._fields = await asyncio.to_thread(
@@ -286,8 +286,8 @@ class Computation:
         """What the model says of its own answer, where that is wanted."""
         if asked.true_false is None:
             return None
-        if self._recorded is not None:
-            return self._recorded.true_false[answer]
+        if self.recorded is not None:
+            return self.recorded.true_false[answer]
         try:
             reply = await self._generator.first_token_logprobs(asked.true_false, (TRUE, FALSE))
         except PromptTooLong:

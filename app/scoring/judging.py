@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.scoring.ask import Ask
-from app.scoring.calibrators import calibrated_models, check_deployment
+from app.scoring.calibrators import ShiftMonitor, calibrated_models, check_deployment
 from app.scoring.memory import Source
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan
-from app.scoring.shift import ShiftMonitor
 from models.calibration import ALL, Binding, Calibration, Calibrator
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs

@@ -118,11 +118,6 @@ class Plan:
             sources |= {"sample_texts"}
         return sources & _GENERATED
 
-    @property
-    def asks_similarity(self) -> bool:
-        """Whether the similarity function compares anything."""
-        return self.compares_parts or self.reads("similarity")
-
     def reads(self, *sources: Source) -> bool:
         """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
         return not self.statistics.isdisjoint(supplied_by(*sources))

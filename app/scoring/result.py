@@ -224,7 +224,8 @@ class Result:
             codes.append("answer_truncated")
         if "length" in map(attrgetter("finish_reason"), subject.samples):
             codes.append("samples_truncated")
-        is_foreign = plan.asks_similarity and self.comparer.is_out_of_domain
+        is_compared = plan.compares_parts or plan.reads("similarity")
+        is_foreign = is_compared and self.comparer.is_out_of_domain
         if is_foreign or (plan.reads("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
         if self.evidence.truncated:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ from app.scoring.plan import (
 )
 from app.scoring.questions import num_rows
 from app.scoring.result import STAGES, Escalation, Result
-from app.scoring.units import ScoredUnits, scored_units
+from app.scoring.units import Parts, ScoredUnits, scored_units
 from models.calibration import Calibrator
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.estimators import score
@@ -195,18 +195,15 @@ class Scorer:
                 if answer.reasoning is not None:
                     on_token(Token("", reasoning=answer.reasoning.text))
                 on_token(Token(answer.text))
-            parts_at = time.monotonic()
-            parts = await computation.parts(evidence.subject)
-            parts_s = time.monotonic() - parts_at
+            parts, parts_s = Parts(), 0.0
+            if ask.units == "fields":
+                parts_at = time.monotonic()
+                parts = await computation.parts(evidence.subject)
+                parts_s = time.monotonic() - parts_at
             if evidence.subject.answer.reasoning is not None:
                 plan = for_reasoned(plan, ask)
             scored_at = time.monotonic()
-            absent = self._absent(ask, evidence)
-            scores, reasons = await self._score(plan.estimators, evidence, absent)
-            units: ScoredUnits | None = None
-            if ask.units is not None:
-                whole = scores, reasons
-                units = await asyncio.to_thread(scored_units, plan, evidence, absent, parts, whole)
+            scores, reasons, units = await self._score(plan, ask, evidence, parts)
             readings: Mapping[str, ProbeReading] = {}
             if computed.generation is not None:
                 readings = computed.generation.probe_readings
@@ -254,7 +251,7 @@ class Scorer:
         plan, ask = computation.plan, computation.ask
         # An answer that is drawn without a seed is another one each time.
         is_new = plan.strategy == "sample" and ask.sampling.seed is None
-        if memory is None or computation.is_recorded or ask.hidden_layers or is_new:
+        if memory is None or computation.recorded is not None or ask.hidden_layers or is_new:
             return await self._compute(computation, ask.timeout_s, on_token), "computed"
 
         async def compute() -> tuple[Computed, bytes | None]:
@@ -282,20 +279,24 @@ class Scorer:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await computation.evidence(generation)
 
-    def _absent(self, ask: Ask, evidence: Evidence) -> Mapping[str, str]:
-        """Why statistics are missing: of all that the generator is asked, or of this ask."""
-        if ask.has_prompt and ask.answer_token_logprobs is None:
-            return {**self.workers.generator.info.absent, **evidence.absent}
-        return evidence.absent
-
     async def _score(
-        self, names: Sequence[str], evidence: Evidence, absent: Mapping[str, str]
-    ) -> tuple[dict[str, float | None], dict[str, str]]:
+        self, plan: Plan, ask: Ask, evidence: Evidence, parts: Parts
+    ) -> tuple[dict[str, float | None], dict[str, str], ScoredUnits | None]:
+        """Scores of the answer, reasons for those that it lacks, and its units where wanted."""
+        # Why statistics are missing: of all that the generator is asked, or of this ask.
+        absent: Mapping[str, str] = evidence.absent
+        if ask.has_prompt and ask.answer_token_logprobs is None:
+            absent = {**self.workers.generator.info.absent, **absent}
+        names = plan.estimators
         given = names, evidence.statistics, absent, self._observer.observe_failure
         if _SLOW.isdisjoint(names):
-            return score(*given)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.thread, score, *given)
+            scored = score(*given)
+        else:
+            loop = asyncio.get_running_loop()
+            scored = await loop.run_in_executor(self.thread, score, *given)
+        if ask.units is None:
+            return *scored, None
+        return *scored, await asyncio.to_thread(scored_units, plan, evidence, absent, parts, scored)
 
 
 async def _escalation(

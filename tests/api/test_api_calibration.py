@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from app.scoring.shift import WINDOW
+from app.scoring.calibrators import WINDOW
 from cocoa_lab.calibration.calibrating import to_json
 from models.calibration import ALL
 from tests.conftest import serving, until

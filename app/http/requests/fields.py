@@ -306,15 +306,11 @@ class ScoresWanted(NullIsDefault):
         return self.num_samples, None
 
     @model_validator(mode="after")
-    def _check_units(self) -> Self:
+    def _check_heeded(self) -> Self:
         if self.json_schema is not None and self.units != "fields":
             raise PydanticCustomError(
                 "one_of", "is heeded with units fields only", {"field": "json_schema"}
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_waves(self) -> Self:
         for name in ("max_samples", "stop_mass"):
             if self.num_samples != "auto" and getattr(self, name) is not None:
                 raise PydanticCustomError(

@@ -16,7 +16,7 @@ from app.http.ops_schemas import (
     Status,
     Version,
 )
-from app.http.provenance import model_info, split_of
+from app.http.responses import model_info, split_of
 from app.http.service import Service
 from app.scoring.ask import Ask
 from app.scoring.limits import missing_statistics

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from pydantic import MISSING
 
-from app.http.provenance import provenance_of
-from app.http.responses import to_response
+from app.http.responses import provenance_of, to_response
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of

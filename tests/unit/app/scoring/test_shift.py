@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.scoring.shift import WINDOW, ShiftMonitor, critical_distance, distance
+from app.scoring.calibrators import WINDOW, ShiftMonitor, critical_distance, distance
 from tests.made_calibrators import calibration
 
 TESTBED = json.loads((Path(__file__).parents[3] / "data" / "testbed_scores.json").read_text())
