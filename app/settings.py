@@ -66,8 +66,8 @@ class Limits(AskLimits):
 
     Attributes:
         max_body_bytes: a larger body is refused with 413.
-        max_concurrent_items: items of `/score` calls with several that run at once, of all such
-            calls together; the others wait in turn.
+        max_concurrent_items: items of a `/score` call with several that run at once; of all such
+            calls of a key together as many, or as many as requests of it that came alone.
         max_body_s: a body that takes longer to come is refused with 408.
         max_head_bytes: of the target and the headers of a request; more is refused with 431.
         max_headers: of a request; more are refused with 431.

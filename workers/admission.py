@@ -15,6 +15,8 @@ _MAX_RETRY_AFTER_S = 60
 # Places that a caller may hold for each one that is free: alone three quarters of all; of several
 # who take all they can each the same number, and one more caller finds a place.
 _HELD_PER_FREE = 3
+# Of all places, for requests that come alone.
+_KEPT_FREE = 0.25
 
 
 class Admission:
@@ -22,21 +24,18 @@ class Admission:
 
     Attributes:
         num_admitted: requests under way, waiting ones included.
-        item_turns: by caller; taken by the items of calls that bring several, whichever call's they
-            are, so that a burst of items leaves room for requests that come alone.
 
     Args:
         limit: requests under way before one is refused.
-        concurrent_items: number of turns of items.
+        concurrent_items: items of a caller that run at once where no request runs that came alone.
         turns: where callers are told apart; None where all are one.
     """
 
     def __init__(self, limit: int, concurrent_items: int = 2, turns: Turns | None = None) -> None:
         self.limit, self.concurrent_items = limit, concurrent_items
         self.num_admitted = 0
-        self.item_turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(concurrent_items)
-        )
+        self._items: Counter[str] = Counter()
+        self._waiting_items: defaultdict[str, deque[asyncio.Future[None]]] = defaultdict(deque)
         self._turns = turns
         self._held: Counter[str] = Counter()
         # Seconds during which a request was under way, and how many of them there were when each
@@ -74,6 +73,7 @@ class Admission:
             raise Overloaded(reason, retry_after_s=self._retry_after_s())
         self.num_admitted += 1
         self._held[caller] += 1
+        self._begin_items(caller)
         try:
             if self._turns is None:
                 yield 0.0
@@ -86,6 +86,42 @@ class Admission:
             self.num_admitted -= 1
             self._held[caller] -= 1
             self._ended_at_s.append(self._busy_s)
+            self._begin_items(caller)
+
+    @asynccontextmanager
+    async def item_turn(self, caller: str) -> AsyncIterator[None]:
+        """Wait until an item of a call that brings several may ask for a place, the oldest first.
+
+        Of a caller as many items run at once as requests that came alone, so that neither starve:
+        at least `concurrent_items`, and beyond these only while a quarter of all places is free.
+        """
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting_items[caller]
+        waiting.append(begun)
+        self._begin_items(caller)
+        try:
+            await begun
+            yield
+        finally:
+            if begun.done() and not begun.cancelled():
+                self._items[caller] -= 1
+            elif begun in waiting:
+                waiting.remove(begun)
+            self._begin_items(caller)
+
+    def _begin_items(self, caller: str) -> None:
+        waiting = self._waiting_items[caller]
+        while waiting and self._items[caller] < self._most_items(caller):
+            begun = waiting.popleft()
+            if not begun.cancelled():
+                self._items[caller] += 1
+                begun.set_result(None)
+
+    def _most_items(self, caller: str) -> int:
+        num_items = self._items[caller]
+        num_alone = self._held[caller] - num_items
+        num_free = self.limit - self.num_admitted - math.ceil(_KEPT_FREE * self.limit)
+        return max(self.concurrent_items, min(num_alone, num_items + num_free))
 
     def _count_time(self) -> None:
         now = time.monotonic()

@@ -159,3 +159,55 @@ async def test_an_item_for_which_there_is_no_room_says_so_alone(service):
     results = (await call(service, [known, {"answer": "Paris"}])).json()["results"]
 
     assert [result["error"]["code"] for result in results] == ["overloaded", "invalid_request"]
+
+
+async def test_items_run_as_many_as_the_single_requests_that_would_starve_them(service):
+    begun, items = asyncio.Event(), []
+    service.admission.limit = 64
+
+    async def wait(request):
+        if request.answer is not None:
+            items.append(request.prompt)
+        await begun.wait()
+
+    service.before_generating(wait)
+    singles = []
+    for number in range(10):
+        asked = service.generate(prompt=f"alone {number}", max_new_tokens=8)
+        singles.append(asyncio.create_task(asked))
+    await until(lambda: service.admission.num_admitted == 10)
+    calls = []
+    for name in "abcdef":
+        asked = []
+        for number in range(3):
+            one = {"prompt": f"{name} {number}", "answer": "Paris", "max_new_tokens": 8}
+            asked.append(one)
+        calls.append(call(service, asked))
+    await until(lambda: len(items) == 10)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(items) == service.admission.num_admitted - 10 == 10
+    assert [sum(prompt.startswith(name) for prompt in items) for name in "abcde"] == [2] * 5
+
+    begun.set()
+    for response in await asyncio.gather(*calls):
+        assert [result["error"] for result in response.json()["results"]] == [None] * 3
+    assert {response.status_code for response in await asyncio.gather(*singles)} == {200}
+    assert service.admission.num_admitted == 0
+
+
+async def test_a_call_behind_other_calls_ends_typed_with_its_deadline(service):
+    begun = []
+    released = held(service, begun)
+    slow = call(service, [{"prompt": f"{i}", "answer": "a", "max_new_tokens": 8} for i in range(4)])
+    await until(lambda: len(begun) == 2)
+    late = [{"prompt": "late", "answer": "a", "max_new_tokens": 8, "timeout_s": 0.2}] * 3
+    response = await call(service, late)
+
+    codes = [result["error"]["code"] for result in response.json()["results"]]
+    assert codes == ["deadline_exceeded"] * 3
+    assert begun == ["0", "1"], "the late ones never had a turn"
+    released.set()
+    assert (await slow).status_code == 200
+    assert len(begun) == 4
+    assert service.admission.num_admitted == 0

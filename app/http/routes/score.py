@@ -66,9 +66,8 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
     admission, caller = service.ready_scorer().admission, current_caller.get()
     if service.access is not None:
         service.access.charge_requests(caller, len(items) - 1)
-    all_turns = admission.item_turns[caller.name]
     began_at = asyncio.get_running_loop().time()
-    # A call has no more items in the queue than there are turns, so that calls take turns fairly.
+    # A call has few items in the queue, so that calls take turns fairly.
     own_turns = asyncio.Semaphore(admission.concurrent_items)
 
     async def scored(item: JsonValue, item_id: str) -> GenerateResponse:
@@ -77,7 +76,11 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
         except ValidationError as error:
             raise RequestValidationError(faults_of(error)) from None
         # The time of each item begins with the call, and includes what it waits for its turn.
-        async with deadline(body.timeout_s, began_at), own_turns, all_turns:
+        async with (
+            deadline(body.timeout_s, began_at),
+            own_turns,
+            admission.item_turn(caller.name),
+        ):
             return await _score(service, body, item_id)
 
     async def outcome(item: JsonValue, number: int) -> ScoreOutcome:

@@ -161,3 +161,51 @@ async def test_beside_callers_who_take_all_they_can_a_further_one_soon_finds_a_p
     for stack in chain.from_iterable(held.values()):
         await stack.aclose()
     assert admission.num_admitted == 0
+
+
+async def begin_items(stack, admission, caller, count):
+    """How many of so many items of a caller have their turn at once."""
+    begun = []
+
+    async def item():
+        async with admission.item_turn(caller), admission.admit(caller):
+            begun.append(caller)
+            await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(item()) for _ in range(count)]
+
+    async def end():
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    stack.push_async_callback(end)
+    for _ in range(3 * count):
+        await asyncio.sleep(0)
+    return len(begun)
+
+
+@pytest.mark.parametrize(
+    ("num_alone", "num_items"), [(0, 2), (1, 2), (5, 5), (20, 20), (30, 18), (48, 2), (60, 2)]
+)
+async def test_items_run_as_requests_alone_do_and_leave_a_quarter_free(num_alone, num_items):
+    admission = Admission(64)
+    async with AsyncExitStack() as stack:
+        for _ in range(num_alone):
+            await stack.enter_async_context(admission.admit("a"))
+        assert await begin_items(stack, admission, "a", 40) == num_items
+        assert await begin_items(stack, admission, "b", 2) == 2, (
+            "another caller's begin all the same"
+        )
+    assert admission.num_admitted == 0
+
+
+async def test_an_item_that_waits_begins_with_the_next_request_that_comes_alone():
+    admission = Admission(64)
+    async with AsyncExitStack() as stack:
+        assert await begin_items(stack, admission, "", 3) == 2
+        for _ in range(3):
+            await stack.enter_async_context(admission.admit(""))
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert admission.num_admitted == 6
