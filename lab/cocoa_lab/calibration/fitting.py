@@ -1,7 +1,8 @@
 """Pure: curves from uncertainty to P(correct), and thresholds that keep a promise.
 
-Platt scaling (Platt 1999) on few labels, isotonic regression on more. Thresholds by fixed-sequence
-testing with Clopper-Pearson p-values (Angelopoulos et al. 2021, "Learn then Test").
+Platt scaling (Platt 1999) on few labels, isotonic regression on more. Thresholds by testing in a
+fixed order with Clopper-Pearson p-values (Angelopoulos et al. 2021, "Learn then Test"), and with a
+second start (the fallback procedure of Wiens 2003).
 """
 
 import math
@@ -23,6 +24,7 @@ _OFFSET = 0.001  # keeps the logarithm of an uncertainty of 0 finite
 _MAX_KNOTS = 256
 _NUM_QUANTILES = 201
 _NUM_STEPS = 20  # thresholds from strict to loose, each accepting 5 % more of the labels
+_SHARE_OF_SECOND = 0.3  # of delta, for the start at half of the labels
 
 
 class CannotCalibrate(ValueError):
@@ -67,18 +69,29 @@ def controlled_threshold(
 ) -> Threshold:
     """The loosest threshold for which "more than `target_error` are wrong" is rejected at `delta`.
 
-    Thresholds are tried from strict to loose, on a grid that no label decides. The first that fails
-    ends it, so the promise holds for the one that is kept.
+    Thresholds are tried from strict to loose, on a grid that no label decides. A part of `delta` is
+    spent on the strictest, the rest on the one that accepts half of the labels; each that is
+    rejected hands its part on to the next, each that is not loses it. So one confident mistake does
+    not end it, and the promise holds for every threshold that is rejected.
     """
     order = np.sort(uncertainty)
-    first = _first_count(len(order), target_error, delta)
-    passed = Threshold(target_error, None)
+    first = _first_count(len(order), target_error, (1 - _SHARE_OF_SECOND) * delta)
     levels = np.arange(1, _NUM_STEPS + 1) * len(order) // _NUM_STEPS
-    for threshold in np.unique(order[levels[levels >= first] - 1]):
+    levels = levels[levels >= first]
+    own = np.zeros(len(levels))
+    if len(levels):
+        own[0] = (1 - _SHARE_OF_SECOND) * delta
+        own[np.searchsorted(levels, len(order) // 2)] += _SHARE_OF_SECOND * delta
+    passed, handed_on = Threshold(target_error, None), 0.0
+    for level, part in zip(levels, own, strict=True):
+        threshold = order[level - 1]
         accepted = uncertainty <= threshold
         num_accepted, num_wrong = int(accepted.sum()), int((1 - correct[accepted]).sum())
-        if binom.cdf(num_wrong, num_accepted, target_error) > delta:
-            break
+        handed_on += part
+        p_value = binom.cdf(num_wrong, num_accepted, target_error)
+        if not 0 < handed_on >= p_value:
+            handed_on = 0.0
+            continue
         passed = Threshold(
             target_error,
             float(threshold),

@@ -142,6 +142,18 @@ def test_on_made_scores_the_promise_is_kept_and_not_by_accepting_nothing(target)
     assert found.share_wrong <= target
 
 
+def test_a_few_confident_mistakes_do_not_end_the_search():
+    uncertainty = np.arange(1000.0)
+    correct = np.ones(1000)
+    correct[:20] = 0  # the surest ones
+    correct[600:] = 0
+
+    found = controlled_threshold(uncertainty, correct, 0.1)
+
+    assert found.share_accepted == 0.6
+    assert found.share_wrong == pytest.approx(20 / 600)
+
+
 def test_too_few_labels_promise_nothing():
     uncertainty, _ = made(100)
     assert controlled_threshold(uncertainty, np.ones(100), 0.01).uncertainty is None
