@@ -19,6 +19,7 @@ from models.estimators import (
     needs,
 )
 from models.records import Generation, ProbeReading
+from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
 
 Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
@@ -228,6 +229,9 @@ class Result:
         is_foreign = is_compared and self.comparer.is_out_of_domain
         if is_foreign or (plan.reads("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
+        is_moved = not MOVED_BY_WAVES.isdisjoint(plan.estimators)
+        if is_moved and self.ask.sampling.stop_mass is not None and self.ask.samples is None:
+            codes.append("scores_move_with_samples")
         if self.evidence.truncated:
             codes.append("similarity_truncated")
         if subject.is_reasoned:

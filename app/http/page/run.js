@@ -27,6 +27,7 @@ const WARNINGS = {
   reasoning_unfinished: "The model was still reasoning at its limit of tokens: there is no answer yet.",
   out_of_domain: "The answer is unlike those that the probe was trained on: do not trust the light scores.",
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
+  scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
   units_cut: "The answer has more fields than are shown.",
   one_token_answer: "The probe had the prompt’s last state only to read.",

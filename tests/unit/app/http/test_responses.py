@@ -9,7 +9,7 @@ import pytest
 from app.http.responses import HELD_BACK, to_response
 from app.scoring.ask import Ask
 from app.scoring.judging import Decision, Judgement
-from models.records import Reasoning
+from models.records import Reasoning, SamplingParams
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
 SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
@@ -142,6 +142,21 @@ def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     assert (body.usage.completion_tokens, body.usage.reasoning_tokens) == (5, 3)
     written = generation(samples=(" Paris", reasoned))
     assert to_response(a_result(written), "id").warnings == ["reasoning_excluded"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "stop_mass", "codes"),
+    [
+        ("semantic_entropy", 0.7, ["scores_move_with_samples"]),
+        ("semantic_entropy", None, []),
+        ("cocoa_sp", 0.7, []),
+    ],
+)
+def test_scores_that_waves_spoil_are_warned_of(estimator, stop_mass, codes):
+    ask = Ask(prompt="Hi", sampling=SamplingParams(stop_mass=stop_mass))
+    plan = a_plan(estimators=("sp", estimator))
+
+    assert to_response(a_result(ask=ask, plan=plan), "id").warnings == codes
 
 
 def test_an_answer_that_says_nothing_is_warned_of():
