@@ -56,7 +56,9 @@ async def test_waves_give_the_numbers_of_as_many_samples_at_once(service, strate
     in_waves = await service.generate(num_samples="auto", stop_mass=1e-9, **wanted)
     at_once = await service.generate(num_samples=2, **wanted)
 
-    assert numbers_of(in_waves) == numbers_of(at_once)
+    numbers = numbers_of(in_waves)
+    numbers["warnings"].remove("scores_move_with_samples")
+    assert numbers == numbers_of(at_once)
 
 
 async def test_a_longer_draw_in_the_cache_serves_a_shorter_one_with_the_same_numbers(service):
