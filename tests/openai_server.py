@@ -24,14 +24,26 @@ _TEXT = """It is The capital Paris Rome Lyon of I do not know a in and France . 
 True False ( ) A B word"""
 _WORDS = [*_TEXT.split(), "\nQ:", "word "]
 _WORDS += [f" {word}" for word in _WORDS if word[0].isalpha()]
+START, END = "<think>", "</think>"
+# Halves of the tags, and the tags as tokens, which no text is read as unless the server says so.
+_HALVES, _TAGS = ["<th", "ink>", "</th"], [START.encode(), END.encode()]
 _BYTES = [bytes([i]) for i in range(256)]
 VOCABULARY = [*_SPECIALS, *_BYTES, *(word.encode() for word in _WORDS if len(word.encode()) > 1)]
-_FIRST_WORD = len(_SPECIALS) + len(_BYTES)
+_FIRST_WORD, _FIRST_HALF = len(_SPECIALS) + len(_BYTES), len(VOCABULARY)
+VOCABULARY += [*(half.encode() for half in _HALVES), *_TAGS]
+_TAG_IDS = {len(VOCABULARY) - 2, len(VOCABULARY) - 1}
 _IDS = {piece: i for i, piece in enumerate(VOCABULARY)}
-_LONGEST = b"|".join(re.escape(piece) for piece in sorted(VOCABULARY, key=len, reverse=True))
-_PIECES = re.compile(_LONGEST, re.DOTALL)
+
+
+def _reader(pieces):
+    longest = b"|".join(re.escape(piece) for piece in sorted(pieces, key=len, reverse=True))
+    return re.compile(longest, re.DOTALL)
+
+
+# What reads texts as tokens: tags in halves, and as tokens.
+_IN_HALVES, _AS_TOKENS = _reader(VOCABULARY[:-2]), _reader(VOCABULARY)
 _HALF, _OTHER_HALF = VOCABULARY.index(b"\xc3"), VOCABULARY.index(b"\xa9")
-_LIKELY = [*range(_FIRST_WORD, len(VOCABULARY)), EOS, _HALF]
+_LIKELY = [*range(_FIRST_WORD, _FIRST_HALF), EOS, _HALF]
 FIRST_SENTINEL = 2_000_000_000
 BUDGET, NUM_THOUGHTS = "thinking_token_budget", 12
 TEMPLATE_FAULT = {"error": {"message": "No last item", "type": "BadRequestError", "code": 400}}
@@ -47,6 +59,11 @@ class Traits:
         max_logprobs: None tells no log-probs.
         budget: what becomes of the bound of a reasoning: it is "heeded", "refused" or "ignored";
             None is a model that does not reason.
+        num_thoughts: words between the tags.
+        tags: "halves" of which each is two tokens, "tokens" of their own, or "special" ones, which
+            no text shows.
+        parser: how chats tell a reasoning: in the text, by a field of this name, or "counted" in
+            `usage` alone, with log-probs of the answer only.
         efforts: that it knows, and its template shows; none where it reads no `reasoning_effort`.
         replies: come instead of the next answers of completions and chats.
         delay_s: before each answer, and between the events of a stream.
@@ -69,6 +86,9 @@ class Traits:
     probes: tuple[str, ...] | None = None
     word: str | None = None
     budget: str | None = None
+    num_thoughts: int = NUM_THOUGHTS
+    tags: str = "halves"
+    parser: str | None = None
     efforts: tuple[str, ...] = ()
     replies: list = field(default_factory=list)
     delay_s: float = 0.0
@@ -84,14 +104,17 @@ class Traits:
         return [body for where, body in self.bodies if where == path]
 
 
-def encode(text, *, special=True):
+def encode(text, *, special=True, tags="halves"):
     """Token ids, BOS first; a special token that is spelt out is one, as with vLLM."""
-    return [BOS] * special + [_IDS[piece] for piece in _PIECES.findall(text.encode())]
+    pieces = _IN_HALVES if tags == "halves" else _AS_TOKENS
+    return [BOS] * special + [_IDS[piece] for piece in pieces.findall(text.encode())]
 
 
-def decode(ids, *, special=False):
-    shown = (VOCABULARY[i] for i in ids if special or i >= len(_SPECIALS))
-    return b"".join(shown).decode(errors="replace")
+def decode(ids, *, special=False, tags="halves"):
+    hidden = set() if special else {*range(len(_SPECIALS))}
+    if tags == "special" and not special:
+        hidden |= _TAG_IDS
+    return b"".join(VOCABULARY[i] for i in ids if i not in hidden).decode(errors="replace")
 
 
 def log_softmax(logits):
@@ -139,11 +162,12 @@ def generate(traits, body, prompt, child):
         law = _law(raw, body, traits) if temperature else raw
         told = law if traits.scales else raw
         token = int(law.argmax()) if not temperature else _drawn(law, rng)
-        token = thoughts.pop(0) if thoughts else token
+        if forced := thoughts or list(body.get("allowed_token_ids", ())):
+            token = forced.pop(0)
         row.ids.append(token)
         row.logprobs.append(float(told[token]))
         row.tops.append(_tops(traits, body, told, raw, token, row))
-        row.text = decode(row.ids)
+        row.text = decode(row.ids, tags=traits.tags)
         if token == EOS:
             row.finish_reason = "stop"
             break
@@ -160,10 +184,35 @@ def _thoughts(traits, body):
     """Token ids of what the model writes before its answer, as far as it may."""
     if traits.budget is None:
         return []
-    num_words = NUM_THOUGHTS
+    num_words = traits.num_thoughts
     if traits.budget == "heeded":
         num_words = min(num_words, body.get(BUDGET, num_words))
-    return encode("<think>" + "word " * num_words + "</think>", special=False)
+    return encode(START + "word " * num_words + END, special=False, tags=traits.tags)
+
+
+def _parted(traits, ids):
+    """Thoughts and answer of a chat's tokens as its server tells them; no thoughts for none."""
+    text = decode(ids, tags=traits.tags)
+    whole = decode([one for one in ids if one not in (BOS, EOS)], special=True)
+    if traits.parser is None or not whole.startswith(START):
+        return "", text
+    thoughts, _, answer = whole.removeprefix(START).partition(END)
+    return thoughts, answer
+
+
+def _message(traits, thoughts, answer):
+    if traits.parser in (None, "counted"):
+        return {"content": answer}
+    return {"content": answer or None, traits.parser: thoughts or None}
+
+
+def _num_thoughts(row):
+    """Tokens of the reasoning, tags included."""
+    for end in range(len(row.ids)):
+        text = decode(row.ids[:end], special=True)
+        if END in text or not START.startswith(text[: len(START)]):
+            return end if END in text else 0
+    return len(row.ids)
 
 
 def _law(raw, body, traits):
@@ -242,6 +291,8 @@ def _logprobs(traits, body, row, start, end):
     if body.get("logprobs") is None or traits.max_logprobs is None:
         return None
     by_id = bool(body.get("return_tokens_as_token_ids"))
+    if "messages" in body and traits.parser == "counted":
+        start = max(start, _num_thoughts(row))
     shown = [i for i in range(start, end) if traits.shows_end or row.ids[i] != EOS]
     names = [_name(row.ids[i], by_id) for i in shown]
     if not by_id:  # the bytes of a code point count with its last token
@@ -276,7 +327,11 @@ def _choice(traits, body, row, index):
     if body.get("prompt_logprobs") is not None and traits.tokenizes:
         choice["prompt_logprobs"] = _prompt_logprobs(traits, row.prompt)
     if "messages" in body:
-        return choice | {"message": {"role": "assistant", "content": row.text}}
+        thoughts, answer = _parted(traits, row.ids)
+        if row.stop_reason and row.stop_reason in answer:
+            answer = answer[: answer.index(row.stop_reason)]
+        message = {"role": "assistant", **_message(traits, thoughts, answer)}
+        return choice | {"message": message}
     if body.get("echo"):
         return choice | _echoed(traits, body, row)
     return choice | {"text": row.text}
@@ -378,7 +433,8 @@ def openai_app(traits):
                 return JSONResponse(TEMPLATE_FAULT, 400)
             ids = _prompts(traits, body)[0]
         else:
-            ids = encode(body["prompt"], special=body.get("add_special_tokens", True))
+            special = body.get("add_special_tokens", True)
+            ids = encode(body["prompt"], special=special, tags=traits.tags)
         return JSONResponse({"count": len(ids), "max_model_len": traits.context, "tokens": ids})
 
     async def detokenize(request):
@@ -434,6 +490,9 @@ def _answered(traits, body):
     rows = [generate(traits, body, prompt, i) for prompt in prompts for i in range(num)]
     usage = {"prompt_tokens": sum(map(len, prompts)), "completion_tokens": 0}
     usage["completion_tokens"] = sum(len(row.ids) for row in rows)
+    if traits.budget is not None and traits.parser is not None:
+        told = {"reasoning_tokens": sum(map(_num_thoughts, rows))}
+        usage["completion_tokens_details"] = told
     head = {"id": "cmpl-1", "model": traits.model, "system_fingerprint": traits.word}
     if body.get("stream"):
         return StreamingResponse(
@@ -460,18 +519,28 @@ def _piece(traits, body, row, i):
     held = max((len(one) for one in body.get("stop") or ()), default=1) - 1
 
     def shown(end):
-        text = decode(row.ids[:end]).rstrip("\ufffd")
-        return text[: max(0, len(text) - held)] if held else text
+        texts = ["", decode(row.ids[:end], tags=traits.tags)]
+        if "messages" in body:
+            texts = _parted(traits, row.ids[:end])
+        found = [text.rstrip("\ufffd") for text in texts]
+        return [text[: max(0, len(text) - held)] if held else text for text in found]
 
-    before = shown(i)
-    text = row.text[len(before) :] if is_last else shown(i + 1)[len(before) :]
+    before, after = shown(i), shown(i + 1)
+    if is_last:
+        after = ["", row.text]
+        if "messages" in body:
+            message = _choice(traits, body, row, 0)["message"]
+            after = [message.get(traits.parser) or "", message["content"] or ""]
+    thoughts, text = (new[len(old) :] for old, new in zip(before, after, strict=True))
     piece = {"finish_reason": row.finish_reason if is_last else None}
     piece["logprobs"] = _logprobs(traits, body, row, i, i + 1)
     if body.get("return_token_ids") and traits.tokenizes:
         piece["token_ids"] = [row.ids[i]]
     if is_last and traits.tokenizes:
         piece["stop_reason"] = row.stop_reason
-    return piece | ({"delta": {"content": text}} if "messages" in body else {"text": text})
+    if "messages" in body:
+        return piece | {"delta": _message(traits, thoughts, text)}
+    return piece | {"text": text}
 
 
 @asynccontextmanager

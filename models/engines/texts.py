@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token
-from models.units.reasoning import KNOWN_TAGS, Tags, part
+from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, part
 
 TokenName = TypeVar("TokenName", int, str)
 
@@ -67,7 +67,7 @@ def parted(
 
 def tags_in(text: str, *, opened: bool) -> Tags:
     """The known tags that a text begins with, or by which it ends a reasoning that was opened."""
-    for tags in KNOWN_TAGS:
+    for tags in (*KNOWN_TAGS, HARMONY):
         if text.lstrip().startswith(tags.start) or (opened and tags.end in text):
             return tags
     return KNOWN_TAGS[0]

@@ -115,6 +115,17 @@ SERVERS = {
         "shows_end": False,
     },
 }
+# The same of models that reason.
+_THOUGHTS = {"budget": "heeded", "num_thoughts": 2}
+_CHATS = _THOUGHTS | {"tokenizes": False, "completes": False, "tags": "tokens"}
+SERVERS |= {
+    "vLLM with tags in halves": _THOUGHTS,
+    "vLLM with tags as tokens": _THOUGHTS | {"tags": "tokens"},
+    "vLLM with tags that no text shows": _THOUGHTS | {"tags": "special", "probes": ()},
+    "chats with tags in their text": _CHATS,
+    "chats with reasoning": _CHATS | {"parser": "reasoning"},
+    "chats with reasoning_content": _CHATS | {"parser": "reasoning_content"},
+}
 
 
 @asynccontextmanager

@@ -78,7 +78,7 @@ async def test_the_default_of_new_tokens_is_what_fits_beside_a_long_prompt_and_s
 
     assert generation.warnings == ("max_new_tokens_clamped",)
     for one in (generation.answer, *generation.samples):
-        assert 1 <= one.num_tokens <= 8
+        assert 1 <= one.num_written <= 8
     with pytest.raises(PromptTooLong) as error:
         await generator.generate(long(longest, 256))
     assert error.value.field == "max_new_tokens"

@@ -2,13 +2,12 @@
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from models import records
 from models.engines.protocol import fitted
-from models.engines.texts import parted
 from models.entropy_bounds import mean_bounds
 from models.errors import EngineError
 from models.records import (
@@ -25,14 +24,14 @@ from workers.calls import Calls
 from workers.client import Unreachable
 from workers.openai.capabilities import OpenAIServer
 from workers.openai.columns import check_entropies, mark_of, mode_of, readings_of
+from workers.openai.events import merged
 from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
-from workers.openai.reasoning import behind_reasoning
+from workers.openai.reasoning import behind_reasoning, needs_texts
 from workers.openai.replies import (
     TOO_MANY,
     Choice,
     fields_of,
-    merged,
     read_choices,
     read_prompt_logprobs,
     to_sequence,
@@ -47,7 +46,9 @@ from workers.openai.requests import (
     most_bytes,
     within_budget,
 )
+from workers.openai.tags import with_tags
 from workers.openai.telling import Teller
+from workers.openai.usage import Counted, count, counted
 from workers.standing import ChangedModel
 
 # Why a sequence lacks what was wanted of it, by its field.
@@ -171,9 +172,8 @@ class OpenAIRequest:
                 top = can.bounds_top
         by_text = "answer_token_texts" in wanted and not mode
         body = self._body(0, top=top, mode=mode, by_text=by_text)
-        [choice], [num_tokens] = await self._choices(
-            body, 1, is_streamed=not self._request.streamed
-        )
+        [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
+        choice = told.choice
         if mode and can.columns is not None:
             if mark_of(choice) != can.columns.mark:
                 raise ChangedModel
@@ -181,7 +181,7 @@ class OpenAIRequest:
             self._readings = readings_of(choice, can.columns, self._server.probes, wanted)
         elif top and (tops := choice.likeliest(top)) is not None:
             self._bounds = mean_bounds(tops, can.vocabulary_size)
-        return await self._sequence(choice, "answer", num_tokens)
+        return await self._sequence(told, "answer")
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
         """The next samples of the request, those of before not among them."""
@@ -206,9 +206,8 @@ class OpenAIRequest:
             is_streamed = 0 <= place < at_once
             drawing.append(self._choices(call, at_once, is_streamed=is_streamed, place=place))
         samples = []
-        for choices, nums_tokens in await together(*drawing):
-            for choice, num_tokens in zip(choices, nums_tokens, strict=True):
-                samples.append(await self._sequence(choice, "samples", num_tokens))
+        for choices in await together(*drawing):
+            samples += [await self._sequence(told, "samples") for told in choices]
         return samples
 
     def _body(self, index: int, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
@@ -229,11 +228,17 @@ class OpenAIRequest:
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
-    ) -> tuple[list[Choice], list[int]]:
+    ) -> list[Counted]:
         """Choices of one call, with the token counts that `usage` reports."""
         path = self._prompt.path
         if is_streamed and self._listener.on_token is not None:
-            teller = Teller(self._request, place, self._listener, opened=self._prompt.opened)
+            teller = Teller(
+                self._request,
+                place,
+                self._listener,
+                opened=self._prompt.opened,
+                tag_ids=self._can.tag_ids,
+            )
             max_bytes = most_bytes(body, num)
             events = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
             reply = merged(events)
@@ -242,27 +247,34 @@ class OpenAIRequest:
         choices = read_choices(reply, num, self._request.sampling.stop)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
-        self._prompt_tokens = min(_count(usage, "prompt_tokens"), most)
-        return choices, _shares(_count(usage, "completion_tokens"), choices, self._most)
+        self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
+        return counted(usage, choices, self._most)
 
-    async def _sequence(self, choice: Choice, source: Source, num_tokens: int) -> records.Sequence:
+    async def _sequence(self, told: Counted, source: Source) -> records.Sequence:
         wanted = fields_of(self._request.statistics, source)
-        ids = choice.token_ids
+        choice, ids, opened = told.choice, told.choice.token_ids, self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
             raise Unreachable(TOO_MANY)
         if choice.finish_reason == "length" and ids is not None and len(ids) < self._most:
             raise EngineError("the server ended a text before its time")
-        opened = self._prompt.opened
-        sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=num_tokens)
+        choice = await with_tags(self._calls, self._can, choice, opened=opened)
+        sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=told.num_tokens)
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
+        tag_ids = self._can.tag_ids
         texts = token_texts(choice)
-        is_reasoned = parted(records.Sequence(choice.text, "", 0, "stop"), opened=opened).reasoning
-        if texts is None and (is_reasoned or "token_texts" in wanted):
+        if texts is None and (
+            "token_texts" in wanted or needs_texts(choice, tag_ids, opened=opened)
+        ):
             texts = await self._texts_of(choice)
-        if "token_texts" in wanted:
-            sequence = replace(sequence, token_texts=texts)
-        return behind_reasoning(sequence, choice, texts, opened=opened)
+        sequence = behind_reasoning(
+            sequence, choice, texts, opened=opened, tag_ids=tag_ids, num_hidden=told.num_hidden
+        )
+        if (reasoning := sequence.reasoning) and not reasoning.text and told.num_hidden:
+            self._warn("reasoning_not_told")
+        if "token_texts" not in wanted:
+            sequence = replace(sequence, token_texts=None)
+        return sequence
 
     @property
     def _most(self) -> int:
@@ -319,21 +331,3 @@ class OpenAIRequest:
                 self._absent.setdefault(name, reason)
         warned = tuple(self._warnings)
         return replace(generation, samples=samples, absent=self._absent, warnings=warned)
-
-
-def _count(usage: Any, name: str) -> int:
-    value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if type(value) is int and value >= 0 else 0
-
-
-def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:
-    """How many tokens each of several texts has, where only their sum is told.
-
-    One that was cut has as many as it may have; the others share the rest evenly.
-    """
-    shares = [most] * len(choices)
-    ended = [i for i, choice in enumerate(choices) if choice.finish_reason != "length"]
-    rest = max(0, total - (len(choices) - len(ended)) * most)
-    for place, i in enumerate(ended):
-        shares[i] = min(most, rest // len(ended) + (place < rest % len(ended)))
-    return shares

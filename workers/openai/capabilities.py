@@ -1,6 +1,6 @@
 """What a server can do, as it was tried out, and what follows from that. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from models.statistics import (
     SAMPLE_STATISTICS,
     supplied_by,
 )
+from models.units.reasoning import Tags
 from workers.protocol import GeneratorInfo, ProbeInfo
 
 # Whether a sample's log-probs are those of the untouched distribution: always, only where the
@@ -51,6 +52,30 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
+class TagIds:
+    """Tags that the server's tokenizer has as tokens of their own.
+
+    Attributes:
+        tags: around a reasoning.
+        start, end: their token ids.
+        are_shown: whether texts show them; special tokens are left out there.
+    """
+
+    tags: Tags
+    start: int
+    end: tuple[int, ...]
+    are_shown: bool
+
+    def first_behind(self, ids: Sequence[int]) -> int | None:
+        """Index of the first token behind the end tag; None where it does not occur."""
+        size = len(self.end)
+        for first in range(size, len(ids) + 1):
+            if tuple(ids[first - size : first]) == self.end:
+                return first
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What one server can do.
 
@@ -73,6 +98,7 @@ class Capabilities:
         tells_chosen_ids: whether it tells the log-probs of ids that a request names.
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
+        tag_ids: of reasonings, where its tokenizer has tokens for them.
         columns: of the plugin; None without it.
         no_reasoning_limit: why it heeds no `max_reasoning_tokens`; "" where it does.
     """
@@ -96,6 +122,7 @@ class Capabilities:
     tells_chosen_ids: bool = False
     special_prefix: tuple[int, ...] = ()
     eos_id: int | None = None
+    tag_ids: tuple[TagIds, ...] = ()
     columns: Columns | None = None
     no_reasoning_limit: str = NO_REASONING
 
@@ -196,7 +223,7 @@ class OpenAIServer:
 _STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | supplied_by("reasoning", "question")
 _LOGPROBS = ("answer_token_logprobs", "answer_token_texts", "sample_token_logprobs")
 _NO_LOGPROBS = "the server of the model tells no log-probs"
-_SCALED = "the server's log-probs are those after temperature or truncation"
+_SCALED = "the server's log-probs may be those after temperature or truncation"
 _NO_ENTROPIES = "the server of the model tells no entropies: they need the plugin cocoa-vllm"
 _NO_HIDDEN_STATES = "the server of the model shows no hidden states to probes"
 
@@ -233,7 +260,8 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
     if can.logprobs is None:
         absent |= dict.fromkeys((*_LOGPROBS, "sample_token_texts", "p_true_logprob"), _NO_LOGPROBS)
     elif not can.raw_greedy:
-        absent |= dict.fromkeys(("answer_token_logprobs", "p_true_logprob"), _SCALED)
+        unread = ("answer_token_logprobs", "answer_token_texts", "p_true_logprob")
+        absent |= dict.fromkeys(unread, _SCALED)
     elif not can.tells_chosen_ids and can.logprobs < LEAST_FIRST_TOKENS:
         absent["p_true_logprob"] = "the server tells too few likeliest tokens"
     if can.logprobs is not None and can.raw_samples == "never":

@@ -12,6 +12,7 @@ from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render
 from workers.openai.replies import read_choices
 from workers.openai.requests import BUDGET, Prompt, completion
+from workers.openai.tags import with_tags
 
 _SUM = {"role": "user", "content": "What is 12 + 5 + 7?"}
 # Tokens that show whether it reasons; the bound that is tried out.
@@ -32,7 +33,7 @@ async def no_reasoning_limit(calls: Calls, can: Capabilities) -> str:
     except Failed:
         bound = None
     if bound is None:
-        return f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-config for it"
+        return f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser for it"
     if not bound.is_finished or len(bound.text) >= len(free.text):
         return f"the server of the model takes {BUDGET}, and reasons for as long as without it"
     return ""
@@ -47,6 +48,7 @@ async def _reasoning(
     if reply is None:
         return None
     [choice] = read_choices(reply, 1)
+    choice = await with_tags(calls, can, choice, opened=prompt.opened)
     if choice.reasoning is not None:
         return records.Reasoning(choice.reasoning, 0, bool(choice.text))
     whole = records.Sequence(choice.text, "", 0, choice.finish_reason)

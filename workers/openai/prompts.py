@@ -1,5 +1,6 @@
 """From a request to what a server is asked: rendered and tokenized there, where it does that."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ from typing_extensions import TypedDict
 
 from models.errors import ChatTemplateError, InvalidRequest
 from models.records import EFFORT, AnswerForm, GenerationRequest
+from models.units.reasoning import KNOWN_TAGS
 from workers.calls import Calls, Rejected, read
 from workers.openai.capabilities import Capabilities
 from workers.openai.requests import Prompt, completion
@@ -50,7 +52,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
 
     Raises:
         ChatTemplateError: it takes no messages, or its template refuses these.
-        InvalidRequest: the prompt has no tokens, or a template variable is reserver.
+        InvalidRequest: the prompt has no tokens, or a template variable is reserved.
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
@@ -89,7 +91,7 @@ async def answer_forms(
     """Ways in which a given answer may continue its prompt; see `models.engines.prompts`."""
     end = (can.eos_id,) if append_eos and can.eos_id is not None else ()
     forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*await tokenize(calls, text), *end)}
-    tail = await _text(calls, (prompt.ids or ())[-_TAIL:])
+    tail = await detokenize(calls, (prompt.ids or ())[-_TAIL:])
     if text[:1].strip() and tail[-1:].strip():
         blank_led = (*await tokenize(calls, f" {text}"), *end)
         if blank_led != forms["literal"]:
@@ -109,7 +111,10 @@ async def _render_ids(calls: Calls, can: Capabilities, request: GenerationReques
         ids = await _render_chat(calls, request)
         if EFFORT in request.chat_template_kwargs:
             await _check_template_reads_effort(calls, request, ids)
-        opened = _opens(await _text(calls, ids[-_TAIL:]))
+        opened = _opens(await detokenize(calls, ids[-_TAIL:]))
+        if opened:  # a tag that ends a message is text
+            ended = await _render_chat(calls, request, add_generation_prompt=False)
+            opened = ended[: len(ids)] != ids
     if not ids:
         field = "prompt" if request.prompt is not None else "messages"
         raise InvalidRequest("the prompt has no tokens", field=field)
@@ -148,9 +153,11 @@ async def _check_reads_effort(calls: Calls, can: Capabilities) -> None:
         raise InvalidRequest(f"the server of the model does not read {EFFORT}", field=EFFORT)
 
 
-async def _render_chat(calls: Calls, request: GenerationRequest) -> tuple[int, ...]:
+async def _render_chat(
+    calls: Calls, request: GenerationRequest, *, add_generation_prompt: bool = True
+) -> tuple[int, ...]:
     messages = [dict(message) for message in request.messages or ()]
-    body: dict[str, Any] = {"messages": messages, "add_generation_prompt": True}
+    body: dict[str, Any] = {"messages": messages, "add_generation_prompt": add_generation_prompt}
     if request.chat_template_kwargs:
         body["chat_template_kwargs"] = dict(request.chat_template_kwargs)
     try:
@@ -160,10 +167,11 @@ async def _render_chat(calls: Calls, request: GenerationRequest) -> tuple[int, .
         raise ChatTemplateError(message, field="messages") from None
 
 
-async def _text(calls: Calls, ids: tuple[int, ...]) -> str:
+async def detokenize(calls: Calls, ids: Sequence[int]) -> str:
+    """Text of token ids, special ones among them."""
     reply = await calls.post("/detokenize", {"tokens": list(ids)})
     return read(_TEXT, reply, "its text of tokens")["prompt"]
 
 
 def _opens(text: str) -> bool:
-    return text.rstrip().endswith("<think>")
+    return text.rstrip().endswith(tuple(tags.start for tags in KNOWN_TAGS))

@@ -1,19 +1,29 @@
-"""Reasonings that an existing server tells: in its text, or apart from it in a message."""
+"""Reasonings that an existing server tells: in its text, apart from it in a message, or not at all.
+
+Pure.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from models import records
-from models.engines.texts import behind, parted, tags_in
-from models.units.reasoning import part
+from models.engines.texts import behind, tags_in
+from models.units.reasoning import Reasoning, part
+from workers.openai.capabilities import TagIds
 from workers.openai.replies import Choice
+
+# Tokens of white space that may stand before a start tag.
+_MOST_BEFORE = 2
 
 
 def behind_reasoning(
     sequence: records.Sequence,
     choice: Choice,
-    texts: Sequence[str] | None,
+    texts: tuple[str, ...] | None,
     *,
     opened: bool,
+    tag_ids: Sequence[TagIds] = (),
+    num_hidden: int = 0,
 ) -> records.Sequence:
     """The answer of a choice, with the reasoning before it apart.
 
@@ -22,15 +32,102 @@ def behind_reasoning(
         choice: as the server tells it; one that parts the two itself tells log-probs of both.
         texts: (T,) of its tokens; None where they are not known.
         opened: whether the prompt ended in the tag that begins a reasoning.
+        tag_ids: by which the tokens of a reasoning are known without their texts.
+        num_hidden: tokens of a reasoning that the server counts, and may not show.
     """
+    choice = _with_thoughts(choice, opened=opened)
     if choice.reasoning is None:
-        return parted(sequence, texts, opened=opened)
-    first = None
+        found = _parted(choice, opened=opened)
+        if found.text is None:
+            return _behind_hidden(sequence, choice, texts, num_hidden)
+        thoughts, answer, is_finished = found.text, found.answer, found.state == "finished"
+    else:
+        texts, opened = choice.tokens, True
+        thoughts, answer = choice.reasoning.strip(), choice.text
+        is_finished = bool(answer) or choice.finish_reason == "stop"
+    first, num_tokens = choice.num_tokens, choice.num_tokens
+    if is_finished:
+        first = _first_of_answer(choice, texts, opened=opened, tag_ids=tag_ids)
+    if first is not None and num_tokens is not None:
+        is_finished = first < num_tokens
+    reasoning = records.Reasoning(thoughts, first or num_hidden, is_finished)
+    if num_tokens is None:
+        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - num_hidden))
+    sequence = behind(replace(sequence, token_texts=texts), reasoning, answer, first)
+    return replace(sequence, token_texts=_without_end(sequence))
+
+
+def hidden_tags(tag_ids: Sequence[TagIds], ids: Sequence[int], *, opened: bool) -> TagIds | None:
+    """The tags by which a reasoning begins with these ids and that no text shows; None for none."""
+    for known in tag_ids:
+        is_begun = opened or known.start in ids[: _MOST_BEFORE + 1]
+        if is_begun and not known.are_shown:
+            return known
+    return None
+
+
+def needs_texts(choice: Choice, tag_ids: Sequence[TagIds], *, opened: bool) -> bool:
+    """Whether only the texts of its tokens tell where the reasoning of a choice ends."""
+    is_reasoned = _parted(choice, opened=opened).state == "finished"
+    return is_reasoned and _first_by_ids(choice, tag_ids) is None
+
+
+def _parted(choice: Choice, *, opened: bool) -> Reasoning:
+    return part([choice.text], tags_in(choice.text, opened=opened), opened=opened)
+
+
+def _first_by_ids(choice: Choice, tag_ids: Sequence[TagIds]) -> int | None:
+    for known in tag_ids:
+        first = known.first_behind(choice.token_ids or ())
+        if first is not None:
+            return first
+    return None
+
+
+def _with_thoughts(choice: Choice, *, opened: bool) -> Choice:
+    """The choice with the reasoning that only its tokens tell, since the text leaves it out."""
+    if choice.reasoning is not None or _parted(choice, opened=opened).text is not None:
+        return choice
     tokens = choice.tokens or ()
     tags = tags_in("".join(tokens), opened=True)
     found = part(tokens, tags, opened=True)
-    if found.state == "finished":
-        first = found.num_tokens
+    is_begun = part(tokens, tags).text is not None
+    if tags.end in choice.text or not (is_begun or found.state == "finished"):
+        return choice
+    return replace(choice, reasoning=found.text)
+
+
+def _first_of_answer(
+    choice: Choice, texts: Sequence[str] | None, *, opened: bool, tag_ids: Sequence[TagIds]
+) -> int | None:
+    first = _first_by_ids(choice, tag_ids)
+    if first is None and texts:
+        found = part(texts, tags_in("".join(texts), opened=opened), opened=opened)
+        if found.state == "finished":
+            first = found.num_tokens
+    return first
+
+
+def _without_end(sequence: records.Sequence) -> tuple[str, ...] | None:
+    """Texts of the answer's tokens, of which the one that ended it adds nothing."""
+    texts, text = sequence.token_texts, sequence.text
+    if texts and not text.endswith("".join(texts)) and text.endswith("".join(texts[:-1])):
+        return (*texts[:-1], "")
+    return texts
+
+
+def _behind_hidden(
+    sequence: records.Sequence, choice: Choice, texts: tuple[str, ...] | None, num_hidden: int
+) -> records.Sequence:
+    """The answer of a server that shows no reasoning; it may count one.
+
+    Log-probs are the answer's own where the texts of their tokens are its text.
+    """
+    sequence = replace(sequence, token_texts=texts)
+    if not num_hidden:
+        return sequence
     is_finished = bool(choice.text) or choice.finish_reason == "stop"
-    reasoning = records.Reasoning(choice.reasoning.strip(), first or 0, is_finished)
-    return behind(sequence, reasoning, choice.text, first)
+    first = 0 if texts else None
+    if choice.num_tokens is None:
+        sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - num_hidden))
+    return behind(sequence, records.Reasoning("", num_hidden, is_finished), choice.text, first)

@@ -128,9 +128,8 @@ class Choice:
         if self.finish_reason != "stop" or self.token_ids is not None:
             return True
         tokens = self.tokens or ()
-        return bool(tokens) and (
-            tokens[-1] == "" or len("".join(tokens).strip()) > len(self.text.strip())
-        )
+        shown = "".join(tokens).rstrip()
+        return bool(tokens) and (tokens[-1] == "" or not shown.endswith(self.text.rstrip()))
 
     def column(self, index: int) -> Array | None:
         """The plugin's column (T,) of this index; None where a token lacks it."""
@@ -210,27 +209,6 @@ def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]
     return np.array(values, dtype=np.float64), tuple(texts)
 
 
-def merged(events: list[Any]) -> dict[str, Any]:
-    """One reply of all events of a stream, as if it had come at once.
-
-    Raises:
-        Unreachable: they make no sense.
-    """
-    choices: dict[int, dict[str, Any]] = {}
-    rest: dict[str, Any] = {}
-    try:
-        for event in events:
-            for name in ("usage", "system_fingerprint"):
-                if event.get(name):
-                    rest[name] = event[name]
-            for piece in event.get("choices") or ():
-                index = piece.get("index", 0)
-                _add(choices.setdefault(index, {"index": index, "logprobs": None}), piece)
-    except (AttributeError, TypeError, ValueError):
-        raise Unreachable("its answer makes no sense") from None
-    return rest | {"choices": list(choices.values())}
-
-
 def to_sequence(
     choice: Choice, *, wanted: frozenset[str], opened: bool, num_tokens: int
 ) -> records.Sequence:
@@ -254,8 +232,6 @@ def to_sequence(
         changed["num_tokens"] = choice.num_tokens
     if "token_logprobs" in wanted:
         changed["token_logprobs"] = choice.logprobs
-    if "token_texts" in wanted:
-        changed["token_texts"] = token_texts(choice)
     if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
         changed["token_entropies"] = np.maximum(column, 0.0)
     return replace(sequence, **changed)
@@ -321,28 +297,6 @@ def _tokens(told: _Logprobs) -> _Tokens:
     if has_tops and None in tops:
         raise ValueError("no likeliest tokens of a token")
     return tuple(tokens), np.array(logprobs, dtype=np.float64), tuple(tops) if has_tops else None
-
-
-def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Add what one event says of a choice to what is known of it."""
-    if "delta" in piece:
-        message = choice.setdefault("message", {"content": ""})
-        message["content"] += piece["delta"].get("content") or ""
-        if thoughts := reasoning_in(piece["delta"]):
-            message["reasoning"] = message.get("reasoning", "") + thoughts
-    else:
-        choice["text"] = choice.get("text", "") + (piece.get("text") or "")
-    if piece.get("token_ids") is not None:
-        choice["token_ids"] = [*choice.get("token_ids", ()), *piece["token_ids"]]
-    if told := piece.get("logprobs"):
-        known = choice["logprobs"] or {}
-        for name, values in told.items():
-            if values:
-                known = known | {name: [*known.get(name, ()), *values]}
-        choice["logprobs"] = known
-    for name in ("finish_reason", "stop_reason"):
-        if piece.get(name) is not None:
-            choice[name] = piece[name]
 
 
 def reasoning_in(message: Mapping[str, Any]) -> str | None:

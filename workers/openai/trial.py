@@ -23,6 +23,7 @@ from workers.openai.limiting import no_reasoning_limit
 from workers.openai.prompts import render, token_ids
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import EXTRAS, Prompt, completion
+from workers.openai.tags import read_tag_ids
 from workers.protocol import ProbeInfo
 
 # Fixed texts, asked of every server; none of them is a client's.
@@ -211,13 +212,10 @@ class _Trying:
         elif can.tells_logprobs and prompt.ids is None and can.completes and await self._echoes():
             scoring = "echo"
         tells_chosen_ids = can.tells_logprobs and await self._tells_chosen_ids()
-        self.can = replace(
-            can,
-            scoring=scoring,
-            tells_chosen_ids=tells_chosen_ids,
-            eos_id=await self._eos_id(),
-            no_reasoning_limit=await no_reasoning_limit(self.calls, can),
-        )
+        eos_id, tag_ids = await self._eos_id(), await read_tag_ids(self.calls, can, prompt)
+        can = replace(can, scoring=scoring, tells_chosen_ids=tells_chosen_ids, eos_id=eos_id)
+        can = replace(can, tag_ids=tag_ids)
+        self.can = replace(can, no_reasoning_limit=await no_reasoning_limit(self.calls, can))
         self.can = replace(self.can, columns=await read_columns(self.calls, self.can, prompt))
         self.prompt = prompt
 
@@ -285,9 +283,7 @@ class _Trying:
 
     async def _first_choice(self, **options: Any) -> Choice | None:
         reply = await self._complete(**options)
-        if reply is None:
-            return None
-        return read_choices(reply, 1)[0]
+        return None if reply is None else read_choices(reply, 1)[0]
 
     async def _complete(self, *, max_tokens: int = 1, top: int | None = None, **more: Any) -> Any:
         """What it answers to the prompt; None where it does not take such a body."""

@@ -63,7 +63,8 @@ def test_a_message_that_tells_it_apart_has_log_probs_of_both(name):
 
 def test_a_message_whose_reasoning_was_cut_off_has_no_answer():
     found = sequence(chat({"content": None, "reasoning": "hm"}, PIECES[:2], "length"))
-    assert (found.text, found.is_unfinished, found.token_logprobs) == ("", True, None)
+    assert (found.text, found.is_unfinished, found.reasoning.num_tokens) == ("", True, 2)
+    assert len(found.token_logprobs) == 0
 
 
 def told_by(pieces, *, opened=False, key="text"):

@@ -1,0 +1,128 @@
+"""Servers of models that reason, by how they tell it: the adapter over each of them."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.records import GenerationRequest, SamplingParams
+from tests.openai_server import openai_server
+from workers.config import GeneratorConfig
+from workers.openai.generator import OpenAIGenerator
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = GenerationRequest(
+    messages=({"role": "user", "content": "What is the capital of France?"},),
+    sampling=SamplingParams(num_samples=3, max_new_tokens=20, seed=7),
+    statistics=frozenset({"answer_token_logprobs", "sample_texts", "sample_token_logprobs"}),
+    timeout_s=30.0,
+)
+REASONS = {"budget": "heeded", "num_thoughts": 3}
+CHATS = REASONS | {"tokenizes": False, "completes": False, "tags": "tokens"}
+WAYS = {
+    "halves": REASONS,
+    "tokens": REASONS | {"tags": "tokens"},
+    "special": REASONS | {"tags": "special"},
+    "chats": CHATS,
+    "reasoning": CHATS | {"parser": "reasoning"},
+    "reasoning_content": CHATS | {"parser": "reasoning_content"},
+}
+
+
+@asynccontextmanager
+async def over(server):
+    """The adapter over a server, connected."""
+    generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
+    await generator.connect()
+    try:
+        yield generator
+    finally:
+        await generator.close()
+
+
+async def generated(traits, request=REQUEST, on_token=None):
+    """What the adapter makes of it, and the bodies that it sent for that."""
+    async with openai_server(**traits) as server, over(server) as generator:
+        server.bodies.clear()
+        found = await generator.generate(request, on_token)
+        return found, server.bodies
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_same_model_has_the_same_answer_however_its_reasoning_is_told(way):
+    found, _ = await generated(WAYS[way])
+    expected, _ = await generated(WAYS["halves" if way == "halves" else "tokens"])
+    # Prompts of ids, and of chats, are the same ones here.
+    for one, other in zip(
+        (found.answer, *found.samples), (expected.answer, *expected.samples), strict=True
+    ):
+        assert (one.text, one.reasoning.text) == (other.text, "word word word")
+        assert one.reasoning.is_finished
+        assert one.num_tokens == len(one.token_logprobs) == other.num_tokens
+        assert one.reasoning.num_tokens == {"halves": 7}.get(way, 5)
+        np.testing.assert_array_equal(one.token_logprobs, other.token_logprobs)
+    assert found.absent == {}
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(("way", "num_read"), [("tokens", 0), ("special", 0), ("halves", 4)])
+async def test_ids_of_tags_spare_a_prefill_of_each_text(way, num_read):
+    _, bodies = await generated(WAYS[way])
+    assert sum("prompt_logprobs" in body for _, body in bodies) == num_read
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_reasoning_that_is_cut_off_is_told_as_one(way):
+    sampling = replace(REQUEST.sampling, max_new_tokens=4)
+    found, _ = await generated(WAYS[way], replace(REQUEST, sampling=sampling))
+    for one in (found.answer, *found.samples):
+        assert one.is_unfinished
+        assert (one.text, one.num_tokens, one.num_written) == ("", 0, 4)
+        assert len(one.token_logprobs) == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("stop", [(), ("France",)], ids=["to the end", "with a stop string"])
+async def test_a_stream_tells_what_the_whole_has(way, stop):
+    tokens = []
+    request = replace(REQUEST, sampling=replace(REQUEST.sampling, stop=stop))
+    found, _ = await generated(WAYS[way], request, tokens.append)
+
+    answer, told = found.answer, [token for token in tokens if token.reasoning is None]
+    assert "".join(token.reasoning or "" for token in tokens).strip() == "word word word"
+    assert "".join(token.text for token in told) == answer.text
+    assert [token.logprob for token in told] == answer.token_logprobs.tolist()
+
+
+@pytest.mark.parametrize("max_logprobs", [5, None], ids=["log-probs of the answer", "none"])
+async def test_a_reasoning_that_is_counted_alone_is_said_not_to_be_told(max_logprobs):
+    traits = CHATS | {"parser": "counted", "max_logprobs": max_logprobs}
+    found, _ = await generated(traits)
+    expected, _ = await generated(WAYS["reasoning"])
+
+    assert found.answer.text == expected.answer.text
+    for one in (found.answer, *found.samples):
+        assert (one.reasoning.text, one.reasoning.num_tokens) == ("", 5)
+    assert "reasoning_not_told" in found.warnings
+    assert found.answer.num_written == expected.answer.num_written
+
+
+async def test_tokens_for_which_the_text_has_no_room_are_a_reasoning_that_nobody_tells():
+    reply = {
+        "choices": [{"message": {"content": "24"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 300},
+    }
+    request = replace(
+        REQUEST,
+        statistics=frozenset(),
+        sampling=replace(REQUEST.sampling, max_new_tokens=400),
+    )
+    async with openai_server(**CHATS) as server, over(server) as generator:
+        server.replies.append(reply)
+        found = await generator.generate(request)
+
+    assert found.answer.text == "24"
+    assert found.answer.reasoning.num_tokens > 250
+    assert found.warnings == ("reasoning_not_told",)
