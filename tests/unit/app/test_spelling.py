@@ -10,7 +10,7 @@ NAMES = ("num_samples", "max_samples", "temperature")
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("num_sample", "num_samples"), ("temprature", "temperature"), ("zebra", None), ("", None)],
+    [("num_sample", "num_samples"), ("temmperature", "temperature"), ("zebra", None), ("", None)],
 )
 def test_the_name_most_like_it_was_meant(name, meant):
     assert closest(name, NAMES) == meant
