@@ -239,7 +239,7 @@ def api_key(config: Servers | ServerConfig, group: Role | Literal["worker"]) -> 
     try:
         found = Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = f"cannot be read: {type(error).__name__}"
+        reason = f"cannot be read: {why_unusable(file, error)}"
         raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} {reason}") from None
     if not found:
         raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} is empty")
@@ -252,6 +252,14 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
         ("consistency", "probes.consistency", config.consistency),
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
     )
+
+
+def why_unusable(file: str, error: OSError | UnicodeDecodeError) -> str:
+    """Why a file is of no use, by its whole path, without the names of Python's errors."""
+    words = "it is no text"
+    if isinstance(error, OSError):
+        words = error.strerror or str(error)
+    return f"{Path(file).absolute()}: {words}"
 
 
 def variable(setting: str) -> str:

@@ -19,7 +19,7 @@ import httpx
 
 from models.errors import ModelNotLoaded
 from workers.client import Client, Refused, Unreachable, reason_of
-from workers.config import Role, Servers, api_key, variable
+from workers.config import Role, Servers, api_key, variable, why_unusable
 from workers.hooks import OnCall
 
 logger = logging.getLogger(__name__)
@@ -257,6 +257,6 @@ def _tls(config: Servers, role: Role) -> ssl.SSLContext:
             setting = "tls_cert_file"
             context.load_cert_chain(config.tls_cert_file, config.tls_key_file or None)
     except OSError as error:  # ssl.SSLError is one
-        reason = f"cannot be used: {type(error).__name__}"
+        reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
         raise ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
     return context

@@ -31,8 +31,9 @@ def ask(
         typer.Option(help="What to score; may be repeated. The first is the uncertainty."),
     ] = None,
     num_samples: Annotated[
-        int, typer.Option(min=1, max=64, help="M, the number of sampled answers.")
-    ] = 10,
+        int | None,
+        typer.Option(min=1, max=64, help="M, the number of sampled answers; 10 in full mode."),
+    ] = None,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(min=1, help="Upper bound of an answer's tokens; 256, or what fits."),

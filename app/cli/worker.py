@@ -33,7 +33,7 @@ def _check_files(settings: "Settings") -> None:
     """End the command with 2 where the server could not take its certificate, key or authority."""
     import ssl
 
-    from workers.config import variable
+    from workers.config import variable, why_unusable
 
     config, context = settings.worker, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     setting = "tls_cert_file"
@@ -44,7 +44,7 @@ def _check_files(settings: "Settings") -> None:
         if config.tls_ca_file:
             context.load_verify_locations(config.tls_ca_file)
     except OSError as error:  # ssl.SSLError is one
-        reason = f"cannot be used: {type(error).__name__}"
+        reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
         typer.echo(f"invalid settings: {variable(f'worker.{setting}')} {reason}", err=True)
         raise typer.Exit(2) from None
 

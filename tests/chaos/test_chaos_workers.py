@@ -238,7 +238,9 @@ def test_settings_that_nobody_would_heed_end_the_process_with_2(environment, mes
 def test_a_worker_without_its_certificate_ends_with_2(worker):
     process = worker("generation", COCOA_WORKER__TLS_CERT_FILE="/no/where")
     assert process.exit_code() == 2
-    assert "COCOA_WORKER__TLS_CERT_FILE cannot be used: FileNotFoundError" in "".join(process.log)
+    assert "COCOA_WORKER__TLS_CERT_FILE cannot be used: /no/where: No such file" in "".join(
+        process.log
+    )
 
 
 @contextmanager

@@ -75,10 +75,10 @@ def test_without_a_command_the_help_is_shown(cocoa):
 @pytest.mark.parametrize(
     ("variable", "value", "named"),
     [
-        ("COCOA_PORT", "http", "port"),
-        ("COCOA_GENERATION__MAX_ROWS", "0", "generation.max_rows"),
-        ("COCOA_GENERATION__MODELS", "x", "generation.models"),
-        ("COCOA_PROT", "1", "COCOA_PROT"),
+        ("COCOA_PORT", "http", "COCOA_PORT: "),
+        ("COCOA_GENERATION__MAX_ROWS", "0", "COCOA_GENERATION__MAX_ROWS: "),
+        ("COCOA_GENERATION__MODELS", "x", "did you mean COCOA_GENERATION__MODEL?"),
+        ("COCOA_PROT", "1", "COCOA_PROT is no setting; did you mean COCOA_PORT?"),
     ],
 )
 @pytest.mark.parametrize("command", [["serve"], ["ask", "a"]], ids=["serve", "ask"])
@@ -87,6 +87,7 @@ def test_invalid_settings_end_with_2_and_their_name(cocoa, command, variable, va
     assert result.exit_code == 2
     assert named in result.stderr
     assert "Traceback" not in result.stderr
+    assert "pydantic" not in result.stderr
 
 
 def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa):

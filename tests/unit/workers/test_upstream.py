@@ -161,7 +161,10 @@ def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"api_key_file": "/no/where"}, "COCOA_WORKER__API_KEY_FILE cannot be read: FileNot"),
+        (
+            {"api_key_file": "/no/where"},
+            "COCOA_WORKER__API_KEY_FILE cannot be read: /no/where: No such",
+        ),
         ({"api_key": SecretStr("geheim"), "api_key_file": "/x"}, "exclude each other"),
     ],
 )
