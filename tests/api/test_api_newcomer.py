@@ -92,8 +92,8 @@ TOLD = {
     ),
     "a mistyped field of a label": (
         "/feedback",
-        {"id": "a", "corrrect": True, "quality": 1.0},
-        "corrrect",
+        {"id": "a", "correctt": True, "quality": 1.0},
+        "correctt",
         "Extra inputs are not permitted; did you mean correct?",
     ),
     "a field of 900 kB": (
