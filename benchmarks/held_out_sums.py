@@ -6,6 +6,7 @@ docs/results.md says what was found, and by which commands.
 import json
 import random
 import sys
+from typing import Any
 
 from transformers import AutoTokenizer
 
@@ -15,11 +16,11 @@ MODEL = "tests/data/reasoning_model"
 MAX_NEW_TOKENS = 160
 
 
-def lines(num_prompts: int) -> list[dict[str, object]]:
+def lines(num_prompts: int) -> list[dict[str, Any]]:
     """Examples; the reference is the sum itself, by Python."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     rng = random.Random(2)
-    made = []
+    made: list[dict[str, Any]] = []
     for i, (a, b) in zip(range(num_prompts), pairs(rng, held_out=True), strict=False):
         message = {"role": "user", "content": question(a, b, rng)}
         prompt = tokenizer.apply_chat_template(

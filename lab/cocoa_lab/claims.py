@@ -23,7 +23,7 @@ from cocoa_lab.metrics import Interval
 
 Verdict = Literal["supported", "refuted", "undecided"]
 # The formulations that the paper sets beside the product, by the prefix of their names.
-ALTERNATIVES = ("prob_", "additive_", "full_sample_")
+ALTERNATIVES = ("prob_", "additive_", "full_sample_", "capped_")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,14 @@ class Column:
         quality: (n,), higher better, NaN where undefined.
         is_binary: whether quality is 0 or 1.
         scores: estimator to its uncertainties (n,), NaN where it has no value.
+        num_tokens: (n,) lengths of the answers; None where they are not known.
     """
 
     task: str
     quality: Array
     is_binary: bool
     scores: Mapping[str, Array]
+    num_tokens: Array | None = None
 
     @property
     def known_quality(self) -> Array:
@@ -96,6 +98,18 @@ def is_baseline(name: str) -> bool:
     (True, False, False)
     """
     return "cocoa" not in name and not is_rao_blackwell(name)
+
+
+def grows_with_length(name: str) -> bool:
+    """Whether it sums over the tokens of an answer or of samples, so that longer ones have more.
+
+    >>> grows_with_length("rb_cocoa_sp"), grows_with_length("capped_cocoa_sp")
+    (True, False)
+    """
+    if name in ("mcse", "sentence_sar", "semantic_entropy"):
+        return True
+    base = name.removesuffix("_light").rpartition("_")[2]
+    return base == "sp" and not name.startswith(("capped_", "prob_"))
 
 
 def why_left_out(column: Column) -> str | None:

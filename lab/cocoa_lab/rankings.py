@@ -102,7 +102,8 @@ def _columns(run: Run) -> dict[Variant, list[Column]]:
             rows = run.rows_of(task)
             scores = {name: _scores(run, rows, plan, name) for name in first.scores}
             quality = run.qualities[first.variant][rows]
-            column = Column(task, quality, task in run.binary_tasks, scores)
+            num_tokens = _num_tokens(run, rows, plan)
+            column = Column(task, quality, task in run.binary_tasks, scores, num_tokens)
             columns.setdefault(first.variant, []).append(column)
     return columns
 
@@ -131,6 +132,21 @@ def _mean_samples(run: Run, variant: Variant) -> float:
     """Samples a prompt."""
     plan = run.variants.index(variant)
     return float(np.mean([prompt.answers[plan].num_samples for prompt in run.prompts]))
+
+
+def _num_tokens(run: Run, rows: Sequence[int], plan: int) -> Array:
+    """Lengths (n,) of the answers in tokens; 0 where nobody knows one."""
+    counts = []
+    for i in rows:
+        generation = run.prompts[i].recording.generation
+        sample = run.prompts[i].answers[plan].sample
+        if generation is None:
+            counts.append(0)
+        elif sample is None:
+            counts.append(generation.answer.num_tokens)
+        else:
+            counts.append(generation.samples[sample].num_tokens)
+    return np.array(counts, dtype=np.float64)
 
 
 def _scores(run: Run, rows: Sequence[int], plan: int, estimator: str) -> Array:

@@ -5,18 +5,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.scoring.plan import DEFAULT_ESTIMATORS
 from cocoa_lab.comparison import (
     MEAN,
     ByEstimator,
     Column,
     difference,
+    grows_with_length,
     intervals,
     overall,
     without,
 )
 from cocoa_lab.metrics import Interval
 from cocoa_lab.rankings import Rankings
-from cocoa_lab.report import number
+from cocoa_lab.report import number, signed
+
+# What the service reports where no estimator is named.
+_DEFAULT = DEFAULT_ESTIMATORS[0]
+# Answers differ in length where the longer ones have so many times the tokens of the shorter ones.
+_MIXED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +44,31 @@ class Halves:
 
 
 @dataclass(frozen=True, slots=True)
+class Lengths:
+    """How long answers are, where they differ in length, and what that means for the default.
+
+    Attributes:
+        low, high: tokens of an answer, 10th and 90th percentile.
+        normalised: the best of the estimators that do not grow with length.
+        gain: its PRR minus that of the default, which grows.
+    """
+
+    low: int
+    high: int
+    normalised: str
+    gain: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The estimator with the largest PRR.
+    """The default, or an estimator that ranks better: by an interval above 0, not by chance.
 
     Attributes:
         column: the mean over tasks, or the only task.
         num_equals: other estimators whose paired difference from it holds 0.
         halves: over the prompts of all tasks; None where quality is not right or wrong.
+        is_default: whether it is what the service reports anyway.
+        lengths: None where answers are of one length, or where the default was not scored.
     """
 
     strategy: str
@@ -52,6 +77,8 @@ class Recommendation:
     prr: Interval
     num_equals: int
     halves: Halves | None
+    is_default: bool = False
+    lengths: Lengths | None = None
 
 
 def recommend(rankings: Rankings) -> Recommendation | None:
@@ -64,6 +91,10 @@ def recommend(rankings: Rankings) -> Recommendation | None:
     if not found:
         return None
     best = max(found, key=lambda name: found[name].value)
+    if _DEFAULT in found:
+        gain = difference(table[column][best], table[column][_DEFAULT])
+        if gain is None or gain.low <= 0:
+            best = _DEFAULT
     return Recommendation(
         strategy=strategy,
         column=column,
@@ -71,7 +102,34 @@ def recommend(rankings: Rankings) -> Recommendation | None:
         prr=found[best],
         num_equals=_num_equals(best, table[column]),
         halves=halves(rankings.columns[strategy], best),
+        is_default=best == _DEFAULT,
+        lengths=lengths(rankings.columns[strategy], table[column]),
     )
+
+
+def lengths(columns: Sequence[Column], values: ByEstimator) -> Lengths | None:
+    """How far answers differ in length, and whether a score that does not grow ranks better.
+
+    Args:
+        columns: all tasks.
+        values: of the estimators, by which they are compared.
+    """
+    counts = []
+    for column in columns:
+        if column.num_tokens is not None:
+            counts.append(column.num_tokens[column.num_tokens > 0])
+    known = np.concatenate(counts) if counts else np.empty(0)
+    found = intervals({name: one for name, one in values.items() if not grows_with_length(name)})
+    if not len(known) or not found or _DEFAULT not in values:
+        return None
+    low, high = np.percentile(known, (10, 90), method="nearest")
+    if high < _MIXED * low:
+        return None
+    best = max(found, key=lambda name: found[name].value)
+    gain = difference(values[best], values[_DEFAULT])
+    if gain is None:
+        return None
+    return Lengths(int(low), int(high), best, gain)
 
 
 def halves(columns: Sequence[Column], estimator: str) -> Halves | None:
@@ -103,21 +161,26 @@ def halves(columns: Sequence[Column], estimator: str) -> Halves | None:
 
 
 def sentence(recommended: Recommendation | None) -> str:
-    """The last words of a report."""
+    """The first words of a report."""
     if recommended is None:
         return "No estimator is recommended, since no task ranks anything: see the notes."
     interval = recommended.prr
     where = f"on {recommended.column}"
     if recommended.column == MEAN:
         where = "by the mean over tasks"
-    text = (
-        f"Use {recommended.estimator}: it ranks {recommended.strategy} answers best {where}, PRR "
-        f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]."
-    )
+    what = f"Use {recommended.estimator}: it ranks {recommended.strategy} answers best {where}, PRR"
+    if recommended.is_default:
+        what = (
+            f"Keep {recommended.estimator}, the default: no other ranks {recommended.strategy} "
+            f"answers better {where} by more than chance, PRR"
+        )
+    text = f"{what} {number(interval.value)} [{number(interval.low)}, {number(interval.high)}]."
     if interval.low <= 0:
         text += " That may be chance."
     if recommended.num_equals:
         text += f" Estimators that cannot be told apart from it: {recommended.num_equals}."
+    if recommended.lengths is not None:
+        text += f" {_about(recommended.lengths)}"
     if (split := recommended.halves) is None:
         return text
     surest, others = f"{100 * split.share_surest:.0f} %", "others"
@@ -128,6 +191,16 @@ def sentence(recommended: Recommendation | None) -> str:
         f"of, {100 * split.right_surest:.0f} % are right, of the {others} "
         f"{100 * split.right_others:.0f} %."
     )
+
+
+def _about(lengths: Lengths) -> str:
+    gain = lengths.gain
+    by = f"{signed(gain.value)} [{signed(gain.low)}, {signed(gain.high)}]"
+    text = f"Answers have {lengths.low} to {lengths.high} tokens (8 of 10 of them), and {_DEFAULT}"
+    text += " grows with their number"
+    if gain.low > 0:
+        return f"{text}: {lengths.normalised}, which does not, ranks better by {by}."
+    return f"{text}; no score that does not grow ranks better ({lengths.normalised}: {by})."
 
 
 def _num_equals(best: str, values: ByEstimator) -> int:

@@ -18,7 +18,8 @@ _VERDICTS = (
 
 def markdown(report: Report) -> str:
     """Everything but plots and answers."""
-    parts = [f"# {report.title}", f"```sh\n{report.command}\n```", _markdown_facts(report.facts)]
+    parts = [f"# {report.title}", "## Recommendation", report.recommendation, "## Run"]
+    parts += [f"```sh\n{report.command}\n```", _markdown_facts(report.facts)]
     if report.tasks:
         parts.append(_markdown_rows(report.tasks))
     parts += ["## Claims", _VERDICTS, *_markdown_claims(report.claims)]
@@ -41,7 +42,6 @@ def markdown(report: Report) -> str:
         parts += ["## Alternative formulations", *_markdown_claims(report.alternative_claims)]
     if report.notes:
         parts += ["## Notes", "\n".join(f"- {note}" for note in report.notes)]
-    parts += ["## Recommendation", report.recommendation]
     return "\n\n".join(parts) + "\n"
 
 

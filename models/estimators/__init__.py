@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from models.estimators import (
+    capped,
     cocoa,
     information,
     light,
@@ -67,6 +68,9 @@ _FUNCTIONS: tuple[Estimator, ...] = (
     cocoa.rb_cocoa_sp,
     cocoa.rb_cocoa_ppl,
     cocoa.rb_cocoa_mte,
+    capped.capped_sp,
+    capped.capped_cocoa_sp,
+    capped.capped_rb_cocoa_sp,
     semantic.degmat,
     semantic.ce_degmat,
     semantic.eigv,

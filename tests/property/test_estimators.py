@@ -143,6 +143,7 @@ def test_full_sample_cocoa_lies_between_zero_and_its_base(base, stats):
 
 MONOTONE = ["sp", "ppl", "cocoa_sp", "cocoa_ppl", "prob_cocoa_sp", "prob_cocoa_ppl"]
 MONOTONE += ["additive_cocoa_sp", "additive_cocoa_ppl"]
+MONOTONE += ["capped_sp", "capped_cocoa_sp"]
 MONOTONE += ["full_sample_cocoa_sp", "full_sample_cocoa_ppl"]
 MONOTONE += ["mcse", "mcnse", "token_sar", "sentence_sar", "sar"]
 
@@ -293,3 +294,16 @@ def test_the_pure_function_says_why_it_is_undefined():
 
 def test_a_certain_answer_scores_plain_zero():
     assert str(ESTIMATORS["sp"](np.array([0.0]))) == "0.0"
+
+
+@given(values=st.lists(st.floats(-50, 0), min_size=1, max_size=60))
+def test_a_capped_sum_is_the_sum_up_to_sixteen_tokens_and_sixteen_means_beyond(values):
+    stats = {"answer_token_logprobs": np.array(values)}
+    expected = value("sp", stats) if len(values) <= 16 else 16 * value("ppl", stats)
+    assert value("capped_sp", stats) == pytest.approx(expected)
+
+
+@given(stats=statistics())
+def test_capped_scores_of_short_answers_are_the_others(stats):
+    for name in ("cocoa_sp", "rb_cocoa_sp"):
+        assert value(f"capped_{name}", stats) == value(name, stats)
