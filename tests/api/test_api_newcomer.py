@@ -92,8 +92,8 @@ TOLD = {
     ),
     "a mistyped field of a label": (
         "/feedback",
-        {"id": "a", "correctt": True, "quality": 1.0},
-        "correctt",
+        {"id": "a", "correkt": True, "quality": 1.0},
+        "correkt",
         "Extra inputs are not permitted; did you mean correct?",
     ),
     "a field of 900 kB": (
