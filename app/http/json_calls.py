@@ -122,7 +122,7 @@ def _json_of(content_type: str, content: bytes) -> Any:
     is_declared = kind == "application/json" or (
         kind.startswith("application/") and kind.endswith("+json")
     )
-    if not content and not is_declared:
+    if not content:
         return None
     if _num_containers(content) > _MAX_CONTAINERS:
         message = f"Body should hold at most {_MAX_CONTAINERS} lists and objects"

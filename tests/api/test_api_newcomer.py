@@ -118,8 +118,10 @@ async def test_a_newcomer_is_told_what_to_send(service, path, body, field, messa
 
 
 @pytest.mark.parametrize("path", [GENERATE, SCORE, CHAT, "/feedback"])
-async def test_a_body_left_out_is_missed_in_words(service, path):
-    response = await service.client.post(path)
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/json"}], ids=str)
+async def test_a_body_left_out_is_missed_in_words(service, path, headers):
+    response = await service.client.post(path, headers=headers)
+    assert response.status_code == 422
     assert told(response) == (None, "the body is missing: send a JSON object")
 
 
