@@ -76,12 +76,15 @@ class Threshold:
         target_error: largest wanted share of wrong answers among the accepted.
         uncertainty: an answer is accepted up to here; None where the labels allow no threshold.
         share_accepted, share_wrong: of the labels, and of the accepted ones; None without one.
+        labels_missing: about so many more labels like these would allow one; None where there is
+            one, or where no number of them would.
     """
 
     target_error: float
     uncertainty: float | None
     share_accepted: float | None = None
     share_wrong: float | None = None
+    labels_missing: int | None = None
 
     def accepts(self, uncertainty: float | None) -> bool:
         """Whether an answer may pass; one without a score may not."""

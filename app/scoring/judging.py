@@ -221,6 +221,8 @@ def _decision(
     percent = f"{100 * threshold.target_error:g} %"
     if threshold.uncertainty is None:
         guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
+        if threshold.labels_missing is not None:
+            guarantee += f"; about {threshold.labels_missing} more labels are needed"
     else:
         guarantee = (
             f"at most {percent} of the accepted answers are wrong, with probability "

@@ -6,6 +6,7 @@ second start (the fallback procedure of Wiens 2003).
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import binom
@@ -24,6 +25,7 @@ _OFFSET = 0.001  # keeps the logarithm of an uncertainty of 0 finite
 _MAX_KNOTS = 256
 _NUM_QUANTILES = 201
 _NUM_STEPS = 20  # thresholds from strict to loose, each accepting 5 % more of the labels
+_MOST_TIMES = 20  # as many labels are looked at, to say how many are missing
 _SHARE_OF_SECOND = 0.3  # of delta, for the start at half of the labels
 
 
@@ -52,7 +54,11 @@ def fit(uncertainty: Array, correct: Array, *, delta: float = DELTA) -> Calibrat
         raise CannotCalibrate("surer answers are not more often right")
     thresholds = []
     for target in TARGET_ERRORS:
-        thresholds.append(controlled_threshold(uncertainty, correct, target, delta=delta))
+        found = controlled_threshold(uncertainty, correct, target, delta=delta)
+        if found.uncertainty is None:
+            missing = num_missing(uncertainty, correct, target, delta=delta)
+            found = replace(found, labels_missing=missing)
+        thresholds.append(found)
     return Calibration(
         method=method,
         knots=knots,
@@ -99,6 +105,20 @@ def controlled_threshold(
             share_wrong=num_wrong / num_accepted,
         )
     return passed
+
+
+def num_missing(
+    uncertainty: Array, correct: Array, target_error: float, *, delta: float = DELTA
+) -> int | None:
+    """About how many more labels like these a threshold needs; None where no number will do.
+
+    Asked of the same labels twice, three times and so on.
+    """
+    for times in range(2, _MOST_TIMES + 1):
+        more = np.tile(uncertainty, times), np.tile(correct, times)
+        if controlled_threshold(*more, target_error, delta=delta).uncertainty is not None:
+            return (times - 1) * len(correct)
+    return None
 
 
 def _first_count(num_labels: int, target_error: float, delta: float) -> int:

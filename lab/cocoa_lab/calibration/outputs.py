@@ -41,7 +41,10 @@ def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) 
         if name in checks:
             error = f"{checks[name].ece:.3f} ({checks[name].expected:.3f})"
         shown.add_row(name, error, *map(_share, one.thresholds))
-    shown.caption = f"{first.num_labels} labels; in brackets the ECE of exact confidences"
+    shown.caption = (
+        f"{first.num_labels} labels; +: so many more are missing; in brackets the ECE of exact "
+        "confidences"
+    )
     return shown
 
 
@@ -57,7 +60,10 @@ def sentences(one: Calibration) -> list[str]:
     for threshold in one.thresholds:
         target = f"{100 * threshold.target_error:g} % wrong"
         if threshold.uncertainty is None:
-            found.append(f"no threshold is sure to keep at most {target}")
+            missing = ""
+            if threshold.labels_missing is not None:
+                missing = f" (about {threshold.labels_missing} more labels are needed)"
+            found.append(f"no threshold is sure to keep at most {target}{missing}")
             continue
         share = 100 * (threshold.share_accepted or 0.0)
         found.append(
@@ -132,6 +138,8 @@ def _risk_panel(axes: Axes, one: Calibration, uncertainty: np.ndarray, correct: 
 
 
 def _share(threshold: Threshold) -> str:
+    if threshold.labels_missing is not None:
+        return f"+{threshold.labels_missing}"
     if threshold.share_accepted is None:
         return "none"
     return f"{100 * threshold.share_accepted:.0f} %"

@@ -6,7 +6,7 @@ import pytest
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import check_asked, judge, why_unlike
-from models.calibration import ALL
+from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import ProbeReading, Reasoning, SamplingParams
 from tests.made_calibrators import calibration, calibrator
@@ -120,6 +120,16 @@ def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
     said = judge(replace(ASK, target_error=0.01), PLAN, calibrator(), 0.0)
     assert (said.decision.accept, said.decision.threshold) == (False, None)
     assert "no threshold is sure to keep at most 1 % wrong" in said.decision.guarantee
+    assert "more labels" not in said.decision.guarantee
+
+
+def test_how_many_labels_are_missing_is_told_where_that_is_known():
+    few = calibration(thresholds=(Threshold(0.01, None, labels_missing=800),))
+    known = calibrator({ALL: {"rb_cocoa_sp": few}})
+
+    said = judge(replace(ASK, target_error=0.01), PLAN, known, 0.0)
+
+    assert said.decision.guarantee.endswith("about 800 more labels are needed")
 
 
 def test_an_answer_without_a_score_does_not_pass():

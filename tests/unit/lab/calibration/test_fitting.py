@@ -16,6 +16,7 @@ from cocoa_lab.calibration.fitting import (
     CannotCalibrate,
     controlled_threshold,
     fit,
+    num_missing,
 )
 from cocoa_lab.metrics import ece
 
@@ -152,6 +153,28 @@ def test_a_few_confident_mistakes_do_not_end_the_search():
 
     assert found.share_accepted == 0.6
     assert found.share_wrong == pytest.approx(20 / 600)
+
+
+def test_how_many_labels_are_missing_is_told_where_more_would_do():
+    uncertainty = np.arange(100.0)
+    correct = np.ones(100)
+    correct[60:] = 0
+
+    by_target = {one.target_error: one for one in fit(uncertainty, correct).thresholds}
+
+    assert by_target[0.1].uncertainty is not None
+    assert by_target[0.1].labels_missing is None
+    missing = by_target[0.02].labels_missing
+    assert missing % 100 == 0
+    more = np.tile(uncertainty, 1 + missing // 100), np.tile(correct, 1 + missing // 100)
+    assert controlled_threshold(*more, 0.02).uncertainty is not None
+
+
+def test_where_no_number_of_labels_will_do_none_is_told():
+    uncertainty = np.arange(100.0)
+    correct = np.tile([1.0, 1.0, 1.0, 0.0], 25)
+
+    assert num_missing(uncertainty, correct, 0.1) is None
 
 
 def test_too_few_labels_promise_nothing():
