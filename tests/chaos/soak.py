@@ -2,6 +2,8 @@
 
     python -m tests.chaos.soak --seconds 600
 
+With `--redis-fails` Redis hangs or restarts every 1.5 s.
+
 The gateways share a Redis, a generation and a similarity worker. What is wanted: nobody is refused
 who is within their limits, no request fails, and at the end Redis counts no request as under way,
 the answers are those of the beginning, and files and memory are what they were.
@@ -15,9 +17,10 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,6 +60,8 @@ CLIENTS = {
 PAUSE_S = 0.05  # of who was refused
 SETTLE_S = 2.0  # from the last answer to the last release, and less than a lease lasts
 LIMIT_S = 120
+START_S = 300  # the machine has other things to do
+FAILS_EVERY_S = 1.5
 
 
 @dataclass
@@ -81,7 +86,7 @@ class Figures:
 
     def __str__(self):
         lines = [f"{sum(self.outcomes.values())} requests, {sum(self.wrong.values())} wrong"]
-        for (client, status), count in sorted(self.outcomes.items()):
+        for (client, status), count in sorted(self.outcomes.items(), key=str):
             lines.append(f"  {client}: {status} {count} times")
         lines.append(f"leases left in Redis: {self.leases}; same answers: {self.same}")
         lines.append(f"open files of each gateway, before and after: {self.files}")
@@ -91,13 +96,13 @@ class Figures:
         return "\n".join(lines)
 
 
-def soak(seconds, folder, environment):
+def soak(seconds, folder, environment, *, redis_fails=False):
     """The `Figures` of so many seconds with models of this environment."""
     figures = Figures()
     with services(folder, environment) as (gateways, redis):
         before = answers(gateways)
         files = [open_files(one) for one in gateways]
-        with busy_core():
+        with busy_core(), failing(redis) if redis_fails else nullcontext():
             asyncio.run(_clients(gateways, seconds, figures))
         for one in gateways:
             one.wait_admitted(0)
@@ -118,14 +123,14 @@ def services(folder, environment):
         places = {}
         for role in ("generation", "similarity"):
             worker = stack.enter_context(cocoa("worker", role, **models))
-            worker.wait_ready()
+            worker.wait_ready(START_S)
             places[f"COCOA_{role.upper()}__URL"] = worker.url
         shared = {"COCOA_CACHE__URL": redis.url, "COCOA_KEYS__FILE": keys.file}
         named = {"COCOA_SIMILARITY__NAME": environment["COCOA_SIMILARITY__NAME"]}
         gateways = []
         for _ in range(2):
             gateway = stack.enter_context(cocoa_serve(**places, **shared, **named))
-            gateway.wait_ready()
+            gateway.wait_ready(START_S)
             gateway.wait_metric("cocoa_key_limits_breaker_open", 0)
             gateways.append(gateway)
         yield gateways, redis
@@ -139,6 +144,31 @@ def busy_core():
             yield
         finally:
             hog.kill()
+
+
+@contextmanager
+def failing(redis):
+    """Have Redis hang for up to 0.2 s time and again, and each seventh time lose all it holds."""
+    over = threading.Event()
+
+    def fail():
+        for number in itertools.count(1):
+            if over.wait(FAILS_EVERY_S):
+                return
+            if number % 7 == 0:
+                redis.restart()
+            else:
+                redis.stop()
+                time.sleep(0.05 * (number % 4 + 1))
+                redis.cont()
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 async def _clients(gateways, seconds, figures):
@@ -197,7 +227,8 @@ def _reads(connections, gateways, headers, chance):
         body = _asked(chance) | {"stream": True}
         response = await connections.post(url, json=body, headers=headers)
         if response.status_code == 200 and "event: result" not in response.text:
-            return "no result"
+            [code] = re.findall(r'"code":"(\w+)"', response.text) or ["no result"]
+            return code
         return response.status_code
 
     return act
@@ -279,5 +310,7 @@ def resident_mb(process):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--redis-fails", action="store_true")
+    asked = parser.parse_args()
     with TemporaryDirectory() as made:
-        print(soak(parser.parse_args().seconds, Path(made), EMBEDDED))
+        print(soak(asked.seconds, Path(made), EMBEDDED, redis_fails=asked.redis_fails))

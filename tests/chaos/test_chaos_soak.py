@@ -1,4 +1,4 @@
-"""Mixed clients for some seconds; `tests/chaos/soak.py` does the same for minutes."""
+"""Mixed clients and a Redis that fails, for seconds; `tests/chaos/soak.py` does it for minutes."""
 
 from tests.chaos.soak import CLIENTS, soak
 
@@ -7,7 +7,7 @@ FAKE = {"COCOA_GENERATION__ENGINE": "gated", "COCOA_SIMILARITY__NAME": "fake"}
 
 
 def test_mixed_clients_leave_nothing_behind_and_nobody_is_refused_within_their_limits(tmp_path):
-    figures = soak(5, tmp_path, FAKE)
+    figures = soak(5, tmp_path, FAKE, redis_fails=True)
     print(figures)
     assert figures.wrong == {}
     assert {client for client, _ in figures.outcomes} == set(CLIENTS)
