@@ -468,12 +468,9 @@ def _spread_table(spreads: dict[str, Spread]) -> Table:
 def _body(
     prompt: str, max_new_tokens: int, num_samples: int = M, mode: str = "full"
 ) -> dict[str, Any]:
-    body = {
-        "prompt": prompt,
-        "num_samples": num_samples,
-        "max_new_tokens": max_new_tokens,
-        "seed": len(prompt),
-    }
+    body = {"prompt": prompt, "max_new_tokens": max_new_tokens, "seed": len(prompt)}
+    if mode == "full":
+        body["num_samples"] = num_samples
     return body | {"mode": mode, "cache": False}
 
 

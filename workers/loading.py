@@ -189,7 +189,10 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         raise ModelNotLoaded(f"{error}: pip install 'cocoa-serve[models]'") from None
     except Exception as error:
         [line, *_] = [*str(error).splitlines(), ""]
-        reason = f"{type(error).__name__}: {line.replace(model, name)}"
+        reason = line.replace(model, name)
+        # Texts of other errors are no sentences, such as the name of a key.
+        if not reason or not isinstance(error, OSError | ValueError):
+            reason = f"{type(error).__name__}: {reason}"
         raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
 
 

@@ -226,6 +226,10 @@ def test_a_checkpoint_that_cannot_be_loaded_is_told_before_any_other_is_loaded(
             "COCOA_GENERATION__MODEL=.* cannot be loaded: RuntimeError: /no/where is odd$",
         ),
         (
+            ValueError("/no/where is odd\nmore"),
+            "COCOA_GENERATION__MODEL=.* cannot be loaded: /no/where is odd$",
+        ),
+        (
             ModuleNotFoundError("No module named 'torch'"),
             "'torch': pip install 'cocoa-serve.models",
         ),
