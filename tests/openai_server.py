@@ -155,7 +155,7 @@ def generate(traits, body, prompt, child):
     seed = body.get("seed") if traits.heeds_seed else None
     rng = np.random.default_rng(None if seed is None else seed + child)
     row = Row(prompt)
-    thoughts = _thoughts(traits, body)
+    thoughts = _thoughts(traits, body, prompt)
     # What does not fit is cut without a word.
     for _ in range(min(body.get("max_tokens", 16), traits.context - len(prompt))):
         raw = next_logprobs([*prompt, *row.ids], traits.weights)
@@ -180,9 +180,9 @@ def generate(traits, body, prompt, child):
     return row
 
 
-def _thoughts(traits, body):
+def _thoughts(traits, body, prompt):
     """Token ids of what the model writes before its answer, as far as it may."""
-    if traits.budget is None:
+    if traits.budget is None or decode(prompt, special=True).endswith(END):
         return []
     num_words = traits.num_thoughts
     if traits.budget == "heeded":

@@ -212,9 +212,9 @@ class _Trying:
         elif can.tells_logprobs and prompt.ids is None and can.completes and await self._echoes():
             scoring = "echo"
         tells_chosen_ids = can.tells_logprobs and await self._tells_chosen_ids()
-        eos_id, tag_ids = await self._eos_id(), await read_tag_ids(self.calls, can, prompt)
-        can = replace(can, scoring=scoring, tells_chosen_ids=tells_chosen_ids, eos_id=eos_id)
-        can = replace(can, tag_ids=tag_ids)
+        self.can = replace(can, tag_ids=await read_tag_ids(self.calls, can, prompt))
+        eos_id = await self._eos_id()
+        can = replace(self.can, scoring=scoring, tells_chosen_ids=tells_chosen_ids, eos_id=eos_id)
         self.can = replace(can, no_reasoning_limit=await no_reasoning_limit(self.calls, can))
         self.can = replace(self.can, columns=await read_columns(self.calls, self.can, prompt))
         self.prompt = prompt
@@ -256,11 +256,14 @@ class _Trying:
         requests = list(map(GenerationRequest, _PROMPTS))
         if self.can.chats:
             requests.append(GenerationRequest(messages=(_SHORT,)))
-        for request in requests:
-            self.prompt = await render(self.calls, self.can, request)
-            choice = await self.greedy(_END_TOKENS)
-            if choice.ended_by_eos and choice.token_ids:
-                return choice.token_ids[-1]
+        # A reasoning may take longer than these few tokens, and is closed at once then.
+        for closed in ((), *((one.start, *one.end) for one in self.can.tag_ids)):
+            for request in requests:
+                prompt = await render(self.calls, self.can, request)
+                self.prompt = replace(prompt, ids=(*(prompt.ids or ()), *closed))
+                choice = await self.greedy(_END_TOKENS)
+                if choice.ended_by_eos and choice.token_ids:
+                    return choice.token_ids[-1]
         return None
 
     async def _first_logprobs(self, law: Mapping[str, Any], *, num_seeds: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.records import GenerationRequest, SamplingParams
-from tests.openai_server import openai_server
+from tests.openai_server import EOS, openai_server
 from workers.config import GeneratorConfig
 from workers.openai.generator import OpenAIGenerator
 
@@ -71,6 +71,17 @@ async def test_the_same_model_has_the_same_answer_however_its_reasoning_is_told(
 async def test_ids_of_tags_spare_a_prefill_of_each_text(way, num_read):
     _, bodies = await generated(WAYS[way])
     assert sum("prompt_logprobs" in body for _, body in bodies) == num_read
+
+
+@pytest.mark.parametrize(
+    ("way", "is_found"), [("tokens", True), ("special", True), ("halves", False)]
+)
+async def test_the_token_that_ends_answers_is_found_behind_a_reasoning_that_is_closed(
+    way, is_found
+):
+    traits = WAYS[way] | {"num_thoughts": 100}
+    async with openai_server(**traits) as server, over(server) as generator:
+        assert (generator.info.capabilities["end_of_answer_token"] == EOS) == is_found
 
 
 @pytest.mark.parametrize("way", WAYS)
