@@ -18,6 +18,7 @@ from models.ranges import (
     ENTROPIES,
     LOGPROBS,
     Entropy,
+    Logprob,
     Percentile,
     Probability,
     Range,
@@ -30,6 +31,7 @@ from models.records import (
     Generation,
     GenerationRequest,
     ProbeReading,
+    Reasoned,
     Reasoning,
     Sequence,
 )
@@ -76,6 +78,13 @@ class _Reading(TypedDict):
 
 
 @with_config(_EXACT)
+class _Reasoned(TypedDict):
+    texts: list[str]
+    behind: list[_Count]
+    logprobs: list[list[Logprob]]
+
+
+@with_config(_EXACT)
 class _Generation(TypedDict):
     answer: _Sequence
     samples: list[_Sequence]
@@ -92,6 +101,7 @@ class _Generation(TypedDict):
     probe_readings: dict[str, _Reading]
     mte_bounds: list[Entropy] | None
     absent: dict[str, str]
+    reasoned: NotRequired[_Reasoned | None]
 
 
 _GENERATION, _REQUEST = TypeAdapter(_Generation), TypeAdapter(GenerationRequest)
@@ -113,11 +123,12 @@ def request_from_json(value: Any) -> GenerationRequest:
 
 def generation_to_json(generation: Generation) -> dict[str, Any]:
     """Every field of a generation."""
-    readings = generation.probe_readings
+    readings, reasoned = generation.probe_readings, generation.reasoned
     return _fields_of(generation) | {
         "answer": _fields_of(generation.answer),
         "samples": list(map(_fields_of, generation.samples)),
         "probe_readings": dict(zip(readings, map(asdict, readings.values()), strict=True)),
+        "reasoned": None if reasoned is None else _fields_of(reasoned),
     }
 
 
@@ -145,6 +156,8 @@ def generation_from_json(value: Any) -> Generation:
         if lower > upper:
             raise ValueError("the least is greater than the greatest")
         changed["mte_bounds"] = lower, upper
+    if (reasoned := found.get("reasoned")) is not None:
+        changed["reasoned"] = _reasoned(reasoned)
     return Generation(**{**found, **changed})
 
 
@@ -152,6 +165,16 @@ def _fields_of(record: Any) -> dict[str, Any]:
     """A record's fields as they are; `asdict` would copy every array."""
     names = record.__dataclass_fields__
     return dict(zip(names, attrgetter(*names)(record), strict=True))
+
+
+def _reasoned(found: _Reasoned) -> Reasoned:
+    texts, behind = tuple(found["texts"]), tuple(found["behind"])
+    if len(set(texts)) != len(texts) or len(set(behind)) != len(behind):
+        raise ValueError("a text or a sample stands twice")
+    if list(map(len, found["logprobs"])) != [len(behind)] * len(texts):
+        raise ValueError("a log-prob for each text behind each reasoning is wanted")
+    logprobs = np.array(found["logprobs"], dtype=np.float64)
+    return Reasoned(texts, behind, logprobs.reshape(len(texts), len(behind)))
 
 
 def _sequence(found: _Sequence) -> Sequence:

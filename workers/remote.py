@@ -20,6 +20,7 @@ from models.errors import (
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.protocol import ContextAndText
 from workers import wire
+from workers.asked_for import most_tokens
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Refused, Unreachable, body_of, reason_of
 from workers.config import LanguageModel, OurComparers, OurGenerators, Role, Servers
@@ -136,7 +137,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         decode = partial(wire.decode_generation, request=request)
         listener = Listener(on_token)
         if on_token is not None and (request.answer is None or request.streamed):
-            listener = Listener(bounded(on_token, wire.most_tokens(request)))
+            listener = Listener(bounded(on_token, most_tokens(request)))
         generation = await self._answer("/v1/generate", body, decode, request, listener)
         # What the way took is time in which nothing was computed.
         total_s = time.monotonic() - began_at

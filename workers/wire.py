@@ -31,10 +31,9 @@ from models.codec import (
     request_to_json,
 )
 from models.ranges import Entropy, Logprob, Probability
-from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
+from models.records import Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, STATISTICS
-from models.waves import num_taken
+from workers.asked_for import check_answers
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
 VERSION = 2
@@ -51,7 +50,6 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
-_MAX_TOKEN_CHARACTERS = 1024
 
 # JSON has no tuples.
 _FROM_LIST = Strict(False)
@@ -174,7 +172,7 @@ def decode_generation(value: Any, request: GenerationRequest) -> Generation:
     """What `encode_generation` was given, if it answers the request."""
     with garbled("no generation"):
         generation = generation_from_json(value)
-        _check_answers(request, generation)
+        check_answers(request, generation)
         return generation
 
 
@@ -303,38 +301,6 @@ def garbled(what: str) -> Iterator[None]:
         yield
     except (ValueError, LookupError, TypeError, AttributeError):
         raise Garbled(what) from None
-
-
-def _check_answers(request: GenerationRequest, generation: Generation) -> None:
-    """Refuse a generation that has less than was asked for, or more."""
-    samples, wanted = generation.samples, request.statistics
-    generated = samples
-    if request.answer is None:
-        generated = (generation.answer, *samples)
-    most = most_tokens(request)
-    for sequence in generated:
-        num_tokens = sequence.num_tokens
-        if sequence.reasoning is not None:
-            num_tokens += sequence.reasoning.num_tokens
-        _expect(num_tokens <= most)
-        _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
-    _expect(num_taken(request, generation) == len(samples))
-    for names, sequences in (
-        (ANSWER_STATISTICS, (generation.answer,)),
-        (SAMPLE_STATISTICS - {"sample_texts"}, samples),
-    ):
-        for name in names:
-            field = STATISTICS[name].field or ""
-            for sequence in sequences:
-                _expect((getattr(sequence, field) is not None) == (name in wanted))
-    _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
-    hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
-    _expect(len(request.hidden_layers) == len(hidden))
-
-
-def most_tokens(request: GenerationRequest) -> int:
-    """The most tokens of each generated sequence, the one that ends it included."""
-    return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
 
 
 def _expect(is_so: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from app.scoring.ask import Ask
-from app.scoring.derive import Computed, Evidence, token_statistics
+from app.scoring.derive import Computed, Evidence, reasoned_statistics, token_statistics
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, generation_request, subject_of
@@ -32,7 +32,9 @@ _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
-_MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
+_MAY_BE_ABSENT = supplied_by(
+    "answer", "samples", "reasoning", "all_reasonings", "probe", "question"
+)
 
 # The content of an entry: its values, and the generation among them. Callers share it.
 Content = tuple[Mapping[str, Any], Generation | None]
@@ -163,6 +165,8 @@ def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
     statistics = token_statistics(subject)
     for name, value in values["derived"].items():
         statistics[name] = _derived(name, value, subject)
+    if generation is not None:
+        statistics |= reasoned_statistics(subject, generation, statistics)
     absent, truncated = _absent(values["absent"], subject), values["truncated"]
     readings: set[str] = set()
     if generation is not None:
@@ -209,6 +213,7 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) 
     statistics = token_statistics(subject)
     for name in evidence.statistics.keys() & _DERIVED:
         statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
+    statistics |= reasoned_statistics(subject, taken, statistics)
     return replace(
         computed,
         generation=taken,

@@ -18,9 +18,11 @@ from operator import attrgetter
 
 import torch
 
+from models.engines.admitting import admitted, prefill_groups
 from models.engines.hidden import HiddenMean
 from models.engines.jobs import Prefix, Row, RowJob
 from models.engines.protocol import StepReport
+from models.engines.reasoned import Reasonings
 from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
@@ -31,18 +33,22 @@ from models.waves import num_further
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
-# Padded tokens of one batched prefill: enough to fill a step, little enough not to stall the
-# running rows.
-_MAX_PREFILL_TOKENS = 2048
 
 
 class InflightBatch:
     """Decodes jobs first in, first out, under `max_rows` and `max_cache_tokens`."""
 
     def __init__(
-        self, cache: RowCache, detokenizer: Detokenizer, *, max_rows: int, max_cache_tokens: int
+        self,
+        cache: RowCache,
+        detokenizer: Detokenizer,
+        *,
+        max_rows: int,
+        max_cache_tokens: int,
+        max_context_tokens: int,
     ) -> None:
         self._cache = cache
+        self._reasonings = Reasonings(cache, max_context_tokens)
         self._detokenizer = detokenizer
         self._max_rows = max_rows
         self._max_cache_tokens = max_cache_tokens
@@ -57,7 +63,7 @@ class InflightBatch:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or waits."""
-        return not self._rows and not self._waiting
+        return not self._rows and not self._waiting and self._reasonings.is_idle
 
     @torch.inference_mode()
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
@@ -79,7 +85,9 @@ class InflightBatch:
                 alive.append(i)
         if len(alive) < len(self._rows):
             self._recompose(alive, [])
+        self._reasonings.drop()
         self._read_tokens()
+        self._reasonings.step(report)
         self._join(report)
         report.num_rows = len(self._rows)
         if self._rows:
@@ -90,22 +98,32 @@ class InflightBatch:
         """Forget every job that has started; those that only wait stay."""
         self._waiting = deque(job for job in self._waiting if job.started_at is None)
         self._rows, self._slots, self._unread, self._plan = [], [], [], None
+        self._reasonings.drop(everything=True)
         self._cache.clear()
 
     def _join(self, report: StepReport) -> None:
         joins: list[tuple[Prefix, list[Row]]] = []
-        admitted = self._admit()
+        joining = admitted(
+            self._waiting,
+            self._rows,
+            self._reasonings.jobs,
+            max_rows=self._max_rows,
+            max_cache_tokens=self._max_cache_tokens,
+            mergeable=self._cache.mergeable,
+        )
         new: list[RowJob] = []
-        for job, _ in admitted:
+        for job, _ in joining:
             if job.prefix is None:
                 new.append(job)
         self._prefill(new, report)
-        for job, count in admitted:
+        for job, count in joining:
             prefix = job.prefix
             if prefix is None:
                 continue
             first = job.num_joined
             job.num_joined += count
+            if job.keeps_reasonings and first == 0:
+                self._reasonings.jobs.append(job)
             if job.num_joined == job.num_rows:
                 job.prefix = None
             if job.first_token_ids is not None:
@@ -127,36 +145,9 @@ class InflightBatch:
         if joins:
             self._recompose(range(len(self._rows)), joins)
 
-    def _admit(self) -> list[tuple[RowJob, int]]:
-        """The next jobs, first in first out, and how many of their rows join now.
-
-        Together with the running ones: rows <= max_rows, and rows x longest final length <=
-        max_cache_tokens. What is left of a job stays first.
-        """
-        admitted: list[tuple[RowJob, int]] = []
-        if not self._waiting:
-            return admitted
-        running, longest = len(self._rows), 0
-        for row in self._rows:
-            longest = max(longest, row.job.final_length)
-        while self._waiting and (self._cache.mergeable or running == 0):
-            job = self._waiting[0]
-            longest = max(longest, job.final_length)
-            pending = job.num_opened - job.num_joined
-            most = min(self._max_rows, self._max_cache_tokens // longest)
-            count = min(pending, most - running)
-            if count <= 0:
-                break
-            admitted.append((job, count))
-            running += count
-            if count < pending:
-                break
-            self._waiting.popleft()
-        return admitted
-
     def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
         now = time.monotonic()
-        for group in self._prefill_groups(jobs):
+        for group in prefill_groups(jobs, mergeable=self._cache.mergeable):
             prompts: list[list[int]] = []
             for job in group:
                 job.started_at = now
@@ -174,20 +165,6 @@ class InflightBatch:
                 job.prefix = prefix
                 if layers := job.request.hidden_layers:
                     job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row))
-
-    def _prefill_groups(self, jobs: list[RowJob]) -> list[list[RowJob]]:
-        """Consecutive jobs with padded prompts under the limit; a longer prompt goes alone."""
-        groups: list[list[RowJob]] = []
-        width = 0
-        for job in jobs:
-            width = max(width, len(job.prompt_ids))
-            fits = groups and (len(groups[-1]) + 1) * width <= _MAX_PREFILL_TOKENS
-            if fits and self._cache.mergeable:
-                groups[-1].append(job)
-            else:
-                groups.append([job])
-                width = len(job.prompt_ids)
-        return groups
 
     def _prefill_failed(self, group: list[RowJob], error: Exception, report: StepReport) -> None:
         """Run each job of the group once alone: one bad prompt must not fail its neighbours."""
@@ -250,7 +227,8 @@ class InflightBatch:
         for i, row in enumerate(self._rows):
             if row.forced:
                 columns[0][i] = row.forced.pop(0)
-        for row, token, logprob, entropy, best_logit in zip(self._rows, *columns, strict=True):
+        together = zip(self._rows, self._slots, *columns, strict=True)
+        for row, slot, token, logprob, entropy, best_logit in together:
             if row.job.cancelled:
                 continue
             if not math.isfinite(best_logit):
@@ -261,6 +239,8 @@ class InflightBatch:
             row.entropies.append(entropy)
             if (row.is_undecided or row.in_thoughts) and (tags := self._detokenizer.tags):
                 self._detokenizer.find_answer(row, tags)
+                if row.is_reasoned and not row.in_thoughts:
+                    self._reasonings.keep(row, slot)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
                 for new in new_tokens(row, self._detokenizer):
@@ -323,8 +303,11 @@ class InflightBatch:
         if num_next:
             job.num_opened += num_next
             self._waiting.appendleft(job)  # it came before all who have not begun
+            return
+        job.prefix = None
+        if job.keeps_reasonings:
+            self._reasonings.begin(job)
         else:
-            job.prefix = None
             report.finished.append(job)
 
     def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:

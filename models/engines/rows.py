@@ -17,10 +17,11 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from models.engines.hidden import HiddenTap
-from models.engines.jobs import Prefix
+from models.engines.jobs import Kept, Prefix
 from models.engines.lean import LeanForward, SharedPrompts, is_llama_like
 from models.engines.sampling import entropies
 from models.errors import ModelLost
+from models.records import Array
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
@@ -141,6 +142,62 @@ class RowCache:
         else:
             self._reorder(index, joins)
         self.logits = torch.cat(logits)
+
+    def kept(self, row: int, last: int) -> Kept:
+        """A copy of what a row has read; `last` is its token that was not read yet."""
+        first = self.cache.get_seq_length() - self.lengths[row]
+        layers = []
+        for layer in self.cache.layers:
+            own = layer.keys[row : row + 1, :, first:], layer.values[row : row + 1, :, first:]
+            layers.append((own[0].clone(), own[1].clone()))
+        return Kept(_cache_of(layers), self._prompts[row], last)
+
+    def joined(self, kept: Sequence[Kept]) -> tuple[Any, list[int]]:
+        """A cache of all that was kept, one row each, with their prompts; the rows' lengths."""
+        lengths: list[int] = []
+        for one in kept:
+            before = one.prompt.length if one.prompt else 0
+            lengths.append(before + one.cache.get_seq_length())
+        shape = self._tensor([]), len(kept), 0, max(lengths)
+        layers = []
+        for number in range(len(kept[0].cache.layers)):
+            keys, values = [], []
+            for one in kept:
+                parts = [one.cache.layers[number]]
+                if one.prompt is not None:
+                    parts.insert(0, one.prompt.cache.layers[number])
+                keys.append(torch.cat([part.keys for part in parts], dim=2))
+                values.append(torch.cat([part.values for part in parts], dim=2))
+            layers.append((_assemble_tensor(keys, *shape), _assemble_tensor(values, *shape)))
+        return _cache_of(layers), lengths
+
+    def read_behind(
+        self,
+        cache: Any,
+        lengths: Sequence[int],
+        tokens: Sequence[Sequence[int]],
+        chosen: Sequence[int],
+        num_read: int,
+    ) -> tuple[Any, Array]:
+        """A cache that has read tokens (N, S) besides, and the summed log-probs (N,) of `chosen`.
+
+        The given cache stays as it was.
+
+        Args:
+            cache: of N rows.
+            lengths: (N,) of the rows, but for `num_read`.
+            tokens: that each row reads.
+            chosen: (S,) the tokens that follow each of them.
+            num_read: tokens that all rows have read since.
+        """
+        grown = _part_of(cache, slice(None), slice(None))
+        lengths = [length + num_read + len(chosen) for length in lengths]
+        ids = self._tensor([list(row) for row in tokens])
+        logits = self._forward(ids, grown, lengths, num_logits=len(chosen)).float()
+        wanted = self._tensor(list(chosen))[None, :, None].expand(len(lengths), -1, 1)
+        logprobs = logits.gather(2, wanted)[:, :, 0] - logits.logsumexp(-1)
+        summed: Array = logprobs.double().sum(1).numpy(force=True)
+        return grown, summed
 
     def forward(self, tokens: Sequence[int]) -> None:
         """Feed one token to every row; `logits` then predict the token after it."""

@@ -33,6 +33,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
+from models.engines.reasoned import TOO_LARGE
 from models.engines.reasoning import opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
@@ -46,7 +47,12 @@ from models.engines.tokenization import (
 from models.errors import ModelNotLoaded
 from models.locations import public_name
 from models.records import Generation, GenerationRequest
-from models.statistics import fields_of, supplied_by
+from models.statistics import (
+    REASONING_SOURCES,
+    REASONING_STATISTICS,
+    fields_of,
+    supplied_by,
+)
 from models.waves import num_further
 
 
@@ -75,6 +81,7 @@ class TransformersEngine:
             self._detokenizer,
             max_rows=config.max_rows,
             max_cache_tokens=config.max_cache_tokens,
+            max_context_tokens=_context_length(model, tokenizer),
         )
         self._limits = {
             "the model's context": _context_length(model, tokenizer),
@@ -88,6 +95,8 @@ class TransformersEngine:
         statistics = supplied_by("answer", "samples", "question")
         if self._tags is not None:
             statistics |= supplied_by("reasoning")
+            if self._cache.mergeable:
+                statistics |= REASONING_SOURCES
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
@@ -149,7 +158,7 @@ class TransformersEngine:
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
-        return RowJob(
+        job = RowJob(
             request,
             streams,
             prompt_ids=prompt_ids,
@@ -166,6 +175,13 @@ class TransformersEngine:
             answer_forms=forms,
             reasoning_opened=opens,
         )
+        if REASONING_SOURCES & request.statistics & self.info.statistics:
+            # What is kept of each row counts like a row that decodes.
+            job.keeps_reasonings = (
+                2 * job.num_rows * job.final_length <= self._limits["max_cache_tokens"]
+            )
+            job.no_reasoned = "" if job.keeps_reasonings else TOO_LARGE
+        return job
 
     def prepare_first_token(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
@@ -195,6 +211,9 @@ class TransformersEngine:
         hidden_mean = None
         if job.hidden is not None:
             hidden_mean = job.hidden.value().numpy(force=True)
+        absent: dict[str, str] = {}
+        if job.no_reasoned:
+            absent = dict.fromkeys(REASONING_STATISTICS, job.no_reasoned)
         return Generation(
             answer=answer,
             samples=tuple(samples),
@@ -204,6 +223,8 @@ class TransformersEngine:
             revision=self.info.revision,
             answer_form=job.answer_form,
             answer_hidden_mean=hidden_mean,
+            absent=absent,
+            reasoned=job.reasoned,
         )
 
     def first_token_logprobs(self, job: RowJob) -> list[float | None]:

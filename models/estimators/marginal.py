@@ -18,7 +18,8 @@ def marginal_sp(reasoned_logprobs: Array) -> float:
     reasoned_logprobs: (A, N), ln p(a | x, r_i) of the answer y* and of the other distinct final
     answers, y* first, behind the reasoning of each finished sample other than y*.
 
-    Use: as sp, for models that reason: the answer's own reasoning makes sp behind it near 0.
+    Use: to be tried on models whose answers do not repeat what their reasoning has found; where
+    they do, it ranks as consistency does, which costs less.
     """
     return plain(-_log_means(reasoned_logprobs)[0])
 
@@ -34,7 +35,7 @@ def marginal_rb_consistency(
     reasoned_logprobs: (A, N), as of marginal_sp. reasoned_similarity: (A,), s(a, y*), 1 for y*
     itself. similarity: (M,).
 
-    Use: as rb_consistency, for models that reason.
+    Use: as rb_consistency, for models that reason; see marginal_sp.
     """
     probabilities = np.exp(_log_means(reasoned_logprobs))
     unseen = max(0.0, 1.0 - float(probabilities.sum()))
@@ -46,8 +47,7 @@ def marginal_cocoa_sp(
 ) -> float:
     """CoCoA over all reasonings: marginal_sp * marginal_rb_consistency, in nats. Ours.
 
-    Use: as rb_cocoa_sp, for models that reason. Costs one scoring of each distinct final answer
-    behind each sample's reasoning.
+    Use: as rb_cocoa_sp, for models that reason; see marginal_sp.
     """
     return marginal_sp(reasoned_logprobs) * marginal_rb_consistency(
         reasoned_logprobs, reasoned_similarity, similarity

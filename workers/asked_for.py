@@ -1,0 +1,60 @@
+"""Pure: whether a generation that came from elsewhere answers what was asked."""
+
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    REASONING_SOURCES,
+    REASONING_STATISTICS,
+    SAMPLE_STATISTICS,
+    STATISTICS,
+)
+from models.waves import num_taken
+
+_MAX_TOKEN_CHARACTERS = 1024
+
+
+def check_answers(request: GenerationRequest, generation: Generation) -> None:
+    """Refuse a generation that has less than was asked for, or more.
+
+    Raises:
+        ValueError: it has.
+    """
+    samples, wanted, absent = generation.samples, request.statistics, generation.absent
+    generated = samples
+    if request.answer is None:
+        generated = (generation.answer, *samples)
+    most = most_tokens(request)
+    for sequence in generated:
+        num_tokens = sequence.num_tokens
+        if sequence.reasoning is not None:
+            num_tokens += sequence.reasoning.num_tokens
+        _expect(num_tokens <= most)
+        _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
+    _expect(num_taken(request, generation) == len(samples))
+    for names, sequences in (
+        (ANSWER_STATISTICS, (generation.answer,)),
+        (SAMPLE_STATISTICS - {"sample_texts"}, samples),
+    ):
+        for name in names:
+            field = STATISTICS[name].field or ""
+            for sequence in sequences:
+                _expect((getattr(sequence, field) is not None) == (name in wanted))
+    reasoned, is_wanted = generation.reasoned, bool(wanted & REASONING_SOURCES)
+    _expect(is_wanted or reasoned is None)
+    _expect(not is_wanted or (reasoned is None) == bool(REASONING_STATISTICS & absent.keys()))
+    if reasoned is not None:
+        _expect(max(reasoned.behind, default=-1) < len(samples))
+    _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
+    hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
+    _expect(len(request.hidden_layers) == len(hidden))
+
+
+def most_tokens(request: GenerationRequest) -> int:
+    """The most tokens of each generated sequence, the one that ends it included."""
+    return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
+
+
+def _expect(is_so: bool) -> None:
+    if not is_so:
+        raise ValueError("other than what was asked for")
