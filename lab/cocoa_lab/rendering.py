@@ -22,7 +22,6 @@ def markdown(report: Report) -> str:
     parts += [f"```sh\n{report.command}\n```", _markdown_facts(report.facts)]
     if report.tasks:
         parts.append(_markdown_rows(report.tasks))
-    parts += ["## Claims", _VERDICTS, *_markdown_claims(report.claims)]
     parts.append("## Tables")
     parts.append(
         "Best of a column **bold**, second <u>underlined</u>, ↑ above its own base; "
@@ -30,6 +29,7 @@ def markdown(report: Report) -> str:
         "the percentile bootstrap over prompts."
     )
     parts += map(_markdown_grid, report.grids)
+    parts += ["## Claims", _VERDICTS, *_markdown_claims(report.claims)]
     if report.similarity_grids:
         parts += ["## Similarity functions", *map(_markdown_grid, report.similarity_grids)]
         parts += _markdown_claims(report.similarity_claims)
