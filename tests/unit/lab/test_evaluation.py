@@ -115,10 +115,10 @@ async def test_scores_are_those_of_the_service(tmp_path, strategy, draw):
     async with serving() as service:
         response = (await service.generate(**body, estimators=list(answer.scores))).json()
     assert len(one.recording.generation.samples) == 20
-    assert response["num_samples"] == answer.num_samples
+    assert response["provenance"]["num_samples"] == answer.num_samples
     assert response["scores"] == pytest.approx(answer.scores)
     assert response["text"].strip() == answer.text
-    assert response["answer_sample"] == answer.sample
+    assert response["provenance"].get("answer_sample") == answer.sample
 
 
 def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tmp_path, calls):
