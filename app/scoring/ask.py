@@ -131,13 +131,14 @@ class Ask:
     def how_it_reasons(self) -> dict[str, int | str]:
         """What it says of reasonings, by name; empty for one that says nothing."""
         sampling, effort = self.sampling, self.chat_template_kwargs.get(EFFORT)
-        said: dict[str, int | str | None] = {
-            "max_reasoning_tokens": sampling.max_reasoning_tokens,
-            "max_sample_reasoning_tokens": sampling.max_sample_reasoning_tokens,
-        }
+        said: dict[str, int | str] = {}
+        if sampling.max_reasoning_tokens is not None:
+            said["max_reasoning_tokens"] = sampling.max_reasoning_tokens
+        if sampling.max_sample_reasoning_tokens is not None:
+            said["max_sample_reasoning_tokens"] = sampling.max_sample_reasoning_tokens
         if effort is not None:
             said[EFFORT] = str(effort)
-        return {name: value for name, value in said.items() if value is not None}
+        return said
 
     @property
     def has_prompt(self) -> bool:

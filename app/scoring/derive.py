@@ -111,7 +111,8 @@ def derive(
     if subject.is_reasoned:
         absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:
-        statistics |= reasoned_statistics(subject, generation, statistics)
+        if generation.reasoned is not None:
+            statistics |= reasoned_statistics(subject, generation, statistics)
         absent |= dict.fromkeys(REASONING_STATISTICS - statistics.keys(), _NOT_ONE_OF_ALL)
         for name, why in generation.absent.items():
             if name not in statistics:

@@ -63,7 +63,7 @@ class InflightBatch:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or waits."""
-        return not self._rows and not self._waiting and self._reasonings.is_idle
+        return not (self._rows or self._waiting or self._reasonings.jobs)
 
     @torch.inference_mode()
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
@@ -85,9 +85,11 @@ class InflightBatch:
                 alive.append(i)
         if len(alive) < len(self._rows):
             self._recompose(alive, [])
-        self._reasonings.drop()
+        if self._reasonings.jobs:
+            self._reasonings.drop()
         self._read_tokens()
-        self._reasonings.step(report)
+        if self._reasonings.jobs:
+            self._reasonings.step(report)
         self._join(report)
         report.num_rows = len(self._rows)
         if self._rows:

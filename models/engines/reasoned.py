@@ -38,11 +38,6 @@ class Reasonings:
         self._max_context_tokens = max_context_tokens
         self._passes: dict[RowJob, Iterator[None]] = {}  # of jobs whose rows have ended
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no job has answers to be read."""
-        return not self._passes
-
     def drop(self, *, everything: bool = False) -> None:
         """Forget what is kept for jobs that were cancelled, or for all."""
         for job in list(self.jobs):
