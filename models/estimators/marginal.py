@@ -13,7 +13,9 @@ from models.records import Array
 
 
 def marginal_sp(reasoned_logprobs: Array) -> float:
-    """Sequence probability over all reasonings: -ln (1/N) sum_i p(y* | x, r_i), in nats. Ours.
+    """Sequence probability over all reasonings: -ln (1/N) sum_i p(y* | x, r_i), in nats.
+
+    Ours, over Vashurin et al. 2025.
 
     reasoned_logprobs: (A, N), ln p(a | x, r_i) of the answer y* and of the other distinct final
     answers, y* first, behind the reasoning of each finished sample other than y*.
@@ -27,7 +29,9 @@ def marginal_sp(reasoned_logprobs: Array) -> float:
 def marginal_rb_consistency(
     reasoned_logprobs: Array, reasoned_similarity: Array, similarity: Array
 ) -> float:
-    """Dissimilarity by probability: sum_A p(a) (1 - s(a, y*)) + (1 - P) * consistency. Ours.
+    """Dissimilarity by probability: sum_A p(a) (1 - s(a, y*)) + (1 - P) * consistency.
+
+    Ours, over Vashurin et al. 2025.
 
     A: y* and the other distinct final answers; p(a) = (1/N) sum_i p(a | x, r_i); P = sum_A p,
     which rounding alone takes above 1.
@@ -45,7 +49,9 @@ def marginal_rb_consistency(
 def marginal_cocoa_sp(
     reasoned_logprobs: Array, reasoned_similarity: Array, similarity: Array
 ) -> float:
-    """CoCoA over all reasonings: marginal_sp * marginal_rb_consistency, in nats. Ours.
+    """CoCoA over all reasonings: marginal_sp * marginal_rb_consistency, in nats.
+
+    Ours, over Vashurin et al. 2025.
 
     Use: as rb_cocoa_sp, for models that reason; see marginal_sp.
     """
