@@ -9,20 +9,20 @@ from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
 from app.scoring.memory import seal, unseal
-from models.estimators import ESTIMATORS
 from models.probes.protocol import ProbeConfig
 from tests.api.test_api_cache import body_of, until_cached
 from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
 from tests.conftest import serving, until
 from tests.corrupt_entries import KINDS
+from tests.fakes.estimators import OF_ANSWERS
 from tests.tiny_probes import saved
 
 pytestmark = pytest.mark.anyio
 
 # All kinds of statistics: one probe is loaded, and the other estimator's is not.
 EVERYTHING = {
-    "estimators": sorted(ESTIMATORS.keys() - {"high_semantic_entropy_light"}),
+    "estimators": sorted({*OF_ANSWERS} - {"high_semantic_entropy_light"}),
     "num_samples": 4,
     "seed": 3,
     "return_samples": True,

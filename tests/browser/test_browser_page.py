@@ -8,6 +8,9 @@ from tests.browser.test_browser_chat import posts
 
 pytestmark = pytest.mark.anyio
 
+# An answer like those that the probe was trained on; that to KNOWN lies farther out than 99 of 100.
+NEAR = "What is the capital of Senegal?"
+
 
 async def test_a_full_answer_has_tokens_gauge_verdict_groups_scores_and_times(browser, url):
     told = {"explain": True, "return_samples": True, "return_tokens": True}
@@ -54,11 +57,11 @@ async def test_a_full_answer_has_tokens_gauge_verdict_groups_scores_and_times(br
 
 
 async def test_a_light_answer_says_what_the_probe_predicts(browser, url):
-    api = await answered(url, KNOWN, mode="light")
+    api = await answered(url, NEAR, mode="light")
     async with visiting(browser, url) as visit:
         sent = posts(visit)
         await visit.is_ready()
-        await visit.ask(KNOWN, "light")
+        await visit.ask(NEAR, "light")
 
         of_samples = {"num_samples", "temperature", "explain", "return_samples"}
         assert all(of_samples.isdisjoint(body) for _, body in sent)
@@ -67,6 +70,16 @@ async def test_a_light_answer_says_what_the_probe_predicts(browser, url):
         await expect(visit(".run")).to_contain_text("No samples were drawn")
         await expect(visit(".groups")).to_have_count(0)
         assert set(await visit.texts("table.stacked tbody th")) == set(api["scores"])
+        assert visit.complaints == []
+
+
+async def test_a_sure_answer_that_the_probe_does_not_know_does_not_pass_and_says_why(browser, url):
+    async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN, "light")
+
+        await expect(visit(".verdict")).to_have_attribute("data-accept", "false")
+        await expect(visit(".verdict")).to_contain_text("Not for its uncertainty. out_of_domain")
         assert visit.complaints == []
 
 

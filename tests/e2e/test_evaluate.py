@@ -9,14 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from models.estimators import ESTIMATORS, needs
+from models.estimators import needs
 from models.statistics import PROBE_STATISTICS
+from tests.fakes.estimators import OF_ANSWERS
 
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 # Estimators that need a probe are evaluated by `cocoa probe evaluate`.
-WITHOUT_PROBE = [name for name in ESTIMATORS if not needs([name]) & PROBE_STATISTICS]
+WITHOUT_PROBE = [name for name in OF_ANSWERS if not needs([name]) & PROBE_STATISTICS]
 
 
 @pytest.fixture(scope="module")

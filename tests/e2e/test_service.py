@@ -8,8 +8,8 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from models.estimators import ESTIMATORS
 from tests.conftest import GENERATE
+from tests.fakes.estimators import OF_ANSWERS
 from tests.reasons import score_reasons
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_one_meaning_in_several_wordings_is_consistent(client):
 
 
 async def test_every_estimator_has_a_value(client):
-    result = await ask(client, "Which country is Douala in?", estimators=list(ESTIMATORS))
+    result = await ask(client, "Which country is Douala in?", estimators=list(OF_ANSWERS))
 
     # P(True) is defined, because " True" and " False" begin with different tokens here.
     assert score_reasons(result) == {}

@@ -1,4 +1,4 @@
-"""Estimators that have a value for what the fakes write: without a reasoning before it."""
+"""Estimators that have a value for an answer without a reasoning before it."""
 
 from models.estimators import ESTIMATORS, needs
 from models.statistics import supplied_by

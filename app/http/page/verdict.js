@@ -93,9 +93,14 @@ export function verdict(result, refusal) {
       el("small", {}, ` with at most ${percent(target)} wrong`),
     ),
     distance(result.uncertainty, threshold),
-    el("p", {}, change(result)),
-    el("p", { class: "note" }, `The promise: ${guarantee}.`),
+    el("p", {}, isUnlike(result) ? `Not for its uncertainty. ${guarantee}.` : change(result)),
+    isUnlike(result) ? null : el("p", { class: "note" }, `The promise: ${guarantee}.`),
   );
+}
+
+/** Whether it does not pass though it is sure enough, as it is unlike the calibrated answers. */
+function isUnlike({ uncertainty, decision: { accept, threshold } }) {
+  return !accept && threshold !== null && uncertainty !== null && uncertainty <= threshold;
 }
 
 /** A line from 0 with the part that passes, the threshold, and where the answer stands. */
