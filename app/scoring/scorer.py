@@ -189,9 +189,8 @@ class Scorer:
             limits, workers = self._policy.limits, self.workers
             computation = Computation(plan, ask, workers, memory, self._observer, limits, recorded)
             computed, source = await self._obtain(computation, memory, on_token)
-            evidence = computed.evidence
+            evidence, answer = computed.evidence, computed.evidence.subject.answer
             if on_token is not None and source != "computed":
-                answer = evidence.subject.answer
                 if answer.reasoning is not None:
                     on_token(Token("", reasoning=answer.reasoning.text))
                 on_token(Token(answer.text))
@@ -200,14 +199,13 @@ class Scorer:
                 parts_at = time.monotonic()
                 parts = await computation.parts(evidence.subject)
                 parts_s = time.monotonic() - parts_at
-            if evidence.subject.answer.reasoning is not None:
+            if answer.reasoning is not None:
                 plan = for_reasoned(plan, ask)
             scored_at = time.monotonic()
             scores, reasons, units = await self._score(plan, ask, evidence, parts)
             readings: Mapping[str, ProbeReading] = {}
             if computed.generation is not None:
                 readings = computed.generation.probe_readings
-            answer = evidence.subject.answer
             uncertainty = scores[plan.primary]
             judgement = self.judge.judge(ask, plan, answer, readings, uncertainty, source)
             now = time.monotonic()
@@ -296,7 +294,8 @@ class Scorer:
             scored = await loop.run_in_executor(self.thread, score, *given)
         if ask.units is None:
             return *scored, None
-        return *scored, await asyncio.to_thread(scored_units, plan, evidence, absent, parts, scored)
+        of_parts = plan, evidence, absent, parts, scored, self._observer.observe_failure
+        return *scored, await asyncio.to_thread(scored_units, *of_parts)
 
 
 async def _escalation(

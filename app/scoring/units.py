@@ -4,6 +4,7 @@ The definitions are those of `models.units`. Nothing here is stored: the pairs o
 `app.scoring.pairs`, so that the units of an answer which is asked for again cost no model.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from app.scoring.derive import Evidence
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from models.errors import InvalidRequest
-from models.estimators import score
+from models.estimators import OnFailure, score
 from models.records import Pair
 from models.records import Sequence as TokenSequence
 from models.similarity.pairs import PairRules, PairTable
@@ -89,7 +90,7 @@ class Fields:
     Args:
         subject: with its y* chosen. Equal samples are parsed and compared once.
         schema: that the answer follows; true where there is none.
-        max_units: that are told of one answer.
+        max_units: that are told of one answer, and as many of what it lacks.
 
     Attributes:
         pairs: of strings whose similarity `parts` reads, in both directions.
@@ -100,6 +101,7 @@ class Fields:
 
     def __init__(self, subject: Subject, schema: Mapping[str, Any] | bool, max_units: int) -> None:
         self._schema = schema
+        self._max_units = max_units
         self._answer = parsed(subject.answer.text)
         self._units: list[Unit] = []
         self._samples: list[Value | None] = []
@@ -136,9 +138,10 @@ class Fields:
         def similarity(first: str, second: str) -> float:
             return table.both_directions(first, second, "similarity")
 
-        units, missing = compared(
-            self._units, self._answer, self._samples, self._schema, similarity
-        )
+        units, extra = compared(self._units, self._answer, self._samples, self._schema, similarity)
+        missing = dict(itertools.islice(extra.items(), self._max_units))
+        if len(missing) < len(extra):
+            warnings = ("units_cut",)
         return Parts(tuple(units), missing, warnings)
 
 
@@ -182,6 +185,7 @@ def scored_units(
     absent: Mapping[str, str],
     parts: Parts,
     scored: tuple[Mapping[str, float | None], Mapping[str, str]],
+    on_failure: OnFailure,
 ) -> ScoredUnits:
     """The answer as its first unit, and each part by the answer's statistics cut to it.
 
@@ -191,6 +195,7 @@ def scored_units(
         absent: why it lacks some.
         parts: of it.
         scored: scores of the whole answer, and reasons for those that it lacks.
+        on_failure: told of an estimator that fails on a part.
     """
     answer, statistics = evidence.subject.answer, evidence.statistics
     whole = Unit(
@@ -210,7 +215,7 @@ def scored_units(
         if scored[0][name] is not None or name == plan.unit_primary:
             names.append(name)
     for unit in parts.units:
-        found = score(names, *cut(unit, statistics, absent))
+        found = score(names, *cut(unit, statistics, absent), on_failure)
         units.append(ScoredUnit(unit, plan.unit_primary, *found))
     mean, greatest = summary(one.uncertainty for one in units[1:])
     return ScoredUnits(tuple(units), parts.missing, parts.warnings, mean, greatest)

@@ -29,6 +29,7 @@ from models.estimators.information import Undefined
 __all__ = [
     "ESTIMATORS",
     "FOUND_MASS_NEEDS",
+    "OnFailure",
     "Undefined",
     "consistency_std_error",
     "formula",

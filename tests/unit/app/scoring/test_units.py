@@ -24,6 +24,7 @@ from app.scoring.units import (
     unknown_pairs,
 )
 from models.errors import InvalidRequest
+from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
 from models.statistics import supplied_by
@@ -53,13 +54,17 @@ def parts_of(given_subject, max_units=100, schema=True):
     return fields.parts(table(fields))
 
 
-def scored(given_subject, parts, without=None, **fields):
+def failed(name, error):
+    raise AssertionError(f"{name}: {error!r}")
+
+
+def scored(given_subject, parts, without=None, on_failure=failed, **fields):
     without = without or {}
     statistics = token_statistics(given_subject) | {"similarity": np.array([1.0, 0.2, 0.6])}
     plan = a_plan(statistics, unit_estimators=NAMES, unit_primary="cocoa_sp")
     evidence = Evidence(given_subject, statistics, {}, truncated=False)
     whole = dict.fromkeys(NAMES, 1.0) | without
-    return scored_units(plan, evidence, fields, parts, (whole, {}))
+    return scored_units(plan, evidence, fields, parts, (whole, {}), on_failure)
 
 
 def test_fields_are_told_with_what_the_samples_say_of_them():
@@ -120,6 +125,27 @@ def test_what_the_answer_lacks_is_left_out_of_its_parts():
     _, city, _ = scored(subject(), parts_of(subject()), without={"sp": None}).units
 
     assert city.scores.keys() == {"consistency", "cocoa_sp"}
+
+
+def test_an_estimator_that_fails_on_a_part_is_told_and_costs_no_other_its_score(monkeypatch):
+    monkeypatch.setitem(ESTIMATORS, "sp", lambda answer_token_logprobs: answer_token_logprobs / 0)
+    told = []
+
+    _, city, _ = scored(
+        subject(), parts_of(subject()), on_failure=lambda *one: told.append(one)
+    ).units
+
+    assert city.scores["sp"] is None
+    assert city.scores["consistency"] == pytest.approx(0.5)
+    assert {name for name, _ in told} == {"sp"}
+
+
+def test_no_more_is_told_of_what_the_answer_lacks():
+    many = json.dumps({f"k{i}": i for i in range(50)})
+
+    parts = parts_of(subject(samples=(many,)), max_units=10)
+
+    assert (len(parts.missing), parts.warnings) == (10, ("units_cut",))
 
 
 def test_an_answer_that_is_no_json_has_no_parts_and_says_so():
