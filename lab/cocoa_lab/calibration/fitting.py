@@ -9,12 +9,15 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from models.calibration import Calibration, Threshold
 from models.records import Array
+
+Counts = NDArray[np.int_]
 
 TARGET_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
 DELTA = 0.1
@@ -80,31 +83,16 @@ def controlled_threshold(
     rejected hands its part on to the next, each that is not loses it. So one confident mistake does
     not end it, and the promise holds for every threshold that is rejected.
     """
-    order = np.sort(uncertainty)
-    first = _first_count(len(order), target_error, (1 - _SHARE_OF_SECOND) * delta)
-    levels = np.arange(1, _NUM_STEPS + 1) * len(order) // _NUM_STEPS
-    levels = levels[levels >= first]
-    own = np.zeros(len(levels))
-    if len(levels):
-        own[0] = (1 - _SHARE_OF_SECOND) * delta
-        own[np.searchsorted(levels, len(order) // 2)] += _SHARE_OF_SECOND * delta
-    passed, handed_on = Threshold(target_error, None), 0.0
-    for level, part in zip(levels, own, strict=True):
-        threshold = order[level - 1]
-        accepted = uncertainty <= threshold
-        num_accepted, num_wrong = int(accepted.sum()), int((1 - correct[accepted]).sum())
-        handed_on += part
-        p_value = binom.cdf(num_wrong, num_accepted, target_error)
-        if not 0 < handed_on >= p_value:
-            handed_on = 0.0
-            continue
-        passed = Threshold(
-            target_error,
-            float(threshold),
-            share_accepted=num_accepted / len(order),
-            share_wrong=num_wrong / num_accepted,
-        )
-    return passed
+    order, accepted, wrong = _steps(uncertainty, correct)
+    found = _loosest(accepted, wrong, len(order), target_error, delta)
+    if found is None:
+        return Threshold(target_error, None)
+    return Threshold(
+        target_error,
+        float(order[accepted[found] - 1]),
+        share_accepted=float(accepted[found] / len(order)),
+        share_wrong=float(wrong[found] / accepted[found]),
+    )
 
 
 def num_missing(
@@ -112,13 +100,47 @@ def num_missing(
 ) -> int | None:
     """About how many more labels like these a threshold needs; None where no number will do.
 
-    Asked of the same labels twice, three times and so on.
+    Asked as if there were twice as many of each, three times as many, and so on.
     """
+    order, accepted, wrong = _steps(uncertainty, correct)
     for times in range(2, _MOST_TIMES + 1):
-        more = np.tile(uncertainty, times), np.tile(correct, times)
-        if controlled_threshold(*more, target_error, delta=delta).uncertainty is not None:
-            return (times - 1) * len(correct)
+        counts = accepted * times, wrong * times, len(order) * times
+        if _loosest(*counts, target_error, delta) is not None:
+            return (times - 1) * len(order)
     return None
+
+
+def _steps(uncertainty: Array, correct: Array) -> tuple[Array, Counts, Counts]:
+    """Uncertainties in order, and how many answers each step accepts, and how many wrong ones."""
+    by_uncertainty = np.argsort(uncertainty, kind="stable")
+    order = uncertainty[by_uncertainty]
+    levels = np.arange(1, _NUM_STEPS + 1) * len(order) // _NUM_STEPS
+    levels = levels[levels > 0]
+    accepted = np.searchsorted(order, order[levels - 1], side="right")  # ties pass together
+    wrong = np.cumsum(1 - correct[by_uncertainty]).astype(int)[accepted - 1]
+    return order, accepted, wrong
+
+
+def _loosest(
+    accepted: Counts, wrong: Counts, num_labels: int, target_error: float, delta: float
+) -> int | None:
+    """The last of these steps at which "more than `target_error` are wrong" is rejected."""
+    first = _first_count(num_labels, target_error, (1 - _SHARE_OF_SECOND) * delta)
+    steps = np.flatnonzero(accepted >= first)
+    own = np.zeros(len(accepted))
+    if len(steps):
+        second = min(np.searchsorted(accepted, num_labels // 2), len(own) - 1)
+        own[steps[0]] = (1 - _SHARE_OF_SECOND) * delta
+        own[max(second, steps[0])] += _SHARE_OF_SECOND * delta
+    found, handed_on = None, 0.0
+    for step in steps.tolist():
+        handed_on += own[step]
+        p_value = binom.cdf(wrong[step], accepted[step], target_error)
+        if 0 < handed_on >= p_value:
+            found = step
+        else:
+            handed_on = 0.0
+    return found
 
 
 def _first_count(num_labels: int, target_error: float, delta: float) -> int:
