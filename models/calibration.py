@@ -1,4 +1,4 @@
-"""Pure: from an uncertainty to a confidence, a percentile and a decision, by plain arrays.
+"""From an uncertainty to a confidence, a percentile and a decision, and whether these still hold.
 
 A calibrator is fitted offline (`cocoa calibrate`) from answers whose correctness is known. It
 says what it is bound to: the same score of another model, or of another number of samples, means
@@ -7,6 +7,8 @@ something else. The file is JSON.
 
 import hashlib
 import json
+import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,10 @@ FORMAT = 1
 ALL = "all"  # the group of all labels, which every calibrator has
 _GREATEST = float(np.finfo(np.float64).max)
 _ANY: Range = (-_GREATEST, _GREATEST)
+
+WINDOW = 200  # latest scores that are compared
+# Two-sided error of the comparison: it is made again and again.
+_SIGNIFICANCE = 1e-6
 
 
 class BadCalibrator(ValueError):
@@ -172,6 +178,47 @@ class Calibrator:
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise BadCalibrator(f"{path} is no calibrator: {error}") from None
+
+
+def distance(quantiles: Array, uncertainties: Array) -> float:
+    """Largest difference of the two distribution functions, in [0, 1]. Kolmogorov 1933.
+
+    quantiles: (Q,) of the reference, ascending. uncertainties: (n,).
+    """
+    points = np.unique(np.concatenate([quantiles, uncertainties]))
+    served = np.searchsorted(np.sort(uncertainties), points, "right") / len(uncertainties)
+    reference = np.searchsorted(quantiles, points, "right") / len(quantiles)
+    return float(np.abs(served - reference).max())
+
+
+def critical_distance(num_reference: int, num_served: int) -> float:
+    """Distance above which two samples of one distribution lie with probability 1e-6."""
+    scale = math.sqrt(-math.log(_SIGNIFICANCE / 2) / 2)
+    return scale * math.sqrt(1 / num_reference + 1 / num_served)
+
+
+class ShiftMonitor:
+    """The latest uncertainties of one calibrated estimator beside the reference's.
+
+    Attributes:
+        distance: of the full window; 0 before it is full.
+        has_shifted: whether it is too large to be chance.
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._window: deque[float] = deque(maxlen=WINDOW)
+        self.distance = 0.0
+        self.has_shifted = False
+
+    def observe(self, uncertainty: float) -> None:
+        """Take the uncertainty of one answer that was computed."""
+        self._window.append(uncertainty)
+        if len(self._window) < WINDOW:
+            return
+        reference = self._calibration
+        self.distance = distance(reference.quantiles, np.array(self._window))
+        self.has_shifted = self.distance > critical_distance(reference.num_labels, WINDOW)
 
 
 def _binding(value: Mapping[str, Any]) -> Binding:

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.scoring.ask import Ask
-from app.scoring.calibrators import ShiftMonitor, calibrated_models, check_deployment
 from app.scoring.memory import Source
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan
-from models.calibration import ALL, Binding, Calibration, Calibrator
+from models.calibration import ALL, Binding, Calibration, Calibrator, ShiftMonitor
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
 from models.records import DEFAULT_NEW_TOKENS, ProbeReading, Sequence
 from models.statistics import reads_samples, supplied_by
 from models.units.reasoning import HARMONY, KNOWN_TAGS
-from workers.protocol import Workers
+from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +66,48 @@ class Judgement:
 
 
 NO_CALIBRATOR = "no calibrator is loaded"
+
+
+def calibrated_models(
+    calibrator: Calibrator | None, workers: Workers
+) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
+    """The language model, the calibrated similarity function and the NLI model, as they serve."""
+    comparer: ComparerInfo | None = None
+    if calibrator is not None and calibrator.binding.similarity in workers.comparers:
+        comparer = workers.comparers[calibrator.binding.similarity].info
+    nli: ComparerInfo | None = None
+    if workers.nli is not None:
+        nli = workers.nli.info
+    return workers.generator.info, comparer, nli
+
+
+def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
+    """Refuse a calibrator of other models than these.
+
+    Raises:
+        ValueError: names what differs.
+    """
+    binding = calibrator.binding
+    generator, comparer, nli = calibrated_models(calibrator, workers)
+    found: dict[str, tuple[Any, Any]] = {
+        "the language model": (binding.model_id, generator.model_id),
+        "its revision": (binding.revision, generator.revision),
+        "its tokenizer, template or precision": (binding.generator, generator.identity),
+        f"the similarity function {binding.similarity}": (
+            binding.comparer,
+            comparer and comparer.identity,
+        ),
+    }
+    if nli is not None:  # without one, nothing that reads it is scored
+        found["the NLI model"] = binding.nli, nli.identity
+    for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
+        served = generator.probes[statistic].sha256
+        found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
+    for what, (bound, served) in found.items():
+        if bound != served:
+            raise ValueError(
+                f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
+            )
 
 
 class Judge:

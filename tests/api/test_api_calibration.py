@@ -7,9 +7,8 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from app.scoring.calibrators import WINDOW
 from cocoa_lab.calibration.calibrating import to_json
-from models.calibration import ALL
+from models.calibration import ALL, WINDOW
 from tests.conftest import serving, until
 from tests.made_calibrators import calibration, calibrator
 from tests.second_model import second_server

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.scoring.calibrators import check_deployment, load_calibrator
+from app.scoring.calibrators import load_calibrator
+from app.scoring.judging import check_deployment
 from cocoa_lab.calibration.calibrating import to_json
 from tests.made_calibrators import BINDING, calibrator
 from tests.results import PROBES, comparer_info

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.scoring.calibrators import WINDOW, ShiftMonitor, critical_distance, distance
+from models.calibration import WINDOW, ShiftMonitor, critical_distance, distance
 from tests.made_calibrators import calibration
 
-TESTBED = json.loads((Path(__file__).parents[3] / "data" / "testbed_scores.json").read_text())
+TESTBED = json.loads((Path(__file__).parents[2] / "data" / "testbed_scores.json").read_text())
 SCORES, TASKS = np.array(TESTBED["cocoa_sp"]), np.array(TESTBED["task"])
 
 
