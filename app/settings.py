@@ -4,9 +4,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -28,6 +35,9 @@ from workers.escalation import EscalationConfig
 _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.
 _FOREIGN = ("COCOA_TEST_", "COCOA_ASK_")
+_TRACES = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
+_EVENTS_EXPORTER = "OTEL_LOGS_EXPORTER"
+_TRACED_CONTENTS = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 # What Kubernetes sets in each pod for a Service named SERVICE: SERVICE_PORT=tcp://10.0.0.1:8000,
 # and the variables that a Service with such a port comes with.
@@ -67,7 +77,8 @@ class Limits(AskLimits):
     Attributes:
         max_body_bytes: a larger body is refused with 413.
         max_concurrent_items: items of a `/score` call with several that run at once; of all such
-            calls of a key together as many, or as many as requests of it that came alone.
+            calls and requests in the background of a key together as many, or as many as requests
+            of it that came alone.
         max_body_s: a body that takes longer to come is refused with 408.
         max_head_bytes: of the target and the headers of a request; more is refused with 431.
         max_headers: of a request; more are refused with 431.
@@ -104,6 +115,8 @@ class Settings(BaseSettings):
     ops_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     cors_origins: Origins = ()
     allowed_hosts: Hosts = ()
+    # Tools for agents at /mcp.
+    mcp: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "text"] = "auto"
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
@@ -116,9 +129,13 @@ class Settings(BaseSettings):
     probes: ProbeConfig = ProbeConfig()
     # "auto" is the one that ships with the embedded models, beside them only; "" is none.
     calibrator: str = "auto"
+    # Whether an answer may pass whose prompt is unlike those of the calibrator.
+    prompt_out_of_domain: Literal["reject", "warn"] = "reject"
     escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()
     feedback: FeedbackConfig = FeedbackConfig()
+    # From a request that LiteLLM tells of to its answer.
+    guardrail_ttl_s: Annotated[int, Field(ge=1)] = 600
     keys: KeysConfig = KeysConfig()
     limits: Limits = Limits()
     worker: ServerConfig = ServerConfig()
@@ -139,10 +156,34 @@ class Settings(BaseSettings):
         environment.env_vars = {name: text for name, text in found if name.upper() not in links}
         return init_settings, environment
 
+    @field_validator("mcp")
+    @classmethod
+    def _can_be_served(cls, mcp: bool) -> bool:
+        if mcp and find_spec("mcp") is None:
+            raise ValueError("needs the package mcp: pip install 'cocoa-serve[mcp]'")
+        return mcp
+
     @property
     def workers(self) -> WorkerConfig:
         """The settings of all models."""
-        return WorkerConfig(self.generation, self.similarity, self.nli, self.probes)
+        return WorkerConfig(
+            self.generation, self.similarity, self.nli, self.probes, self.calibrator
+        )
+
+
+def traces_wanted() -> bool:
+    """Whether OpenTelemetry's own variables name a place for traces."""
+    return bool(os.environ.keys() & _TRACES)
+
+
+def contents_wanted() -> bool:
+    """Whether traces may have prompts and answers, by the variable that all of its tools read."""
+    return os.environ.get(_TRACED_CONTENTS, "").lower() == "true"
+
+
+def events_wanted() -> bool:
+    """Whether scores go to the collector as events, too; not every one of those takes them."""
+    return os.environ.get(_EVENTS_EXPORTER, "").lower() != "none"
 
 
 def load_settings() -> Settings:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.http.hooks import hooks_of
+from app.http.hooks import hooks_of, make_tracing
 from app.http.logs import places_of
 from app.http.middleware import add_middleware
 from app.http.telemetry import Telemetry
@@ -22,6 +22,7 @@ from models.errors import NotReady
 from workers import wire
 from workers.build import load_served
 from workers.config import Role, api_key
+from workers.hooks import Hooks
 from workers.server import HeadCheck, Served, routes
 from workers.supervision import Supervisor
 
@@ -71,10 +72,12 @@ def create_worker_app(
     """
     telemetry = Telemetry()
     service = WorkerService(Supervisor(on_death, settings.stall_s), telemetry)
+    tracing = make_tracing()
+    hooks = hooks_of(telemetry, tracing)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        starting = _start(service, role, settings)
+        starting = _start(service, role, settings, hooks)
         task = asyncio.create_task(service.supervisor.attend(starting))
         try:
             yield
@@ -82,6 +85,8 @@ def create_worker_app(
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await service.supervisor.stop()
+            if tracing is not None:
+                await asyncio.to_thread(tracing.close)
 
     operation = [
         Route("/livez", _livez, methods=["GET"]),
@@ -94,6 +99,8 @@ def create_worker_app(
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
     add_middleware(app, telemetry, limits)
     app.user_middleware.insert(-1, Middleware(HeadCheck, secret=secret))  # around `BodyLimit`
+    if tracing is not None:
+        tracing.add_to(app, telemetry)
     telemetry.read_gauges(
         ready=lambda: service.supervisor.state == "ready",
         admitted_requests=lambda: 0,
@@ -102,8 +109,7 @@ def create_worker_app(
     return app
 
 
-async def _start(service: WorkerService, role: Role, settings: Settings) -> None:
-    hooks = hooks_of(service.telemetry)
+async def _start(service: WorkerService, role: Role, settings: Settings, hooks: Hooks) -> None:
     service.served = await asyncio.to_thread(load_served, role, settings.workers, hooks)
     workers = service.served.by_name()
     await service.supervisor.start(workers)

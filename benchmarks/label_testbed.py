@@ -1,8 +1,9 @@
 """Label the testbed through a running service, as an application would label its own traffic.
 
-The service collects labels (`COCOA_FEEDBACK__PATH`). Every prompt is asked with all estimators,
-light ones among them, and its answer labelled by `POST /feedback`, with its task. What the service
-keeps is then read by `cocoa calibrate --feedback`: so the embedded models' calibrator is made.
+The service collects labels (`COCOA_FEEDBACK__PATH`). Every prompt or chat is asked with all
+estimators of the mode, and its answer labelled by `POST /feedback`, with its task. What the service
+keeps is then read by `cocoa calibrate --feedback`: so the light part of the embedded models'
+calibrator is made.
 """
 
 import asyncio
@@ -23,39 +24,47 @@ def main(
     url: Annotated[str, typer.Argument(help="Of the service.")] = "http://localhost:8000",
     dataset: Annotated[str, typer.Option(help="With references.")] = "testbed",
     limit: Annotated[int | None, typer.Option(min=1, help="That many prompts only.")] = None,
+    light: Annotated[bool, typer.Option("--light", help="In light mode, without samples.")] = False,
 ) -> None:
     """Ask every prompt, label every answer, and say how many are right."""
     examples = load(dataset, limit=limit, seed=0)
-    right = asyncio.run(_label_all(url, examples))
+    right = asyncio.run(_label_all(url, examples, light=light))
     typer.echo(f"{len(examples)} answers labelled, {right} right")
 
 
-async def _label_all(url: str, examples: list[Example]) -> int:
+async def _label_all(url: str, examples: list[Example], *, light: bool) -> int:
     todo = iter(examples)
     async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S) as client:
-        known = (await client.get("/estimators")).raise_for_status().json()["estimators"]
-        names = [one["name"] for one in known if one["available"]]
+        known = (await client.get("/estimators")).raise_for_status().json()
+        names = [one["name"] for one in known["estimators"] if one["available"]]
+        asked: dict[str, Any] = {"mode": "full", "estimators": names}
+        if light:
+            of_mode = [name for name in names if name in known["light"] or name.endswith("_light")]
+            asked = {"mode": "light", "estimators": of_mode}
         with Progress() as progress:
             task = progress.add_task("labelling", total=len(examples))
 
             async def take() -> int:
                 right = 0
                 for example in todo:
-                    right += await _label(client, example, names)
+                    right += await _label(client, example, asked)
                     progress.advance(task)
                 return right
 
             return sum(await asyncio.gather(*(take() for _ in range(_CLIENTS))))
 
 
-async def _label(client: httpx.AsyncClient, example: Example, names: list[str]) -> bool:
+async def _label(client: httpx.AsyncClient, example: Example, asked: dict[str, Any]) -> bool:
     body: dict[str, Any] = {
-        "prompt": example.prompt,
+        **asked,
         "max_new_tokens": example.max_new_tokens,
         "stop": list(example.stop),
-        "estimators": names,
         "timeout_s": _TIMEOUT_S,
     }
+    if example.messages is None:
+        body["prompt"] = example.prompt
+    else:
+        body["messages"] = example.messages
     answer = (await client.post("/generate-with-uncertainty", json=body)).raise_for_status().json()
     is_right = answer["text"].strip() in example.references
     label = {"id": answer["id"], "correct": is_right, "task": example.task}

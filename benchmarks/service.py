@@ -46,6 +46,13 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
 @contextmanager
 def running_cocoa(*arguments: str, **settings: object) -> Iterator[str]:
     """URL of a `cocoa` command that listens, once it is ready; settings as in `running_service`."""
+    with cocoa_process(*arguments, **settings) as (url, _):
+        yield url
+
+
+@contextmanager
+def cocoa_process(*arguments: str, **settings: object) -> Iterator[tuple[str, int]]:
+    """What `running_cocoa` gives, and the id of the process."""
     port = free_port()
     settings = {"LOG_LEVEL": "warning", **settings}
     variables = os.environ.items()
@@ -57,7 +64,7 @@ def running_cocoa(*arguments: str, **settings: object) -> Iterator[str]:
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_until_ready(url, process)
-        yield url
+        yield url, process.pid
     finally:
         process.terminate()
         try:

@@ -11,8 +11,9 @@ lock() { "$uv" pip compile --quiet --generate-hashes --no-annotate --no-header -
 
 requirements=docker/requirements
 lock --universal -o $requirements/tools.txt $requirements/tools.in
-lock --universal -c constraints.txt -o $requirements/gateway.txt pyproject.toml
-x86_64=(--python-platform x86_64-manylinux_2_28 -c constraints.txt --extra models pyproject.toml)
+lock --universal -c constraints.txt --extra otel -o $requirements/gateway.txt pyproject.toml
+lock --universal -c constraints.txt --extra otel --extra mcp -o $requirements/gateway-mcp.txt pyproject.toml
+x86_64=(--python-platform x86_64-manylinux_2_28 -c constraints.txt --extra models --extra otel pyproject.toml)
 # The CPU build comes from where PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL say.
 cpu=(--constraint "$(mktemp)")
 trap 'rm -f "${cpu[1]}"' EXIT

@@ -27,6 +27,8 @@ CHART = Path(__file__).parent / "cocoa"
 # Settings of a model that its gateway reads, too, or alone.
 _GATEWAY_TOO = {"similarity.name"}
 _GATEWAY_ONLY = {"generation.admission_limit"}
+# Settings of the gateway that the process of the language model reads, too.
+_GENERATION_TOO = {"calibrator"}
 # The pair models depend on which language model's answers they compare.
 _SIMILARITY_TOO = {"generation.engine", "generation.model"}
 _EVERYWHERE = {"host", "port", "log_level", "log_format", "drain_s", "stall_s", "limits"}
@@ -86,6 +88,8 @@ def _processes(path: str) -> tuple[str, ...]:
         return ("generation", "similarity")
     if path in _GATEWAY_TOO:
         return ("gateway", "similarity")
+    if path in _GENERATION_TOO:
+        return ("gateway", "generation")
     if path in _SIMILARITY_TOO:
         return ("generation", "similarity")
     if group == "probes":

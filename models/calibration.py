@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -20,13 +20,15 @@ from models.locations import without_folders
 from models.ranges import PROBABILITIES, Range, numbers
 from models.records import Array
 
-FORMAT = 1
+FORMAT = 2
 ALL = "all"  # the group of all labels, which every calibrator has
 _GREATEST = float(np.finfo(np.float64).max)
 _ANY: Range = (-_GREATEST, _GREATEST)
 
-WINDOW = 200  # latest scores that are compared
-# Two-sided error of the comparison: it is made again and again.
+# Of so many latest scores each is compared: a short window sees a large change soon, a long one a
+# small one at all.
+WINDOWS = (200, 1000)
+# Two-sided error of all windows' comparisons together: they are made again and again.
 _SIGNIFICANCE = 1e-6
 
 
@@ -41,7 +43,7 @@ class Binding:
     Attributes:
         model_id, revision: of the language model, for messages.
         generator: identity of the language model, with tokenizer, template and precision.
-        input: "prompt" or "messages", what was asked.
+        input: "prompt", "messages" or "images" among them, what was asked.
         strategy: how answers were chosen.
         num_samples, stop_mass, temperature, top_k, top_p, stop: as in
             `models.records.SamplingParams`; the first five matter to scores that read samples.
@@ -52,6 +54,11 @@ class Binding:
         nli: identity of the NLI model; None where there was none.
         probes: sha256 of the probe by the statistic that it predicts.
         reasoning: what was asked of reasonings, by name (`app.scoring.ask.Ask.how_it_reasons`).
+        unit: what was scored: "answer", or a kind of its parts.
+        schema_use: of a JSON schema (`app.scoring.ask.Ask.schema_use`): "followed" where texts were
+            held to it; of parts "compared" where it says only how their values are compared,
+            "called" where they are of calls of tools; else "none".
+        distinct: as in `models.records.SamplingParams`; matters to scores that read samples.
     """
 
     model_id: str
@@ -72,6 +79,9 @@ class Binding:
     nli: str | None
     probes: Mapping[str, str]
     reasoning: Mapping[str, int | str] = field(default_factory=dict)
+    unit: str = "answer"
+    schema_use: str = "none"
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,9 @@ class Threshold:
     Attributes:
         target_error: largest wanted share of wrong answers among the accepted.
         uncertainty: an answer is accepted up to here; None where the labels allow no threshold.
-        share_accepted, share_wrong: of the labels, and of the accepted ones; None without one.
+        share_accepted, share_wrong: of the labels, and of the accepted ones; None without one. Of
+            parts of answers `share_wrong` is the mean over answers of the wrong among the kept.
+        share_pooled: of parts of answers, the wrong among all that are kept.
         labels_missing: about so many more labels like these would allow one; None where there is
             one, or where no number of them would.
     """
@@ -91,6 +103,7 @@ class Threshold:
     share_accepted: float | None = None
     share_wrong: float | None = None
     labels_missing: int | None = None
+    share_pooled: float | None = None
 
     def accepts(self, uncertainty: float | None) -> bool:
         """Whether an answer may pass; one without a score may not."""
@@ -126,8 +139,9 @@ class Calibration:
 
     def percentile(self, uncertainty: float) -> float:
         """Percentage of the reference answers that are surer, ties counting half: in [0, 100]."""
-        below = np.searchsorted(self.quantiles, uncertainty, "left")
-        up_to = np.searchsorted(self.quantiles, uncertainty, "right")
+        told = shortened(uncertainty)
+        below = np.searchsorted(self.quantiles, told, "left")
+        up_to = np.searchsorted(self.quantiles, told, "right")
         return float(50.0 * (below + up_to) / len(self.quantiles))
 
     def threshold(self, target_error: float) -> Threshold | None:
@@ -139,22 +153,41 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrator:
-    """Calibrations of the estimators of one deployment.
+class Part:
+    """Calibrations of the estimators for one way of asking.
 
     Attributes:
-        id: short digest of the whole file.
-        binding: what it is good for.
-        source: what the labels were, in words, without folders of whoever made it.
-        delta: probability, over calibration sets, that a threshold breaks its promise.
+        binding: what they are good for.
         groups: group, `ALL` among them, to estimator to calibration.
     """
 
-    id: str
     binding: Binding
+    groups: Mapping[str, Mapping[str, Calibration]]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrator:
+    """What the scores of one deployment mean, for each way of asking that was calibrated.
+
+    Attributes:
+        id: short digest of the whole file.
+        source: what the labels were, in words, without folders of whoever made it.
+        delta: probability, over calibration sets, that a threshold breaks its promise.
+        parts: at least one; the first that is good for a request speaks of it.
+        prompts: sha256 of the file of its prompts (`models.probes.domain`); "" where its labels
+            told none.
+    """
+
+    id: str
     source: str
     delta: float
-    groups: Mapping[str, Mapping[str, Calibration]]
+    parts: tuple[Part, ...]
+    prompts: str = ""
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups of any part."""
+        return list(dict.fromkeys(group for part in self.parts for group in part.groups))
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -167,17 +200,28 @@ class Calibrator:
         content = path.read_bytes()
         try:
             value = json.loads(content)
-            if value["format"] != FORMAT:
+            if value["format"] not in (1, FORMAT):
                 raise ValueError(f"format {value['format']!r}, not {FORMAT}")
+            if value["format"] == 1:  # of one way of asking
+                value["parts"] = [{"bindings": [value["binding"]], "groups": value["groups"]}]
             return cls(
                 id=hashlib.sha256(content).hexdigest()[:12],
-                binding=_binding(value["binding"]),
                 source=without_folders(str(value["source"])),
                 delta=float(value["delta"]),
-                groups=_groups(value["groups"]),
+                parts=_parts(value["parts"]),
+                prompts=str(value.get("prompts", "")),
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise BadCalibrator(f"{path} is no calibrator: {error}") from None
+
+
+def shortened(value: float) -> float:
+    """A number with six digits, as quantiles have them: so equal scores stay equal to one.
+
+    >>> shortened(0.6931471805599453)
+    0.693147
+    """
+    return float(f"{value:.6g}")
 
 
 def distance(quantiles: Array, uncertainties: Array) -> float:
@@ -191,38 +235,70 @@ def distance(quantiles: Array, uncertainties: Array) -> float:
     return float(np.abs(served - reference).max())
 
 
-def critical_distance(num_reference: int, num_served: int) -> float:
-    """Distance above which two samples of one distribution lie with probability 1e-6."""
-    scale = math.sqrt(-math.log(_SIGNIFICANCE / 2) / 2)
+def critical_distance(num_reference: int, num_served: int, error: float) -> float:
+    """Distance above which two samples of one distribution lie with probability `error`."""
+    scale = math.sqrt(-math.log(error / 2) / 2)
     return scale * math.sqrt(1 / num_reference + 1 / num_served)
+
+
+def shift(calibration: Calibration, served: Array, windows: Sequence[int] = WINDOWS) -> float:
+    """The largest distance of a full window from the reference, as a share of what chance explains.
+
+    served: (n,) uncertainties, the latest last. 0 before a window is full.
+    """
+    largest = 0.0
+    for size in windows:
+        if len(served) < size:
+            continue
+        apart = distance(calibration.quantiles, served[-size:])
+        limit = critical_distance(calibration.num_labels, size, _SIGNIFICANCE / len(windows))
+        largest = max(largest, apart / limit)
+    return largest
 
 
 class ShiftMonitor:
     """The latest uncertainties of one calibrated estimator beside the reference's.
 
     Attributes:
-        distance: of the full window; 0 before it is full.
-        has_shifted: whether it is too large to be chance.
+        shift: how far they lie apart, as `shift` says.
     """
 
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
-        self._window: deque[float] = deque(maxlen=WINDOW)
-        self.distance = 0.0
-        self.has_shifted = False
+        self._latest: deque[float] = deque(maxlen=max(WINDOWS))
+        self.shift = 0.0
+
+    @property
+    def has_shifted(self) -> bool:
+        """Whether the latest scores lie too far from the reference's for chance."""
+        return self.shift > 1
 
     def observe(self, uncertainty: float) -> None:
         """Take the uncertainty of one answer that was computed."""
-        self._window.append(uncertainty)
-        if len(self._window) < WINDOW:
-            return
-        reference = self._calibration
-        self.distance = distance(reference.quantiles, np.array(self._window))
-        self.has_shifted = self.distance > critical_distance(reference.num_labels, WINDOW)
+        self._latest.append(shortened(uncertainty))
+        self.shift = shift(self._calibration, np.array(self._latest))
 
 
-def _binding(value: Mapping[str, Any]) -> Binding:
-    whole = {"reasoning": {}, **value}  # files of before say nothing of it
+def _parts(values: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
+    """One for each binding; bindings that share their calibrations stand together in a file."""
+    parts = []
+    for value in values:
+        groups = _groups(value["groups"])
+        parts += [Part(binding_of(one), groups) for one in value["bindings"]]
+    if not parts:
+        raise ValueError("no parts")
+    return tuple(parts)
+
+
+def binding_of(value: Mapping[str, Any]) -> Binding:
+    """The binding that is written so in a file.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    # As files of then mean.
+    of_before = {"reasoning": {}, "unit": "answer", "schema_use": "none", "distinct": False}
+    whole = {**of_before, **value}
     if whole.keys() != Binding.__dataclass_fields__.keys():
         raise ValueError("another binding")
     return Binding(**{**whole, "stop": tuple(value["stop"])})

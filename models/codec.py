@@ -11,7 +11,7 @@ from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from annotated_types import Ge, Le
-from pydantic import ConfigDict, PlainValidator, TypeAdapter, with_config
+from pydantic import ConfigDict, PlainValidator, Strict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from models.ranges import (
@@ -50,6 +50,10 @@ _Count = Annotated[int, Ge(0)]
 _Seconds = Annotated[float, Ge(0), Le(_MAX_S)]
 
 
+# JSON has no tuples.
+_Top = Annotated[tuple[Annotated[str, Strict()], Logprob], Strict(False)]
+
+
 @with_config(_EXACT)
 class _Reasoning(TypedDict):
     text: str
@@ -67,6 +71,7 @@ class _Sequence(TypedDict):
     token_logprobs: Annotated[Array, _array(LOGPROBS)] | None
     token_entropies: Annotated[Array, _array(ENTROPIES)] | None
     token_texts: list[str] | None
+    token_tops: NotRequired[list[list[_Top]] | None]
     reasoning: NotRequired[_Reasoning | None]
 
 
@@ -98,6 +103,7 @@ class _Generation(TypedDict):
     warnings: list[str]
     answer_form: AnswerForm
     answer_hidden_mean: list[list[float]] | None
+    prompt_state: NotRequired[list[float] | None]
     probe_readings: dict[str, _Reading]
     mte_bounds: list[Entropy] | None
     absent: dict[str, str]
@@ -151,6 +157,8 @@ def generation_from_json(value: Any) -> Generation:
     changed["probe_readings"] = {name: ProbeReading(**one) for name, one in readings}
     if (hidden := found["answer_hidden_mean"]) is not None:
         changed["answer_hidden_mean"] = np.array(hidden, dtype=np.float32)
+    if (state := found.get("prompt_state")) is not None:
+        changed["prompt_state"] = np.array(state, dtype=np.float32)
     if (bounds := found["mte_bounds"]) is not None:
         lower, upper = bounds
         if lower > upper:
@@ -189,4 +197,8 @@ def _sequence(found: _Sequence) -> Sequence:
             raise ValueError(f"{len(values)} values for {found['num_tokens']} tokens")
         if isinstance(values, list):
             changed[name] = tuple(values)
+    if (tops := found.get("token_tops")) is not None:
+        if len(tops) != found["num_tokens"]:
+            raise ValueError("likeliest tokens are not told of each token")
+        changed["token_tops"] = tuple(map(tuple, tops))
     return Sequence(**{**found, **changed})

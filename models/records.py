@@ -14,6 +14,10 @@ AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
 
 DEFAULT_NEW_TOKENS = 256
+# The warning of a prompt that lies far from those of the calibration (`models.probes.domain`).
+PROMPT_OUT_OF_DOMAIN = "prompt_out_of_domain"
+# As OpenAI's clients may ask for, of each token.
+MAX_TOPS = 20
 # The variable by which chat templates are told how long their model may reason.
 EFFORT = "reasoning_effort"
 
@@ -35,6 +39,8 @@ class SamplingParams:
         max_reasoning_tokens: between the tags of a reasoning; then the end tag is written for the
             model. None for as many as `max_new_tokens` leaves.
         max_sample_reasoning_tokens: the same for each sample; None for the answer's.
+        distinct: samples come in waves after the greedy answer, and none repeats it or a sample of
+            an earlier wave, as long as there are others.
     """
 
     num_samples: int = 10
@@ -47,12 +53,26 @@ class SamplingParams:
     stop_mass: float | None = None
     max_reasoning_tokens: int | None = None
     max_sample_reasoning_tokens: int | None = None
+    distinct: bool = False
 
     def most_thoughts(self, index: int) -> int | None:
         """`max_reasoning_tokens` of the answer, which is 0, or of the i-th sample."""
         if index > 0 and self.max_sample_reasoning_tokens is not None:
             return self.max_sample_reasoning_tokens
         return self.max_reasoning_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What an answer and its samples are held to, token by token.
+
+    Attributes:
+        kind: of the source; "lark" is the dialect of llguidance.
+        source: a JSON schema as JSON, or a grammar.
+    """
+
+    kind: Literal["json_schema", "lark"]
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +93,43 @@ class GenerationRequest:
 
     Attributes:
         prompt: raw text, continued as it stands; exclusive with `messages`.
-        messages: chat messages {"role", "content"}, put into the model's own template.
+        messages: chat messages {"role", "content"}, put into the model's own template; those of
+            OpenAI's chats about calls have "tool_calls", "tool_call_id" and "name", too, those with
+            images what `models.images` says.
+        tools: that the template shows the model, as OpenAI's clients send them.
         chat_template_kwargs: variables of that template.
         statistics: names of `models.statistics` that a generator supplies; nothing else is
             computed.
+        grammar: that the answer and each sample follow, behind their reasonings; log-probs and
+            entropies are then those among the tokens that it allows. A given answer is not held
+            to it. None for any text.
         answer: scored in place of a greedy one, which is not decoded then.
         hidden_layers: blocks whose hidden states are averaged over the greedy answer:
             `hidden_states[k]` of Hugging Face, 0 < k < L.
+        prompt_layer: block whose state at the prompt's last token is wanted, counted likewise; 0
+            for none.
         num_drawn: samples that an earlier request has brought already: only those of the wave
             after them are drawn, beside an answer that is given and empty.
         streamed: whose tokens are told to whoever listens: 0 for the answer's, i for those of the
             i-th sample.
+        num_tops: likeliest tokens that are told of each of the greedy answer's; at most as many as
+            the generator tells.
         timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
     """
 
     prompt: str | None = None
-    messages: tuple[Mapping[str, str], ...] | None = None
+    messages: tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     sampling: SamplingParams = SamplingParams()
     statistics: frozenset[str] = frozenset()
+    grammar: Grammar | None = None
     answer: GivenAnswer | None = None
     hidden_layers: tuple[int, ...] = ()
+    prompt_layer: int = 0
     num_drawn: int = 0
     streamed: int = 0
+    num_tops: int = 0
     timeout_s: float | None = None
 
     @property
@@ -147,6 +181,10 @@ class Reasoning:
     is_finished: bool
 
 
+# Of each token the likeliest ones in its place, by text, in nats, the likeliest first.
+Tops = tuple[tuple[tuple[str, float], ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Sequence:
     """One generated (or given) answer of T tokens, its terminating token included.
@@ -162,6 +200,7 @@ class Sequence:
         token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
             not wanted.
+        token_tops: (T,) of a greedy answer; None where not wanted.
     """
 
     text: str
@@ -172,6 +211,7 @@ class Sequence:
     token_logprobs: Array | None = None
     token_entropies: Array | None = None
     token_texts: tuple[str, ...] | None = None
+    token_tops: Tops | None = None
     reasoning: Reasoning | None = None
 
     @property
@@ -231,6 +271,7 @@ class Generation:
         warnings: codes, e.g. `one_token_answer`.
         answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
+        prompt_state: (d,) of `GenerationRequest.prompt_layer`; None without one.
         probe_readings: by name of the statistic that each probe predicts.
         mte_bounds: least and greatest that the answer's mean token entropy can be, in nats, where
             only the likeliest tokens are known; see `models.entropy_bounds`.
@@ -250,6 +291,7 @@ class Generation:
     warnings: tuple[str, ...] = ()
     answer_form: AnswerForm = "literal"
     answer_hidden_mean: Array | None = None
+    prompt_state: Array | None = None
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
     mte_bounds: tuple[float, float] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)

@@ -28,7 +28,7 @@ DEFAULT_STOP_MASS = 0.7
 # Scores that move with the number of samples, so that waves, which draw more where the model is
 # unsure, spoil their order.
 MOVED_BY_WAVES = frozenset(
-    {"lexical_similarity", "mcnse", "mcse", "semantic_entropy", "sentence_sar"}
+    {"lexical_similarity", "mcnse", "mcse", "sar", "semantic_entropy", "sentence_sar"}
 )
 
 # After how many samples the first waves end; the later ones have `_LATER` samples each.
@@ -64,6 +64,8 @@ def num_further(
     most, stop_mass = request.num_samples, request.sampling.stop_mass
     num_drawn = request.num_drawn + len(samples)
     if stop_mass is None:
+        if request.sampling.distinct:
+            return wave_end(num_drawn, most) - num_drawn
         return most - num_drawn
     if samples and (request.num_drawn or ends_by_agreement(request, answer, samples)):
         return 0

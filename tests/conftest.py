@@ -180,7 +180,7 @@ async def serving(*, ready=True, placement="embedded", probes=None, doors=None, 
     generation = replace(GeneratorConfig(engine="fake"), **options)
     models = {"generation": generation, **({"probes": probes} if probes else {}), **FAKE_SIMILARITY}
     if placement == "embedded":
-        async with _serving(Settings(**models, **given), ready) as service:
+        async with _serving(Settings(**models | given), ready) as service:
             yield service
         return
     async with (

@@ -21,6 +21,13 @@ CHAT_TEMPLATE = (
     "[{{ m.role }}]{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}[{{ tag | default('assistant') }}]{% endif %}"
 )
+# Shows a model the names of tools, and writes calls as Qwen's does.
+TOOL_TEMPLATE = """
+{%- for m in messages %}[{{ m.role }}]{{ m.content }}
+{%- for c in m.tool_calls or [] %}<tool_call>{"name": "{{ c.function.name }}", "arguments": {{
+c.function.arguments | tojson }}}</tool_call>{% endfor %}
+{%- endfor %}{{ tools | map(attribute='function.name') | join if tools }}
+{%- if add_generation_prompt %}[assistant]{% endif %}"""
 
 
 def byte_tokenizer(*, chat_template: str | None = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:
@@ -64,6 +71,7 @@ _LLAMA_LIKE = {
 }
 CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**_LLAMA_LIKE),
+    "long": LlamaConfig(**_LLAMA_LIKE | {"max_position_embeddings": 2048}),
     "gpt2": GPT2Config(
         vocab_size=259,
         n_embd=48,

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.from_collection import save
 from cocoa_lab.probes.layer_training import standardise
-from cocoa_lab.probes.training import fit_distance
 from models.probes.card import Card
 from models.probes.features import TOKEN_FEATURES
 from models.probes.network import ProbeNetwork

@@ -40,6 +40,9 @@ def check_answers(request: GenerationRequest, generation: Generation) -> None:
             field = STATISTICS[name].field or ""
             for sequence in sequences:
                 _expect((getattr(sequence, field) is not None) == (name in wanted))
+    _expect((generation.answer.token_tops is not None) == (request.num_tops > 0))
+    for tops in generation.answer.token_tops or ():
+        _expect(len(tops) <= request.num_tops)
     reasoned, is_wanted = generation.reasoned, bool(wanted & REASONING_SOURCES)
     _expect(is_wanted or reasoned is None)
     _expect(not is_wanted or (reasoned is None) == bool(REASONING_STATISTICS & absent.keys()))
@@ -48,6 +51,7 @@ def check_answers(request: GenerationRequest, generation: Generation) -> None:
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
     hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
     _expect(len(request.hidden_layers) == len(hidden))
+    _expect((request.prompt_layer > 0) == (generation.prompt_state is not None))
 
 
 def most_tokens(request: GenerationRequest) -> int:

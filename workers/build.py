@@ -19,8 +19,14 @@ from workers.config import (
     variable,
 )
 from workers.hooks import Hooks
-from workers.loading import check_settings, load_comparers, load_generator, resolve
-from workers.protocol import Comparer, Generator, Workers
+from workers.loading import (
+    calibrated_prompts,
+    check_settings,
+    load_comparers,
+    load_generator,
+    resolve,
+)
+from workers.protocol import Comparer, Generator, NliComparer, Workers
 from workers.server import Served
 
 
@@ -90,7 +96,8 @@ async def _connect_generator(
     # Clients of servers are imported only where a deployment has such servers.
     if isinstance(place, OpenAIServers):
         connect = resolve("workers.openai.generator:connect_generator")
-        adapter: Generator = await connect(place, hooks, config.probes)
+        prompts = calibrated_prompts(config.calibrator)
+        adapter: Generator = await connect(place, hooks, config.probes, prompts)
         return adapter
     refuse_changes("probes", config.probes, "generation")
     connect = resolve("workers.remote:connect_generator")
@@ -100,7 +107,7 @@ async def _connect_generator(
 
 async def _connect_comparers(
     place: ComparerPlace, config: WorkerConfig, hooks: Hooks, language_model: LanguageModel
-) -> tuple[Mapping[str, Comparer], Comparer | None]:
+) -> tuple[Mapping[str, Comparer], NliComparer | None]:
     """The comparers that another process holds, with its NLI model; none where there is no url."""
     if isinstance(place, SimilarityConfig):
         return {}, None
@@ -108,7 +115,7 @@ async def _connect_comparers(
     if isinstance(place, OurComparers):
         refuse_changes("nli", config.nli, "similarity")
         connect = resolve("workers.remote:connect_comparers")
-    found: tuple[Mapping[str, Comparer], Comparer | None]
+    found: tuple[Mapping[str, Comparer], NliComparer | None]
     found = await connect(place, hooks, language_model)
     return found
 

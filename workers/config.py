@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 from annotated_types import Ge
 from pydantic import AfterValidator, SecretStr
 
-from models.embedded import LANGUAGE_MODELS
+from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.probes.card import Target
@@ -163,12 +163,17 @@ class ComparerConfig(SimilarityConfig, Servers):
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a deployment says about all of its models."""
+    """What a deployment says about all of its models.
+
+    Attributes:
+        calibrator: whose prompts others are compared with: a path, "auto" or "", as its setting.
+    """
 
     generation: GeneratorConfig = field(default_factory=GeneratorConfig)
     similarity: ComparerConfig = field(default_factory=ComparerConfig)
     nli: NliConfig = field(default_factory=NliConfig)
     probes: ProbeConfig = field(default_factory=ProbeConfig)
+    calibrator: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +192,13 @@ class LanguageModel:
     @classmethod
     def of(cls, generation: EngineConfig) -> Self:
         """Of a language model that a process loads."""
-        is_ours = generation.model in LANGUAGE_MODELS
-        return cls(is_ours and generation.engine == "transformers", is_foreign=not is_ours)
+        is_ours = generation.model in LANGUAGE_MODELS and generation.engine == "transformers"
+        return cls(is_ours, is_foreign=generation.model not in SHORT_LANGUAGE_MODELS)
 
     @classmethod
     def of_id(cls, model_id: str) -> Self:
         """Of one that another process holds."""
-        return cls(model_id in LANGUAGE_MODELS, model_id not in LANGUAGE_MODELS)
+        return cls(model_id in LANGUAGE_MODELS, model_id not in SHORT_LANGUAGE_MODELS)
 
     def is_unknown_to(self, pair_model: str) -> bool:
         """Whether the pair model of this id was made for other language models' answers only."""

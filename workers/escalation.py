@@ -1,9 +1,9 @@
 """A second, stronger model behind an OpenAI-compatible server, for answers that may not pass."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import orjson
@@ -43,10 +43,17 @@ class SecondModel:
 
     Attributes:
         model: its name.
+
+    Args:
+        config: where it is.
+        own_headers: what each call says of the request and the trace that it belongs to.
     """
 
-    def __init__(self, config: EscalationConfig) -> None:
+    def __init__(
+        self, config: EscalationConfig, own_headers: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
         self.model = config.model
+        self._own_headers = own_headers
         key = config.api_key.get_secret_value()
         self._timeout_s = config.timeout_s
         headers = {}
@@ -57,7 +64,7 @@ class SecondModel:
     async def answer(
         self,
         prompt: str | None,
-        messages: Sequence[Mapping[str, str]] | None,
+        messages: Sequence[Mapping[str, Any]] | None,
         *,
         max_tokens: int,
         timeout_s: float | None,
@@ -87,7 +94,11 @@ class SecondModel:
             async with (
                 asyncio.timeout(most_s),
                 self._client.stream(
-                    "POST", "/v1/chat/completions", json=body, timeout=None
+                    "POST",
+                    "/v1/chat/completions",
+                    json=body,
+                    headers=dict(self._own_headers()),
+                    timeout=None,
                 ) as response,
             ):
                 if not response.is_success:

@@ -3,7 +3,8 @@
 The event loop owns the queue, the deadlines and the cancellations. One thread owns the model and
 runs step after step, and comes back to the loop when there is something to tell; a second one does
 what would hold a step up: tokenising, detokenising, probes. What the loop hands to the running
-steps is a deque, and flags that only it sets.
+steps is a deque, and flags that only it sets. Grammars, of which one may take a second to compile,
+have a third thread.
 """
 
 import asyncio
@@ -14,13 +15,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from models.engines.protocol import Engine, EngineInfo, Job, OnStep, StepReport
+from models.engines.protocol import (
+    Engine,
+    EngineInfo,
+    Job,
+    OnStep,
+    StepReport,
+    check_grammar,
+    check_no_images,
+)
 from models.errors import EngineError, ModelLost, NotReady
+from models.images import images_of
+from models.probes.domain import PromptDomain
 from models.probes.protocol import Probe
 from models.records import (
     DEFAULT_NEW_TOKENS,
     Generation,
     GenerationRequest,
+    Grammar,
     OnToken,
     SamplingParams,
     Token,
@@ -28,7 +40,7 @@ from models.records import (
 from models.statistics import REASONING_SOURCES, REASONING_STATISTICS
 from models.threads import ModelThread
 from workers.calling import Listener, failing_as, in_time
-from workers.probe_reading import read, with_inputs_of, with_readings
+from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
 from workers.protocol import NOT_READ_BEHIND, FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
 Result = TypeVar("Result")
@@ -66,6 +78,7 @@ class GenerationWorker:
     Args:
         engine: answers.
         probes: read the hidden states of its answers, by the statistic that each predicts.
+        domain: of the calibration's prompts, with which all prompts are compared.
         model_thread: where the engine's steps run.
         text_thread: where everything else runs that blocks.
         on_step: told of each step how many rows it decoded.
@@ -75,6 +88,7 @@ class GenerationWorker:
         self,
         engine: Engine[Any],
         probes: Mapping[str, Probe] | None = None,
+        domain: PromptDomain | None = None,
         *,
         model_thread: ModelThread | None = None,
         text_thread: ModelThread | None = None,
@@ -82,16 +96,18 @@ class GenerationWorker:
     ) -> None:
         self._engine = engine
         self._probes = dict(probes or {})
+        self._domain = domain
         self._model_thread = model_thread or ModelThread("generation")
         self._text_thread = text_thread or ModelThread("texts")
+        self._grammar_thread = ModelThread("grammars")
         self._on_step = on_step
         self._incoming: deque[Job] = deque()
         self._taken: list[Job] = []  # by the latest step
         self._waiters: dict[Job, _Waiter] = {}
-        self._calls: set[asyncio.Future[Any]] = set()  # under way on the text thread
+        self._calls: set[asyncio.Future[Any]] = set()  # under way beside the model's thread
         self._wake = asyncio.Event()
         self._closed = False
-        self.info = _info_of(engine.info, self._probes)
+        self.info = _info_of(engine.info, self._probes, domain)
 
     @property
     def num_waiting(self) -> int:
@@ -99,8 +115,8 @@ class GenerationWorker:
 
     @property
     def busy_since(self) -> float | None:
-        began = (self._model_thread.busy_since, self._text_thread.busy_since)
-        return min(filter(None, began), default=None)
+        threads = (self._model_thread, self._text_thread, self._grammar_thread)
+        return min(filter(None, (thread.busy_since for thread in threads)), default=None)
 
     async def run(self) -> None:
         """An exception of the engine fails the running requests only."""
@@ -161,18 +177,26 @@ class GenerationWorker:
                 probes[name] = probe
         if probes:
             asked = with_inputs_of(probes, request)
+        if self._domain is not None and not request.prompt_layer:
+            asked = replace(asked, prompt_layer=self._domain.layer)
         listener = Listener(on_token)
 
         def read_job() -> Generation:
             generation = self._engine.generation(job)
+            if self._domain is not None and not request.prompt_layer:
+                with failing_as(EngineError, "comparing the prompt"):
+                    generation = with_prompt_compared(self._domain, generation)
             if not probes:
                 return generation
             with failing_as(EngineError, "reading a probe"):
                 readings = read(probes, asked.hidden_layers, generation)
             return with_readings(generation, readings, request)
 
+        check_no_images(dict(images_of(asked.messages or ())), self.info.no_images)
         prepare = partial(self._engine.prepare, asked, streams=on_token is not None)
         async with in_time(request.timeout_s):
+            if asked.grammar is not None:
+                await self._compile(asked.grammar)
             job = await self._aside("tokenising", prepare)
             await self._finished(job, listener)
             generation = await self._aside("detokenising", read_job)
@@ -208,9 +232,18 @@ class GenerationWorker:
         self._wake.set()
         self._model_thread.shutdown(wait=False)
         self._text_thread.shutdown(wait=False)
+        self._grammar_thread.shutdown(wait=False)
 
-    async def _aside(self, what: str, work: Callable[[], Result]) -> Result:
-        """What `work` returns on the thread aside the model's.
+    async def _compile(self, grammar: Grammar) -> None:
+        """Have the engine know a grammar, without holding up requests that have none."""
+        check_grammar(self.info.no_grammar)
+        compile_it = partial(self._engine.compile, grammar)
+        await self._aside("compiling a grammar", compile_it, self._grammar_thread)
+
+    async def _aside(
+        self, what: str, work: Callable[[], Result], thread: ModelThread | None = None
+    ) -> Result:
+        """What `work` returns on a thread aside the model's, by default that of texts.
 
         Raises:
             CocoaError: what it raises itself; anything else becomes an `EngineError`.
@@ -219,7 +252,7 @@ class GenerationWorker:
         if self._closed:
             raise NotReady(_STOPPED)
         loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(self._text_thread, work)
+        call = loop.run_in_executor(thread or self._text_thread, work)
         self._calls.add(call)
         try:
             with failing_as(EngineError, what):
@@ -283,7 +316,9 @@ class GenerationWorker:
             waiter.future.set_exception(error)
 
 
-def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
+def _info_of(
+    engine: EngineInfo, probes: Mapping[str, Probe], domain: PromptDomain | None
+) -> GeneratorInfo:
     absent: dict[str, str] = {}
     if not engine.statistics >= REASONING_SOURCES:
         absent = dict.fromkeys(REASONING_STATISTICS, NOT_READ_BEHIND)
@@ -298,9 +333,13 @@ def _info_of(engine: EngineInfo, probes: Mapping[str, Probe]) -> GeneratorInfo:
         num_layers=engine.num_layers,
         hidden_size=engine.hidden_size,
         probes=told,
+        prompts="" if domain is None else domain.sha256,
         self_test_tokens=engine.self_test_tokens,
         absent=absent,
         no_reasoning_limit=engine.no_reasoning_limit,
+        max_tops=engine.max_tops,
+        no_grammar=engine.no_grammar,
+        no_distinct=engine.no_distinct,
     )
 
 

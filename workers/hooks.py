@@ -1,6 +1,6 @@
 """Who is told what workers do, and what workers may ask in turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,10 +20,10 @@ class Hooks:
         on_step: told after each decoding step how many rows it had.
         on_batch: told the number of pairs of each call of a pair model.
         on_call: told whom a call asked, what became of it, and how many seconds it took.
-        request_id: of the request that a call belongs to, for the other process's log.
+        headers: of calls of other processes: which request and which trace they belong to.
     """
 
     on_step: OnStep = lambda num_rows: None
     on_batch: Callable[[int], None] = lambda size: None
     on_call: OnCall = lambda role, outcome, seconds: None
-    request_id: Callable[[], str | None] = lambda: None
+    headers: Callable[[], Mapping[str, str]] = dict

@@ -8,29 +8,30 @@ import sys
 from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from models.embedded import LANGUAGE_MODELS, PROBES_DIR
+from models.calibration import Calibrator
+from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
 from models.locations import public_name
 from models.probes.card import ProbeMismatch
+from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
 from models.similarity import ALWAYS_LOADED, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import NliConfig, PairModel
+from models.similarity.protocol import NliConfig, NliPairModel
 from models.threads import ModelThread
 from workers.align import AlignWorker
 from workers.config import LanguageModel, Role, WorkerConfig, probe_folders, variable
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
-from workers.protocol import Comparer, Generator
-from workers.similarity import SimilarityWorker
+from workers.protocol import Comparer, Generator, NliComparer
+from workers.similarity import NliWorker, SimilarityWorker
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks, threads: int) -> Generato
     return GenerationWorker(
         engine,
         _load_probes(config.probes, generation, engine.info),
+        _load_domain(config.calibrator, engine.info),
         model_thread=_thread("generation", generation.threads or threads),
         text_thread=_thread("texts", 1),
         on_step=hooks.on_step,
@@ -67,7 +69,7 @@ def load_comparers(
     threads: int,
     language_model: LanguageModel,
     given: Mapping[str, Comparer] | None = None,
-) -> tuple[dict[str, Comparer], Comparer | None]:
+) -> tuple[dict[str, Comparer], NliComparer | None]:
     """The similarity functions of this process by name, and its NLI model; blocks.
 
     Args:
@@ -83,19 +85,18 @@ def load_comparers(
     similarity = config.similarity
     comparers: dict[str, Comparer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)
-    as_worker = partial(
-        SimilarityWorker,
-        rules=PairRules(similarity.strip, similarity.exact_match),
-        thread=_thread("similarity", similarity.threads or threads),
-        max_batch_pairs=similarity.max_batch_pairs,
-        on_batch=hooks.on_batch,
-    )
-    nli: Comparer | None = None
+    given_to_all: dict[str, Any] = {
+        "rules": PairRules(similarity.strip, similarity.exact_match),
+        "thread": _thread("similarity", similarity.threads or threads),
+        "max_batch_pairs": similarity.max_batch_pairs,
+        "on_batch": hooks.on_batch,
+    }
+    nli: NliComparer | None = None
     if nli_model is not None:
         is_foreign = _is_out_of_domain("nli.model", config.nli.model, language_model)
-        nli = as_worker(nli_model, is_out_of_domain=is_foreign)
+        nli = NliWorker(nli_model, is_out_of_domain=is_foreign, **given_to_all)
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
-        comparers["nli"] = as_worker(entailment, is_out_of_domain=is_foreign)
+        comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
         comparers["align"] = AlignWorker(nli)
     for name in (*ALWAYS_LOADED, similarity.name):
         if name in comparers:
@@ -105,7 +106,7 @@ def load_comparers(
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity.model", similarity.model, language_model)
-        comparers[name] = as_worker(pair_model, is_out_of_domain=is_foreign)
+        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **given_to_all)
     return comparers, nli
 
 
@@ -164,12 +165,13 @@ def _check_checkpoint(setting: str, model: str, revision: str | None, head: str)
             resolve(_CHECK)(model, revision, head)
 
 
-def _load_nli(config: NliConfig, language_model: LanguageModel) -> PairModel | None:
+def _load_nli(config: NliConfig, language_model: LanguageModel) -> NliPairModel | None:
     checkpoint = nli_checkpoint(config, language_model)
     if not checkpoint:
         return None
     with _loading("nli.model", checkpoint):
-        model: PairModel = resolve(NLI_MODELS[config.name]).load(replace(config, model=checkpoint))
+        load = resolve(NLI_MODELS[config.name]).load
+        model: NliPairModel = load(replace(config, model=checkpoint))
     return model
 
 
@@ -243,6 +245,39 @@ def _load_probes(
                 )
         probes[probe.statistic] = probe
     return probes
+
+
+def calibrated_prompts(calibrator: str) -> str:
+    """SHA-256 of the prompts that a calibrator names; "" without any.
+
+    Raises:
+        ModelNotLoaded: it cannot be loaded.
+    """
+    if not calibrator:
+        return ""
+    with _loading("calibrator", calibrator):
+        return Calibrator.load(_path_of(calibrator)).prompts
+
+
+def _path_of(calibrator: str) -> Path:
+    return CALIBRATOR_PATH if calibrator == "auto" else Path(calibrator)
+
+
+def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
+    """The prompts of a calibrator, which others are compared with.
+
+    None without a calibrator, for one whose labels told no prompts, and beside another language
+    model than the embedded calibrator's.
+    """
+    if not (sha256 := calibrated_prompts(calibrator)):
+        return None
+    with _loading("calibrator", calibrator):
+        domain = PromptDomain.load(beside(_path_of(calibrator)), sha256)
+        if domain.generator == engine.fingerprint:
+            return domain
+        if calibrator == "auto":
+            return None
+        raise BadDomain("its prompts are another language model's")
 
 
 def _thread(name: str, threads: int) -> ModelThread:

@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from models.estimators.information import mte, sp
+from models.probes.domain import PromptDomain
 from models.probes.features import STATISTICS_READ, joined
 from models.probes.protocol import Probe
 from models.ranges import PERCENTILES, PROBABILITIES
-from models.records import Array, Generation, GenerationRequest, ProbeReading, Sequence
+from models.records import (
+    PROMPT_OUT_OF_DOMAIN,
+    Array,
+    Generation,
+    GenerationRequest,
+    ProbeReading,
+    Sequence,
+)
 from models.statistics import PROBE_STATISTICS
 
 
@@ -89,6 +97,20 @@ def with_readings(
         probe_readings=readings,
         warnings=tuple(warnings),
     )
+
+
+def with_prompt_compared(domain: PromptDomain, generation: Generation) -> Generation:
+    """With a warning where the prompt is unlike those of the calibration, and without its state.
+
+    Raises:
+        ValueError: the generation has none.
+    """
+    if generation.prompt_state is None:
+        raise ValueError("the engine gave no state of the prompt")
+    warnings = generation.warnings
+    if domain.is_foreign(generation.prompt_state):
+        warnings = (*warnings, PROMPT_OUT_OF_DOMAIN)
+    return replace(generation, warnings=warnings, prompt_state=None)
 
 
 def is_sound(value: float, distance_percentile: float) -> bool:

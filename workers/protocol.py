@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from models.engines.protocol import NO_REASONING
+from models.engines.protocol import NO_DISTINCT, NO_GRAMMAR, NO_IMAGES, NO_REASONING
 from models.probes.card import Card
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
@@ -69,11 +69,16 @@ class GeneratorInfo:
         num_layers: L of the hidden states; 0 where they are not shown.
         hidden_size: d of the hidden states.
         probes: by the statistic that each predicts.
+        prompts: sha256 of the calibration's prompts that it compares others with; "" for none.
         absent: statistics that it cannot supply, and why, where there is more to say than that.
         capabilities: of an existing server behind an adapter, as they were tried out, by name.
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
         no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
+        max_tops: likeliest tokens that it can tell of each of a greedy answer's.
+        no_grammar: why no text can be held to a grammar; "" where it can.
+        no_distinct: why its draws may repeat; "" where they need not.
+        no_images: why it takes no images in messages; "" where it does.
     """
 
     identity: str
@@ -85,10 +90,15 @@ class GeneratorInfo:
     num_layers: int = 0
     hidden_size: int = 0
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
+    prompts: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     capabilities: Mapping[str, str | int | bool | None] = field(default_factory=dict)
     self_test_tokens: int | None = None
     no_reasoning_limit: str = NO_REASONING
+    max_tops: int = 0
+    no_grammar: str = NO_GRAMMAR
+    no_distinct: str = NO_DISTINCT
+    no_images: str = NO_IMAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +222,13 @@ class Comparer(Worker, Protocol):
         """
 
 
+class NliComparer(Comparer, Protocol):
+    """A `Comparer` of natural language inference, of whose tokens something is to be known."""
+
+    async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """For each text the character behind each of its tokens. Raises as `compare` does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workers:
     """The workers of one deployment.
@@ -225,7 +242,7 @@ class Workers:
     generator: Generator
     comparers: Mapping[str, Comparer]
     default_similarity: str
-    nli: Comparer | None
+    nli: NliComparer | None
 
     def by_name(self) -> dict[str, Worker]:
         """All of them, as the supervisor and the log call them."""

@@ -11,12 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from models.engines.protocol import check_grammar, check_no_images
 from models.errors import (
     InvalidRequest,
     NotReady,
     PromptTooLong,
     SimilarityUnavailable,
 )
+from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.protocol import ContextAndText
 from workers import wire
@@ -31,6 +33,7 @@ from workers.protocol import (
     FirstTokenReply,
     Generator,
     GeneratorInfo,
+    NliComparer,
     PairReply,
     PairScore,
 )
@@ -56,7 +59,7 @@ class _OurWorker(RemoteWorker[Known]):
 
     def __init__(self, upstream: Upstream[Known], hooks: Hooks) -> None:
         super().__init__(upstream, f"{upstream.role} worker")
-        self._request_id = hooks.request_id
+        self._own_headers = hooks.headers
 
     async def _ask(
         self,
@@ -106,13 +109,11 @@ class _OurWorker(RemoteWorker[Known]):
             logger.warning("%s at %s does not say what it is: %s", role, server.url, reason)
 
     def _headers(self, until: float | None, key: str | None) -> dict[str, str]:
-        headers = {wire.WIRE_HEADER: str(wire.VERSION)}
+        headers = {wire.WIRE_HEADER: str(wire.VERSION), **self._own_headers()}
         if until is not None:
             headers[wire.TIMEOUT_HEADER] = f"{max(0.0, until - time.monotonic()):.3f}"
         if key is not None:
             headers[wire.SESSION_HEADER] = session_of(key)
-        if (request_id := self._request_id()) is not None:
-            headers[wire.REQUEST_ID_HEADER] = request_id
         return headers
 
 
@@ -132,6 +133,9 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         Raises:
             GenerationUnavailable: no worker answered; whatever the worker raises comes as it is.
         """
+        if request.grammar is not None:
+            check_grammar(self.info.no_grammar)
+        check_no_images(dict(images_of(request.messages or ())), self.info.no_images)
         began_at = time.monotonic()
         body = wire.encode_generate(request, streams=on_token is not None)
         decode = partial(wire.decode_generation, request=request)
@@ -263,6 +267,21 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
             raise SimilarityUnavailable(error.message, retry_after_s=1) from error
 
 
+class RemoteNli(RemoteComparer):
+    """A `NliComparer` of a similarity worker."""
+
+    async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Raises as `compare` does."""
+        self._check_open()
+        ends: dict[str, list[int]] = {}
+        for part in wire.parts([(text,) for text in dict.fromkeys(texts)]):
+            asked = [text for (text,) in part]
+            decode = partial(wire.decode_token_ends, texts=asked)
+            found, _ = await self._answer("/v1/token-ends", wire.encode_texts(asked), decode)
+            ends |= zip(asked, found, strict=True)
+        return list(map(ends.__getitem__, texts))
+
+
 async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGenerator:
     """The generator at its url, once one of its workers answers."""
     upstream: Upstream[wire.GenerationInfo] = _upstream("generation", servers, hooks)
@@ -272,7 +291,7 @@ async def connect_generator(servers: OurGenerators, hooks: Hooks) -> RemoteGener
 
 async def connect_comparers(
     servers: OurComparers, hooks: Hooks, language_model: LanguageModel
-) -> tuple[Mapping[str, RemoteComparer], RemoteComparer | None]:
+) -> tuple[Mapping[str, RemoteComparer], RemoteNli | None]:
     """The comparers at their url and the NLI model among them, once a worker answers."""
     upstream: Upstream[wire.SimilarityInfo] = _upstream("similarity", servers, hooks)
     await upstream.connect()
@@ -282,7 +301,7 @@ async def connect_comparers(
     comparers = {name: comparer_of(name, info) for name, info in told.comparers.items()}
     if told.nli is None:
         return comparers, None
-    return comparers, comparer_of(None, told.nli)
+    return comparers, RemoteNli(upstream, hooks, language_model, None, told.nli)
 
 
 def _upstream(role: Role, servers: Servers, hooks: Hooks) -> Upstream[Any]:
@@ -309,3 +328,4 @@ async def _look_up(role: Role, server: Server[Any]) -> None:
 
 _generator: type[Generator] = RemoteGenerator  # mypy holds the classes to their protocols
 _comparer: type[Comparer] = RemoteComparer
+_nli: type[NliComparer] = RemoteNli

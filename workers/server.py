@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
-from workers.protocol import Comparer, Generator, Worker, by_name
+from workers.protocol import Comparer, Generator, NliComparer, Worker, by_name
 
 # The longest deadline that a gateway may pass on, in seconds.
 _MAX_TIMEOUT_S = 86_400.0
@@ -29,7 +29,7 @@ class Served:
 
     generator: Generator | None = None
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
-    nli: Comparer | None = None
+    nli: NliComparer | None = None
 
     def by_name(self) -> dict[str, Worker]:
         """All of them, as the supervisor and the log call them."""
@@ -195,12 +195,24 @@ def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
     return work
 
 
+def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
+    texts = wire.decode_texts(body)
+    if (nli := served.nli) is None:
+        raise InvalidRequest("this worker has no such comparer")
+
+    async def work(on_token: OnToken) -> bytes:
+        return wire.encode_token_ends(await nli.token_ends(texts))
+
+    return work
+
+
 # How each call is read: what is left of it is to be awaited.
 _CALLS: Mapping[str, Callable[[Served, bytes, float | None], Work]] = {
     "/v1/generate": _generate,
     "/v1/first-token-logprobs": _first_token_logprobs,
     "/v1/compare": _compare,
     "/v1/fit-contexts": _fit_contexts,
+    "/v1/token-ends": _token_ends,
 }
 
 
@@ -260,7 +272,7 @@ def _generator_of(served: Served) -> Generator:
 
 
 def _comparer_of(served: Served, name: str | None) -> Comparer:
-    comparer = served.nli
+    comparer: Comparer | None = served.nli
     if name is not None:
         comparer = served.comparers.get(name)
     if comparer is None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +10,11 @@ from models.digests import digest_of
 from models.errors import SimilarityUnavailable
 from models.records import Pair
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import ContextAndText, PairModel
+from models.similarity.protocol import ContextAndText, NliPairModel, PairModel
 from models.threads import ModelThread
 from workers.batching import MicroBatcher
 from workers.calling import failing_as, together
-from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
+from workers.protocol import Comparer, ComparerInfo, NliComparer, PairReply, PairScore
 
 
 class SimilarityWorker:
@@ -49,6 +50,7 @@ class SimilarityWorker:
         self._contexts: MicroBatcher[ContextAndText, str] = MicroBatcher(
             self._fit, max_batch=max_batch_pairs
         )
+        self._loops: list[MicroBatcher[Any, Any]] = [self._pairs, self._contexts]
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
         self.info = ComparerInfo(
             identity=digest_of(*parts, rules.strip, rules.exact_match),
@@ -67,7 +69,7 @@ class SimilarityWorker:
 
     async def run(self) -> None:
         try:
-            await together(self._pairs.run(), self._contexts.run())
+            await together(*(batcher.run() for batcher in self._loops))
         finally:
             await self.close()
 
@@ -91,8 +93,8 @@ class SimilarityWorker:
 
     async def close(self) -> None:
         """The thread ends with the last model that uses it."""
-        self._pairs.close()
-        self._contexts.close()
+        for batcher in self._loops:
+            batcher.close()
 
     async def _fit(self, texts: list[ContextAndText]) -> list[str]:
         loop = asyncio.get_running_loop()
@@ -105,4 +107,32 @@ class SimilarityWorker:
         return list(zip(rows, scores.truncated.tolist(), strict=True))
 
 
-_: type[Comparer] = SimilarityWorker  # mypy holds the class to its protocol
+class NliWorker(SimilarityWorker):
+    """A `NliComparer` around one model of natural language inference in this process.
+
+    Args:
+        model: scores ordered pairs, and tells its tokens.
+        options: those of `SimilarityWorker`.
+    """
+
+    def __init__(self, model: NliPairModel, **options: Any) -> None:
+        super().__init__(model, **options)
+        self._nli = model
+        self._texts: MicroBatcher[str, list[int]] = MicroBatcher(
+            self._ends, max_batch=options["max_batch_pairs"]
+        )
+        self._loops.append(self._texts)
+
+    async def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        with failing_as(SimilarityUnavailable, "the similarity model"):
+            ends = await self._texts.submit(texts)
+        return list(map(ends.__getitem__, texts))
+
+    async def _ends(self, texts: list[str]) -> list[list[int]]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._nli.token_ends, texts)
+
+
+# mypy holds the classes to their protocols
+_: type[Comparer] = SimilarityWorker
+_nli: type[NliComparer] = NliWorker

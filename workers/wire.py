@@ -10,6 +10,7 @@ none: each `decode_…` gives what its `encode_…` was given, or raises `Garble
     POST /v1/first-token-logprobs  request, groups → log-probs, identity
     POST /v1/compare               comparer, texts, pairs of their positions → scores, identity
     POST /v1/fit-contexts          comparer, pairs of texts → contexts
+    POST /v1/token-ends            texts → the NLI model's tokens, by the character behind each
 """
 
 import hashlib
@@ -17,7 +18,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from pydantic import ConfigDict, Strict, TypeAdapter, with_config
@@ -36,7 +37,7 @@ from models.similarity.protocol import ContextAndText
 from workers.asked_for import check_answers
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
-VERSION = 2
+VERSION = 4
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"
@@ -50,6 +51,8 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
+
+Texts = TypeVar("Texts", bound=tuple[str, ...])
 
 # JSON has no tuples.
 _FROM_LIST = Strict(False)
@@ -122,6 +125,7 @@ _GENERATE, _FIRST_TOKEN = TypeAdapter(_Generate), TypeAdapter(_FirstToken)
 _COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
 _FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
 _CONTEXTS = TypeAdapter(list[str], config=EXACT)
+_TOKEN_ENDS = TypeAdapter(list[list[int]], config=EXACT)
 _TOKEN: TypeAdapter[Any] = TypeAdapter(
     Annotated[tuple[str, Logprob | None, Entropy | None, str | None], _FROM_LIST], config=EXACT
 )
@@ -244,6 +248,30 @@ def decode_contexts(value: Any, texts: Sequence[ContextAndText]) -> list[str]:
         return contexts
 
 
+def encode_texts(texts: Sequence[str]) -> bytes:
+    """The body of `/v1/token-ends`."""
+    return _dumps(texts)
+
+
+def decode_texts(body: bytes) -> list[str]:
+    with garbled("no texts"):
+        return _CONTEXTS.validate_json(body)
+
+
+def encode_token_ends(ends: Sequence[Sequence[int]]) -> bytes:
+    return _dumps({"result": ends})
+
+
+def decode_token_ends(value: Any, texts: Sequence[str]) -> list[list[int]]:
+    """What `encode_token_ends` was given, if it can be about these texts."""
+    with garbled("no ends of tokens"):
+        found = _TOKEN_ENDS.validate_python(value)
+        for text, ends in zip(texts, found, strict=True):
+            _expect(ends == sorted(ends) and min(ends, default=0) >= 0)
+            _expect(max(ends, default=0) <= len(text))
+        return found
+
+
 def encode_token(token: Token) -> bytes:
     """One further token of what is streamed."""
     return _dumps({"token": [token.text, token.logprob, token.entropy, token.reasoning]})
@@ -278,18 +306,19 @@ def decode_line(line: bytes, digest: bytes) -> tuple[str, Any]:
         return kind, content
 
 
-def parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
-    """The pairs in calls that are not too large.
+def parts(pairs: Sequence[Texts]) -> Iterator[Sequence[Texts]]:
+    """The pairs, or other tuples of texts, in calls that are not too large.
 
     >>> [len(part) for part in parts([("a", "b")] * (MAX_PAIRS + 1))]
     [4096, 1]
     """
     start, num_characters = 0, 0
-    for i, (a, b) in enumerate(pairs):
-        num_characters += len(a) + len(b)
+    for i, texts in enumerate(pairs):
+        num_added = sum(map(len, texts))
+        num_characters += num_added
         if i > start and (i - start == MAX_PAIRS or num_characters > MAX_CHARACTERS):
             yield pairs[start:i]
-            start, num_characters = i, len(a) + len(b)
+            start, num_characters = i, num_added
     if start < len(pairs):
         yield pairs[start:]
 

@@ -41,6 +41,10 @@ _WORDS_OF_FIELD = {
     EFFORT: f"the chat template of this model does not read {EFFORT}",
     "chat_template_kwargs": "the chat template of this model does not read one of these variables, "
     "or does not let clients set it",
+    "grammar": "no answer can be held to it by the model's worker: nothing is valid under it, it "
+    "is too complex, or a type, format or pattern in it is not supported",
+    "tools": "the model's chat template takes no tools, or writes calls in a format that is not "
+    "read here",
 }
 _OTHERWISE = "the model's worker failed"
 _FIELDS = {EFFORT, *(one.name for one in (*fields(GenerationRequest), *fields(SamplingParams)))}

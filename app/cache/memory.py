@@ -37,8 +37,9 @@ class MemoryCache:
             found.append(value)
         return found
 
-    def put(self, entries: Mapping[str, bytes]) -> None:
+    def put(self, entries: Mapping[str, bytes], ttl_s: int | None = None) -> None:
         """Store the entries that are not too large."""
+        expires_at = self._clock() + (ttl_s or self._config.ttl_s)
         for key, value in entries.items():
             if len(value) > self._config.max_entry_bytes:
                 continue
@@ -47,7 +48,7 @@ class MemoryCache:
             # The copy is as large as it says: a serialiser's bytes keep the whole buffer that they
             # were written into, kilobytes however small the entry.
             copy = bytes(memoryview(value))
-            self._entries[key] = copy, self._clock() + self._config.ttl_s
+            self._entries[key] = copy, expires_at
             self.num_bytes += len(key) + len(copy) + _OVERHEAD_BYTES
             while self.num_bytes > self._config.memory_bytes:
                 self._forget(next(iter(self._entries)))

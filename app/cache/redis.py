@@ -67,10 +67,11 @@ class RedisCache:
                 return await self._reads.send(name, 1, self._config.timeout_s) is not None
         return True
 
-    def put(self, entries: Mapping[str, bytes]) -> None:
+    def put(self, entries: Mapping[str, bytes], ttl_s: int | None = None) -> None:
+        ttl_s = ttl_s or self._config.ttl_s
         for key, value in entries.items():
             if len(value) <= self._config.max_entry_bytes:
-                self._tell("SET", key, value, "EX", self._config.ttl_s, size=len(key) + len(value))
+                self._tell("SET", key, value, "EX", ttl_s, size=len(key) + len(value))
 
     def keep(self, key: str) -> None:
         self._tell("SET", f"claim:{key}", b"1", "PX", _CLAIM_MS)

@@ -9,6 +9,8 @@ from typer.core import TyperGroup
 from app.cli.ask import ask
 from app.cli.estimators import estimators
 from app.cli.key import key
+from app.cli.mcp import mcp
+from app.cli.run_batch import run_batch
 from app.cli.serve import serve
 from app.cli.worker import worker
 
@@ -76,6 +78,8 @@ def _options(
 app.command()(serve)
 app.command()(worker)
 app.command()(ask)
+app.command("run-batch")(run_batch)
+app.command()(mcp)
 app.command()(estimators)
 app.add_typer(key, name="key")
 

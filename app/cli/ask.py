@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.cli.environment import ApiKey, Url
+
 
 def ask(
     prompt: Annotated[
@@ -13,16 +15,8 @@ def ask(
         str | None,
         typer.Option(help="A chat in place of the prompt: JSON as in the API, or a file of it."),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(help="Ask a running service instead of loading the models here.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            envvar="COCOA_ASK_KEY",
-            help="API key of that service; others can read it unless it stands in the variable.",
-        ),
-    ] = None,
+    url: Url = None,
+    key: ApiKey = None,
     mode: Annotated[
         Literal["full", "light"], typer.Option(help="light draws no samples, and asks a probe.")
     ] = "full",

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.environment import exit_code_of, settings_or_exit
+from app.cli.clients import client_of
 from app.http.described import ABSENT
 from app.http.schemas import ErrorResponse, GenerateResponse
-from app.keys.records import KeysConfig
-from app.main import create_app
-from workers.supervision import Supervisor
 
 # A high consistency means that the samples disagree, and people read it the other way round.
 _WORDS = {
@@ -28,7 +24,6 @@ _WORDS = {
     "consistency_light": "disagreement, predicted (consistency_light)",
     "rb_consistency": "disagreement by probability (rb_consistency)",
 }
-_TIMEOUT_S = 90  # above the request's own deadline, which answers first
 
 
 def ask_and_print(
@@ -90,38 +85,8 @@ def _fail(message: str) -> NoReturn:
 
 
 async def _post(body: Mapping[str, object], url: str | None, key: str | None) -> httpx.Response:
-    path = "/generate-with-uncertainty"
-    if url is not None:
-        headers = {}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
-            return await client.post(path, json=body)
-    # The same application as `cocoa serve`, without a socket: one path for every answer.
-    died = asyncio.Event()
-
-    def on_death() -> None:
-        if supervisor.ready.is_set():
-            os._exit(1)  # a thread may hang; the log has the reason
-        died.set()
-
-    # The caller needs no key here, and all paths are served at the one port there is.
-    settings = settings_or_exit().model_copy(update={"keys": KeysConfig(), "ops_port": None})
-    app = create_app(settings, on_death)
-    supervisor: Supervisor = app.state.service.supervisor
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S
-        ) as client,
-    ):
-        events = [asyncio.create_task(event.wait()) for event in (supervisor.ready, died)]
-        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
-        for event in events:
-            event.cancel()
-        if died.is_set():  # the log has the reason
-            raise typer.Exit(exit_code_of(supervisor.failure))
-        return await client.post(path, json=body)
+    async with client_of(url, key) as client:
+        return await client.post("/generate-with-uncertainty", json=body)
 
 
 def _print(response: GenerateResponse, console: Console) -> None:

@@ -1,11 +1,23 @@
-"""What commands share: settings from the environment, and codes to exit with."""
+"""What commands share: options, settings from the environment, and codes to exit with."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from app.settings import Settings
+
+
+Url = Annotated[
+    str | None, typer.Option(help="Ask a running service instead of loading the models here.")
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar="COCOA_ASK_KEY",
+        help="API key of that service; others can read it unless it stands in the variable.",
+    ),
+]
 
 
 def settings_or_exit() -> "Settings":

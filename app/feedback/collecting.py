@@ -3,13 +3,23 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from app.cache.lane import Dropped
 from app.feedback.file import FileStore
-from app.feedback.protocol import Answer, FeedbackConfig, FeedbackStore, Label, name_of
+from app.feedback.protocol import (
+    MAX_PARTS,
+    Answer,
+    FeedbackConfig,
+    FeedbackStore,
+    Label,
+    PartLabel,
+    name_of,
+    part_name,
+)
 from app.feedback.redis import RedisStore
 from models.errors import FeedbackUnavailable, InvalidRequest, UnknownAnswer
 
@@ -20,6 +30,18 @@ LabelOutcome = Literal["kept", "unknown", "refused", "failed"]
 _RETRY_AFTER_S = 1
 # Another gateway may be a moment behind with what it has served.
 _SECOND_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class PartSaid:
+    """What is said of a part of an answer.
+
+    Attributes:
+        named: its path, or its span.
+    """
+
+    named: str | tuple[int, int]
+    correct: bool
 
 
 class Feedback:
@@ -61,19 +83,25 @@ class Feedback:
             self._has_failed = True
 
     async def label(
-        self, answer_id: str, quality: float, task: str | None, namespace: str = ""
+        self,
+        answer_id: str,
+        quality: float | None,
+        task: str | None,
+        namespace: str = "",
+        parts: Sequence[PartSaid] = (),
     ) -> None:
         """Keep what an application says of an answer; durable on return.
 
         Args:
             answer_id: of the answer.
-            quality: in [0, 1].
+            quality: in [0, 1]; None where nothing is said of the whole.
             task: what kind of question it was.
             namespace: of whoever says it, which must be the answer's.
+            parts: what is said of parts of it.
 
         Raises:
             UnknownAnswer: no answer of this id can be labelled.
-            InvalidRequest: its label has changed too often.
+            InvalidRequest: its label has changed too often, or it has no such part.
             FeedbackUnavailable: the label is not durable, or nobody can say; it may be repeated.
         """
         outcome: LabelOutcome = "failed"
@@ -86,7 +114,8 @@ class Feedback:
                         f"{self._config.ttl_s} s, or was not shown",
                         field="id",
                     )
-                await self.store.put(Label(answer, quality, task, time.time()))
+                of_parts = part_labels(answer, parts)
+                await self.store.put(Label(answer, quality, task, time.time(), of_parts))
             outcome = "kept"
         except InvalidRequest:
             outcome = "refused"
@@ -103,6 +132,37 @@ class Feedback:
             await asyncio.sleep(_SECOND_LOOK_S)
             answer = await self.store.find(name)
         return answer
+
+
+def part_labels(answer: Answer, parts: Sequence[PartSaid]) -> tuple[PartLabel, ...]:
+    """What is said of parts of an answer, by their places among the answer's.
+
+    Raises:
+        InvalidRequest: the answer has no such part, or one is named twice.
+    """
+    place_of: dict[str | tuple[int, int], int] = {}
+    for i, part in enumerate(answer.parts):
+        if part.name is not None:
+            place_of[part.name] = i
+        if part.span is not None:
+            place_of[part.span] = i
+    found: dict[int, PartLabel] = {}
+    for number, said in enumerate(parts):
+        field = "path" if isinstance(said.named, str) else "span"
+        named = said.named
+        if isinstance(named, str):
+            named = part_name(named)
+        place = place_of.get(named)
+        if place is None:
+            message = (
+                "names no part of this answer that can be labelled: of the parts that its response "
+                f"told in `units`, the first {MAX_PARTS} can be"
+            )
+            raise InvalidRequest(message, field=f"units.{number}.{field}")
+        if place in found:
+            raise InvalidRequest("is named twice", field=f"units.{number}.{field}")
+        found[place] = PartLabel(place, said.correct)
+    return tuple(found.values())
 
 
 def make_feedback(

@@ -25,7 +25,7 @@ class _Served:
     """An answer, its latest label, and how many lines its labels have."""
 
     answer: Answer
-    said: tuple[float, str | None] | None = None
+    said: tuple[object, ...] | None = None
     written: "asyncio.Future[None] | None" = None
     num_labels: int = 0
 
@@ -103,7 +103,7 @@ class FileStore:
             InvalidRequest: the label of this answer has changed too often.
         """
         served = self._answers.get(label.answer.name) or _Served(label.answer)
-        said, written = (label.quality, label.task), served.written
+        said, written = (label.quality, label.task, label.parts), served.written
         if written is None or said != served.said:
             if served.num_labels == MAX_LABELS:
                 message = f"an answer can be labelled {MAX_LABELS} times, and this one has been"

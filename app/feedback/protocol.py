@@ -4,6 +4,7 @@ tests/contract/test_feedback_stores.py runs on every store. A label is put when 
 not at all as far as its sender knows.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeVar
@@ -18,6 +19,8 @@ from models.calibration import Binding
 
 # Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
 CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+# Of one answer, that are remembered for labels.
+MAX_PARTS = 256
 Quality = Annotated[FiniteFloat, Ge(0), Le(1)]
 Record = TypeVar("Record", "Answer", "Label")
 
@@ -57,6 +60,21 @@ class FeedbackConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """One part of a served answer.
+
+    Attributes:
+        name: of a field, of its path (`part_name`): keys may tell what nobody wants kept.
+        span: its first character in the answer, and the one behind its last.
+        scores: estimator to its value; None where it had none.
+    """
+
+    name: str | None
+    span: tuple[int, int] | None
+    scores: Mapping[str, FiniteFloat | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """One served answer, as far as a label needs it.
 
@@ -70,6 +88,8 @@ class Answer:
         calibrator: id of the one that was served.
         text: the answer; None unless texts are kept.
         namespace: whose answer it is; nobody else's label finds it.
+        parts: the first of its parts, where they were asked for.
+        parts_binding: what their scores came from; None as with `binding`.
     """
 
     id: str
@@ -81,6 +101,8 @@ class Answer:
     text: str | None = None
     namespace: str = ""
     format: Literal[1] = 1
+    parts: tuple[AnswerPart, ...] = ()
+    parts_binding: Binding | None = None
 
     @property
     def name(self) -> str:
@@ -89,19 +111,39 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
-    """What an application says of an answer.
+class PartLabel:
+    """What an application says of a part of an answer.
 
     Attributes:
-        quality: in [0, 1]; 1 is right, 0 is wrong.
+        part: its index among the answer's.
+    """
+
+    part: Annotated[int, Ge(0)]
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What an application says of an answer, of parts of it, or of both.
+
+    Attributes:
+        quality: in [0, 1]; 1 is right, 0 is wrong; None where nothing is said of the whole.
         task: what kind of question it was, in the application's words.
         labelled_at: Unix seconds.
+        parts: what is said of parts.
     """
 
     answer: Answer
-    quality: Quality
+    quality: Quality | None
     task: str | None
     labelled_at: FiniteFloat
+    parts: tuple[PartLabel, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.quality is None and not self.parts:
+            raise ValueError("a label of nothing")
+        if any(one.part >= len(self.answer.parts) for one in self.parts):
+            raise ValueError("a label of no part of its answer")
 
 
 class StoreFailed(Dropped):
@@ -149,6 +191,11 @@ _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {
 def name_of(answer_id: str, namespace: str) -> str:
     """The name of an answer: its id, after whose it is. An id has no blank."""
     return f"{namespace} {answer_id}".removeprefix(" ")
+
+
+def part_name(path: str) -> str:
+    """By which the part at a JSON Pointer is found; it does not tell the pointer."""
+    return hashlib.sha256(path.encode()).hexdigest()[:16]
 
 
 def to_json(record: Answer | Label) -> bytes:

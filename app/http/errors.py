@@ -29,6 +29,7 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.NotCalibrated: 422,
     errors.UnknownModel: 404,
     errors.UnknownAnswer: 404,
+    errors.UnknownCall: 404,
     errors.FeedbackDisabled: 404,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
@@ -58,7 +59,7 @@ CODES = (
     | {"http_error", "invalid_http", "head_too_large"}
 )
 # Names in requests of those fields of an `Ask` that are called differently there.
-_FIELDS = {"primary": "estimator", "light": "mode"}
+_FIELDS = {"primary": "estimator", "light": "mode", "grammar": "response_format"}
 _NO_JSON = "the body is not valid JSON"
 _MAX_FIELD_CHARACTERS = 64
 
@@ -165,10 +166,10 @@ def _fault(error: Mapping[str, Any]) -> Fault:
 
 
 def _field(error: Mapping[str, Any]) -> str | None:
-    """Dotted path of the field at fault; a cross-field check names the field itself."""
+    """Dotted path of the field at fault; a cross-field check names the field of its body."""
+    # Parts that begin with # are tags of unions.
+    parts = [part for part in map(str, error["loc"]) if not part.startswith("#")]
     named = error.get("ctx", {}).get("field")
     if isinstance(named, str):
-        return named
-    # Parts that begin with # are tags of unions.
-    path = ".".join(part for part in map(str, error["loc"]) if not part.startswith("#"))
-    return path[:_MAX_FIELD_CHARACTERS] or None
+        parts.append(named)
+    return ".".join(parts)[:_MAX_FIELD_CHARACTERS] or None

@@ -1,15 +1,48 @@
-"""What workers are tied to in a process that serves HTTP: its metrics, and the request's id."""
+"""What workers are tied to in a process that serves HTTP: its metrics, and the request's trace."""
+
+import logging
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
+from app.settings import contents_wanted, events_wanted, traces_wanted
 from workers.hooks import Hooks
+from workers.wire import REQUEST_ID_HEADER
+
+if TYPE_CHECKING:
+    from app.http.tracing import Tracing
+
+logger = logging.getLogger(__name__)
 
 
-def hooks_of(telemetry: Telemetry) -> Hooks:
-    """Hooks that count on these metrics."""
+def make_tracing() -> "Tracing | None":
+    """Traces of this process; None where nobody wants them, or their package is missing."""
+    if not traces_wanted():
+        return None
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        logger.warning("no traces: OTEL_EXPORTER_OTLP_ENDPOINT needs cocoa-serve[otel]")
+        return None
+    from app.http.tracing import Tracing
+
+    return Tracing(tells_contents=contents_wanted(), tells_events=events_wanted())
+
+
+def hooks_of(telemetry: Telemetry, tracing: "Tracing | None" = None) -> Hooks:
+    """Hooks that count on these metrics, and tell other processes of request and trace."""
+
+    def headers() -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        if (request_id := current_request_id.get()) is not None:
+            found[REQUEST_ID_HEADER] = request_id
+        if tracing is not None:
+            found |= tracing.headers()
+        return found
+
     return Hooks(
         on_step=telemetry.observe_step,
         on_batch=telemetry.observe_batch,
         on_call=telemetry.observe_call,
-        request_id=current_request_id.get,
+        headers=headers,
     )

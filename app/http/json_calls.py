@@ -53,6 +53,11 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
     return await loop.run_in_executor(thread, _checked, adapter, content_type, content)
 
 
+def is_in_background(request: Request) -> bool:
+    """Whether what else the caller asks goes first: urgency 7, as RFC 9218 has it."""
+    return request.headers.get("priority", "").strip().startswith("u=7")
+
+
 async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
     """Result of `work`, which is cancelled as soon as the client disconnects.
 

@@ -1,8 +1,11 @@
 """From results to what a label needs of them."""
 
 import time
+from dataclasses import replace
+from typing import Any
 
-from app.feedback.protocol import Answer
+from app.feedback.protocol import MAX_PARTS, Answer, AnswerPart, part_name
+from app.scoring.ask import PARTS
 from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS
@@ -17,22 +20,45 @@ def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | N
     text = result.evidence.subject.answer.text
     if result.text != text:
         return None
+    binding = _binding(result)
     return Answer(
         id=answer_id,
         served_at=time.time(),
         estimator=result.plan.primary,
         scores=dict(result.scores),
-        binding=_binding(result),
+        binding=binding,
         calibrator=result.judgement.calibrator,
         text=text if keeps_text else None,
         namespace=result.ask.caller.namespace,
+        **_parts(result, binding),
     )
+
+
+def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
+    """The parts of an answer, where any were asked for, and what their scores came from."""
+    kind = PARTS.get(result.ask.units)
+    if result.units is None or kind is None:
+        return {}
+    parts = []
+    for one in result.units.units[1 : 1 + MAX_PARTS]:
+        name: str | None = None
+        span: tuple[int, int] | None = None
+        if one.unit.path is not None:
+            name = part_name(one.unit.path)
+        if one.unit.spans:
+            span = one.unit.spans[0][0], one.unit.spans[-1][1]
+        parts.append(AnswerPart(name, span, dict(one.scores)))
+    if binding is not None:
+        binding = replace(binding, unit=kind, probes={})
+    return {"parts": tuple(parts), "parts_binding": binding}
 
 
 def _binding(result: Result) -> Binding | None:
     """What the scores came from; None where that is more than what this deployment knows."""
     generation, ask, plan = result.generation, result.ask, result.plan
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
+    if ask.answer is not None and not ask.answer.append_eos:
+        return None  # the score of a beginning
     # A calibrator knows no reasoning: labels of answers behind one would be of other scores.
     if generation is None or is_brought or plan.is_reasoned:
         return None
@@ -59,4 +85,5 @@ def _binding(result: Result) -> Binding | None:
         nli=None if result.nli is None else result.nli.identity,
         probes={name: result.probes[name].sha256 for name in read},
         reasoning=ask.how_it_reasons,
+        schema_use=ask.schema_use,
     )

@@ -21,7 +21,7 @@ from app.http.log_writer import LoggedStream, LogWriter
 current_request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 # What a record may carry beside its message; other fields that libraries pass stay out.
-_FIELDS = ("route", "status", "seconds", "code", "key")
+_FIELDS = ("route", "status", "seconds", "code", "key", "trace_id")
 _OUR_PACKAGES = ("app.", "workers.", "models.")
 
 

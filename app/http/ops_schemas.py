@@ -52,6 +52,9 @@ class LoadedThreshold(Described):
     """an answer passes up to here, a real number; null where the labels allow no threshold"""
     share_accepted: float
     """of the labelled answers, 0 to 1: what passes"""
+    labels_missing: int | None
+    """about so many more labels like the calibrator's would allow a threshold, ≥ 1; null where
+    there is one, or where no number of them would"""
 
 
 class LoadedCalibrator(Described):
@@ -67,8 +70,12 @@ class LoadedCalibrator(Described):
     """calibrated on all labels"""
     target_errors: list[float]
     """that a request may ask for, 0 to 1 each"""
+    compares_prompts: bool
+    """whether prompts unlike those of its labels are told"""
     thresholds: dict[str, list[LoadedThreshold]]
     """by estimator, of those that are reported as `uncertainty` where none is named"""
+    units: dict[str, list[LoadedThreshold]]
+    """by kind of the parts of answers that are calibrated, of the estimator that is reported"""
 
 
 class Version(Described):

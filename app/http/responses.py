@@ -14,17 +14,19 @@ from app.http.schemas import (
     Token,
     Usage,
 )
-from app.http.units import units_of
+from app.http.units import judged_units, units_of
 from app.scoring.explaining import groups_of, sentence
+from app.scoring.explaining_units import shaky_sentence
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
-from models.records import Generation, ProbeReading
+from models.records import Generation, ProbeReading, Sequence
 from workers import protocol
 from workers.protocol import ComparerInfo, GeneratorInfo
 
 Body = TypeVar("Body", bound=Scored)
 
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
+PART_HELD_BACK = "the answer is held back: a part of it does not pass"
 # What would tell an answer that is held back.
 _TELLING = ("text", "reasoning", "explanation", "groups", "units", "samples", "tokens")
 
@@ -35,7 +37,7 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
     if result.evidence.subject.answer.reasoning is not None:
         asked["reasoning"] = result.reasoning
     if result.ask.return_tokens:
-        asked["tokens"] = tokens_of(result)
+        asked["tokens"] = tokens_of(result.evidence.subject.answer)
     return scored(
         GenerateResponse,
         result,
@@ -63,7 +65,9 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         first = result.evidence.subject.answer.text
         own["escalation"] = EscalationInfo(model=asked.model, first_text=first, error=asked.error)
     if result.units is not None:
-        own |= units_of(result.units, reasons)
+        answer_sample = result.evidence.subject.answer_sample
+        own |= units_of(result.units, answer_sample, reasons)
+        own |= judged_units(result, own["units"], reasons)
     if result.ask.return_samples:
         own["samples"] = _samples(result)
     if result.ask.explain:
@@ -71,7 +75,7 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
     if result.is_held_back:
         for name in _TELLING:
             if name in own:
-                own[name], reasons[name] = None, HELD_BACK
+                own[name], reasons[name] = None, why_held_back(result)
     stage_ms = {}
     for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
         stage_ms[stage] = round(seconds * 1000, 3)
@@ -87,6 +91,13 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
     )
 
 
+def why_held_back(result: Result) -> str:
+    """Why an answer that is held back is."""
+    if result.has_parts_held_back:
+        return PART_HELD_BACK
+    return HELD_BACK
+
+
 def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
     """What the samples say; null where nothing compared them, which `reasons` then says."""
     if (found := groups_of(result.evidence)) is None:
@@ -95,12 +106,14 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
         reasons |= {"explanation": reason, "groups": reason}
         return {"explanation": None, "groups": None}
     groups = [SampleGroup.model_validate(group, from_attributes=True) for group in found]
-    return {"explanation": sentence(found), "groups": groups}
+    explanation = sentence(found)
+    if result.units is not None and result.ask.units == "sentences":
+        explanation = f"{explanation} {shaky_sentence(result.units)}"
+    return {"explanation": explanation, "groups": groups}
 
 
-def tokens_of(result: Result) -> list[Token]:
-    """The answer's tokens with all that is known of them."""
-    answer = result.evidence.subject.answer
+def tokens_of(answer: Sequence) -> list[Token]:
+    """A text's tokens with all that is known of them."""
     texts = answer.token_texts or [""] * answer.num_tokens
     logprobs = entropies = [None] * answer.num_tokens
     if answer.token_logprobs is not None:
@@ -187,10 +200,12 @@ def _models(result: Result) -> dict[str, Any]:
         known["model"] = model_info(result.generation)
         if result.is_read:
             known["answer_form"] = result.generation.answer_form
-    if result.plan.compares_parts or result.plan.reads("similarity"):
+    if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = model_info(result.comparer)
-    if result.plan.reads("nli") and result.nli is not None:
+    if result.units is not None and result.units.num_pairs is not None:
+        known["sentence_pairs"] = result.units.num_pairs
+    if result.plan.asks("nli") and result.nli is not None:
         known["nli_model"] = model_info(result.nli)
     return known
 
@@ -207,7 +222,7 @@ def _of_samples(result: Result) -> dict[str, Any]:
     }
     if result.generation is not None and result.samples_source == "model":
         known["seed"] = result.generation.seed
-    if "similarity" in result.evidence.statistics:
+    if "similarity" in result.evidence.statistics and not result.ask.sampling.distinct:
         known["consistency_std_error"] = consistency_std_error(
             result.evidence.statistics["similarity"]
         )

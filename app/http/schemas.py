@@ -1,5 +1,7 @@
 """Bodies of responses: shapes, no logic."""
 
+from typing import Literal
+
 from app.http.described import ABSENT, Described
 from app.http.provenance_schemas import Provenance
 from app.http.unit_schemas import UnitInfo
@@ -87,6 +89,11 @@ class DecisionInfo(Described):
     """largest wanted share of wrong answers among the accepted, 0 to 1"""
     guarantee: str
     """the promise in words"""
+    action: Literal["accept", "verify", "escalate"]
+    """let it pass; or have it verified, from a confidence of `escalate_below` on; or ask somebody
+    else"""
+    reason: str
+    """of the action, in a sentence"""
 
 
 class EscalationInfo(Described):
@@ -126,6 +133,11 @@ class Scored(Described):
     """with `units`: mean uncertainty of the parts, a real number; null where none has any"""
     units_max: float | None = ABSENT
     """with `units`: greatest uncertainty of the parts, a real number; null where none has any"""
+    units_decision: DecisionInfo = ABSENT
+    """with `units` and `target_error`: whether all parts pass, and what passing promises"""
+    refined_text: str | None = ABSENT
+    """with `on_unit_reject` remove: the answer with null in place of the values that do not pass;
+    null with its reason"""
     samples: list[Sample] | None = ABSENT
     """with `return_samples`; null where the answer is held back"""
     escalation: EscalationInfo = ABSENT
@@ -212,12 +224,23 @@ class ScoreResults(Described):
     """in the order of the items"""
 
 
+class GuardrailVerdict(Described):
+    """Whether LiteLLM may go on."""
+
+    action: Literal["NONE", "BLOCKED"]
+    """go on, or refuse the answer"""
+    blocked_reason: str = ABSENT
+    """with BLOCKED: why, in a sentence"""
+
+
 class FeedbackKept(Described):
     """A label that is durable."""
 
     id: str
     """of the answer"""
-    quality: float
-    """0 to 1: 1 is right, 0 is wrong"""
+    quality: float | None
+    """0 to 1: 1 is right, 0 is wrong; null where nothing was said of the whole"""
+    units: int = ABSENT
+    """parts of it that were labelled, ≥ 1"""
     task: str | None
     """the calibrator's group that it counts to"""

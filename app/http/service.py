@@ -1,17 +1,24 @@
 """What all routes share: the scorer, once its workers are loaded, and what goes with it."""
 
 import time
+from functools import partial
+from typing import TYPE_CHECKING
 
-from app.feedback.collecting import Feedback
+from app.feedback.collecting import Feedback, PartSaid
 from app.http.access import Access
 from app.http.labels import to_answer
+from app.http.requests.feedback import FeedbackRequest
+from app.http.schemas import FeedbackKept
 from app.http.telemetry import Telemetry
-from app.scoring.ask import Ask
+from app.scoring.ask import Ask, current_caller
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
-from models.errors import NotReady
+from models.errors import FeedbackDisabled, NotReady
 from models.records import OnToken
 from workers.supervision import Supervisor
+
+if TYPE_CHECKING:
+    from app.http.tracing import Tracing
 
 
 class Service:
@@ -22,6 +29,7 @@ class Service:
         telemetry: its metrics.
         feedback: labels; None where none are collected.
         access: keys and their limits; None where everybody may ask.
+        tracing: None where nobody wants traces.
         scorer: None until the workers are loaded.
         began_at: seconds since 1970.
     """
@@ -32,11 +40,13 @@ class Service:
         telemetry: Telemetry,
         feedback: Feedback | None = None,
         access: Access | None = None,
+        tracing: "Tracing | None" = None,
     ) -> None:
         self.supervisor = supervisor
         self.telemetry = telemetry
         self.feedback = feedback
         self.access = access
+        self.tracing = tracing
         self.scorer: Scorer | None = None
         self.began_at = int(time.time())
 
@@ -56,7 +66,31 @@ class Service:
         Raises:
             CocoaError: as of `Scorer.run` and `ready_scorer`.
         """
-        result = await self.ready_scorer().run(ask, on_token=on_token)
+        scorer = self.ready_scorer()
+        if self.tracing is None:
+            result = await scorer.run(ask, on_token=on_token)
+        else:
+            model = scorer.workers.generator.info.model_id
+            run = partial(scorer.run, ask, on_token=on_token)
+            result = await self.tracing.asked(ask, model, answer_id, run)
         if (feedback := self.feedback) is not None:
             feedback.remember(lambda: to_answer(result, answer_id, keeps_text=feedback.keeps_texts))
         return result
+
+    async def keep_label(self, body: FeedbackRequest) -> FeedbackKept:
+        """Keep what an application learns of an answer; returns when it is durable.
+
+        Raises:
+            FeedbackDisabled: this deployment collects none.
+            CocoaError: as of `Feedback.label`.
+        """
+        if self.feedback is None:
+            settings = "COCOA_FEEDBACK__PATH or COCOA_FEEDBACK__URL"
+            raise FeedbackDisabled(f"no labels are collected here: set {settings}")
+        namespace = current_caller.get().namespace
+        parts = [PartSaid(one.named, one.correct) for one in body.units or ()]
+        await self.feedback.label(body.id, body.as_quality, body.task, namespace, parts)
+        kept = FeedbackKept(id=body.id, quality=body.as_quality, task=body.task)
+        if parts:
+            kept.units = len(parts)
+        return kept

@@ -22,6 +22,7 @@ from workers.config import Role
 from workers.hooks import Outcome
 
 logger = logging.getLogger(__name__)
+Write = Callable[[Any], bytes]
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 # 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
@@ -115,7 +116,7 @@ _GAUGES = {
     "admission_limit_requests": _Row("Requests under way before one is refused."),
     "waiting_requests": _Row("Admitted requests without a token."),
     "calibration_shift_ratio": _Row(
-        "Distance of the latest scores from those of the calibration, 0 to 1.",
+        "Distance of the latest scores from the calibration's; above 1 it is more than chance.",
         ["group", "estimator"],
         [["all"], ["rb_cocoa_sp"]],
     ),
@@ -183,12 +184,12 @@ class Telemetry(Observer):
         text = "Times that a metric could not be told or exposed."
         self._failures = Counter("cocoa_metric_failures", text, registry=self.registry)
         self._failed: set[str] = set()
+        self.exemplar: Callable[[], dict[str, str] | None] = lambda: None
 
     # HTTP
-
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         self.counters["requests"].labels(route, str(status)).inc()
-        self.histograms["request_seconds"].labels(route).observe(seconds)
+        self.histograms["request_seconds"].labels(route).observe(seconds, self.exemplar())
 
     def observe_first_token(self, route: str, seconds: float) -> None:
         self.histograms["first_token_seconds"].labels(route).observe(seconds)
@@ -231,8 +232,8 @@ class Telemetry(Observer):
         places = " > ".join(places_of(error)) or "an unknown place"
         logger.error("estimator %s failed: %s at %s", estimator, type(error).__name__, places)
 
-    def observe_shift(self, group: str, estimator: str, distance: float) -> None:
-        self.gauges["calibration_shift_ratio"].labels(group, estimator).set(distance)
+    def observe_shift(self, group: str, estimator: str, shift: float) -> None:
+        self.gauges["calibration_shift_ratio"].labels(group, estimator).set(shift)
 
     def observe_lookup(self, hit: bool) -> None:
         self.counters["cache_lookups"].labels("hit" if hit else "miss").inc()
@@ -312,11 +313,10 @@ class Telemetry(Observer):
         for name, owner in owners.items():
             self.gauges[name].set_function(owner)
 
-    def exposition(self, *, shows_keys: bool = True) -> bytes:
-        """The text that Prometheus scrapes, of every metric that can be read.
+    def exposition(self, write: Write = generate_latest, *, shows_keys: bool = True) -> bytes:
+        """What Prometheus scrapes, of every metric that can be read, as `write` writes one.
 
-        Args:
-            shows_keys: whether what is counted by the names of keys is in it.
+        What is counted by the names of keys is in it where it `shows_keys`.
         """
         texts = []
         for metrics in (self.counters, self.gauges, self.histograms):
@@ -325,10 +325,10 @@ class Telemetry(Observer):
                 if metrics is self.counters and name.startswith("key_") and not shows_keys:
                     continue
                 try:
-                    texts.append(generate_latest(metric))
+                    texts.append(write(metric).removesuffix(b"# EOF\n"))
                 except Exception as error:
                     self.fail(f"cocoa_{name}", error)
-        return b"".join([*texts, generate_latest(self._failures)])
+        return b"".join([*texts, write(self._failures)])
 
     def fail(self, name: str, error: Exception) -> None:
         """Count a metric that raises; the log gets type and place of the first time."""

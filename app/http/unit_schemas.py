@@ -28,13 +28,24 @@ class MissingField(Described):
     """of all samples, 0 to 1"""
 
 
+class UnitDecision(Described):
+    """Whether a part may pass."""
+
+    accept: bool
+    """whether its uncertainty is at most the threshold of `units_decision`"""
+    removed: bool = ABSENT
+    """with `on_unit_reject` remove: whether `refined_text` is without it"""
+    reason: str = ABSENT
+    """why it does not pass, and why it stays where it was to be removed"""
+
+
 class UnitInfo(Described):
     """A part of the answer, with its own scores; what its kind has not is absent."""
 
     kind: Kind
     """`answer` is all of it"""
     text: str
-    """what it says; of a field the JSON text of its value"""
+    """what it says; of a field the JSON text of its value, of a sentence as it stands in `text`"""
     path: str = ABSENT
     """JSON Pointer (RFC 6901) of a field"""
     span: Range = ABSENT
@@ -43,6 +54,10 @@ class UnitInfo(Described):
     """its first token, ≥ 0, and the one behind its last; absent where it has none"""
     support: float = ABSENT
     """mean over the samples of how far each says the same, 0 to 1; absent without samples"""
+    contradiction: float = ABSENT
+    """of a sentence: mean over the samples of how far each denies it, 0 to 1"""
+    contradicted_by: list[int] = ABSENT
+    """of a sentence: indices, ≥ 0, of the samples that deny it rather than say it"""
     alternatives: list[Alternative] = ABSENT
     """values of the samples, the most frequent first"""
     missing: list[MissingField] = ABSENT
@@ -51,6 +66,11 @@ class UnitInfo(Described):
     """whose score is the uncertainty; null where none that was asked for is defined for parts"""
     uncertainty: float | None
     """its score, a real number; higher is less sure; null with the reason of that score"""
+    confidence: float | None = ABSENT
+    """of a part: probability that it is right, 0 to 1, by the calibrator; null where it has no
+    uncertainty, or for `reasons` of the response"""
+    decision: UnitDecision = ABSENT
+    """of a part, with `target_error`"""
     scores: dict[str, float | None]
     """by estimator, those that are defined for this kind and known of the answer; real numbers,
     higher is less sure"""

@@ -5,11 +5,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from models.records import EFFORT, GivenAnswer, SamplingParams
+from models.images import PARTS as IMAGE_PARTS
+from models.records import EFFORT, GivenAnswer, Grammar, SamplingParams
 from models.selection import Strategy
+from models.units.unit import Kind
 
 OnReject = Literal["answer", "abstain", "escalate"]
-Units = Literal["answer", "fields"]
+Units = Literal["answer", "fields", "sentences"]
+OnUnitReject = Literal["keep", "remove", "abstain"]
+# The confidence below which an answer that does not pass is not worth a second look.
+ESCALATE_BELOW = 0.5
+# The kind of the parts that an ask wants.
+PARTS: Mapping[Units | None, Kind] = {"fields": "field", "sentences": "sentence"}
 
 
 def _charge_nobody(num_tokens: int) -> None:
@@ -60,8 +67,10 @@ class Ask:
 
     Attributes:
         prompt: raw text; exclusive with `messages`. With neither no model is asked for an answer.
-        messages: chat messages {"role", "content"}.
+        messages: chat messages {"role", "content"}; see `models.records.GenerationRequest`.
+        tools: that the model may call; the fields of an answer that calls some are its calls'.
         chat_template_kwargs: variables of the model's chat template, `reasoning_effort` among them.
+        grammar: that what the model writes is held to; None for any text.
         answer: one that exists already; None lets the model answer.
         answer_token_logprobs: (T,) nats, of whoever wrote the given answer; None lets the model
             read it.
@@ -70,27 +79,36 @@ class Ask:
         strategy: which text is scored; heeded where the model answers.
         light: whether no samples may be drawn, so that a probe stands for them.
         estimators: names to score; None for the default ones.
+        of_tokens: whether the default ones are those that read no samples.
         primary: the one whose value is *the* uncertainty; None for the default one.
         similarity: name of the similarity function; None for the deployment's default.
         return_samples: whether samples are wanted with all that is known of them.
         explain: whether the samples are wanted in groups by meaning.
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
+        num_tops: likeliest tokens that are wanted of each of the greedy answer's.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
         json_schema: that an answer with fields follows; it says how their values are compared.
         target_error: largest wanted share of wrong answers among those that pass; None asks for no
             decision.
         on_reject: what becomes of an answer that does not pass: it is given all the same, held
             back, or asked of a second model.
+        escalate_below: confidence below which an answer that does not pass is to be asked of
+            somebody else, and from which on it is to be verified; None for `ESCALATE_BELOW`.
+        on_unit_reject: what becomes of parts that do not pass: they are kept, or removed from the
+            text, or the whole answer is held back.
         calibration: group of the calibrator; None for that of all labels.
         hidden_layers: blocks whose mean hidden states are wanted; such an ask is never cached.
         cache: whether what was computed before may serve, and this be remembered.
         timeout_s: seconds within which a result is of use; None for as long as it takes.
         caller: on whose behalf it is asked.
+        in_background: whether what else the caller asks goes first.
     """
 
     prompt: str | None = None
-    messages: tuple[Mapping[str, str], ...] | None = None
+    messages: tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    grammar: Grammar | None = None
     answer: GivenAnswer | None = None
     answer_token_logprobs: tuple[float, ...] | None = None
     samples: tuple[GivenSample, ...] | None = None
@@ -98,20 +116,25 @@ class Ask:
     strategy: Strategy = "greedy"
     light: bool = False
     estimators: tuple[str, ...] | None = None
+    of_tokens: bool = False
     primary: str | None = None
     similarity: str | None = None
     return_samples: bool = False
     return_tokens: bool = False
+    num_tops: int = 0
     units: Units | None = None
     json_schema: Mapping[str, Any] | bool = True
     explain: bool = False
     target_error: float | None = None
     on_reject: OnReject = "answer"
+    escalate_below: float | None = None
+    on_unit_reject: OnUnitReject = "keep"
     calibration: str | None = None
     hidden_layers: tuple[int, ...] = ()
     cache: bool = True
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
+    in_background: bool = False
 
     @property
     def mode(self) -> Literal["full", "light"]:
@@ -121,11 +144,18 @@ class Ask:
         return "full"
 
     @property
-    def input(self) -> Literal["prompt", "messages"]:
-        """How the model is asked, where it is."""
+    def input(self) -> Literal["prompt", "messages", "images"]:
+        """How the model is asked, where it is; images are in messages."""
+        if self.has_images:
+            return "images"
         if self.prompt is None:
             return "messages"
         return "prompt"
+
+    @property
+    def has_images(self) -> bool:
+        """Whether messages hold images."""
+        return any(IMAGE_PARTS in message for message in self.messages or ())
 
     @property
     def how_it_reasons(self) -> dict[str, int | str]:
@@ -139,6 +169,22 @@ class Ask:
         if effort is not None:
             said[EFFORT] = str(effort)
         return said
+
+    @property
+    def schema_use(self) -> str:
+        """Whether texts are held to a schema, or it says only how values of fields are compared.
+
+        The fields of calls follow the schemas of their tools.
+        """
+        if self.grammar is not None and self.tools:
+            return "called and followed"
+        if self.grammar is not None:
+            return "followed"
+        if self.tools:
+            return "called"
+        if self.json_schema is True:
+            return "none"
+        return "compared"
 
     @property
     def has_prompt(self) -> bool:

@@ -27,6 +27,7 @@ from app.scoring.questions import (
     read_by_token,
     subject_of,
 )
+from app.scoring.sentences import Sentences, spans_of
 from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import PromptTooLong
 from models.records import Array, Generation, OnToken, Pair, Token
@@ -91,13 +92,14 @@ class Computation:
         self._comparer = workers.comparers[plan.similarity]
         self._similarity = PairScores(self._comparer, ask, memory, observer, limits)
         self._nli: PairScores | None = None
+        self._nli_model = workers.nli
         nli_info = None
         if workers.nli is not None:
             self._nli = PairScores(workers.nli, ask, memory, observer, limits)
             nli_info = self._nli.info
         self._limits = limits
         self._max_units = (limits or AskLimits()).max_units
-        self._fields: Fields | None = None
+        self._made: Fields | Sentences | None = None
         self.recorded = recorded
         self._generator_is_current = True
         self._compared_s = 0.0  # while samples were drawn
@@ -131,9 +133,10 @@ class Computation:
             CocoaError: see `Generator.generate`.
         """
         began_at = time.monotonic()
-        if self.plan.compares_parts and self.ask.answer is not None and self.ask.samples:
-            self._similarity.check(await self._pairs_of_parts(subject_of(self.ask, None)))
-            self._fields = None  # which tokens they have, the model tells
+        is_compared = self.plan.parts_compared_by is not None
+        if is_compared and self.ask.answer is not None and self.ask.samples:
+            self._parts_scores.check(await self._pairs_of_parts(subject_of(self.ask, None)))
+            self._made = None  # which tokens they have, the model tells
         if self.recorded is not None:
             return await self._as_recorded(self.recorded.generation)
         if not self.ask.has_prompt:
@@ -194,12 +197,15 @@ class Computation:
             if self._limits is not None:
                 check_relevance(contexts, by_token, self._limits)
         asked = questions(plan, self.ask, subject, contexts, rules)
-        pairs = list(asked.similarity)
-        if plan.compares_parts:  # in one batch with the others
-            pairs += await self._pairs_of_parts(subject)
-        tables = [self._similarity.table(pairs)]
+        similarity_pairs, nli_pairs = list(asked.similarity), list(asked.nli)
+        # Pairs of parts go in one batch with the others.
+        if plan.parts_compared_by == "similarity":
+            similarity_pairs += await self._pairs_of_parts(subject)
+        elif plan.parts_compared_by == "nli":
+            nli_pairs += await self._pairs_of_parts(subject)
+        tables = [self._similarity.table(similarity_pairs)]
         if self._nli is not None:
-            tables.append(self._nli.table(asked.nli))
+            tables.append(self._nli.table(nli_pairs))
         answer = subject.answer.compared_text
         (similarity, *rest), true_false = await asyncio.gather(
             asyncio.gather(*tables), self._true_false(asked, answer)
@@ -219,20 +225,44 @@ class Computation:
             CocoaError: a worker failed.
         """
         pairs = await self._pairs_of_parts(subject)
-        if self._fields is None:
+        if self._made is None:
             return Parts()
-        table = await self._similarity.table(pairs)
-        return await asyncio.to_thread(self._fields.parts, table)
+        table = await self._parts_scores.table(pairs)
+        return await asyncio.to_thread(self._made.parts, table)
+
+    @property
+    def _parts_scores(self) -> PairScores:
+        """Of what compares parts."""
+        if self._nli is not None and self.plan.parts_compared_by == "nli":
+            return self._nli
+        return self._similarity
 
     async def _pairs_of_parts(self, subject: Subject) -> list[Pair]:
         """What is compared for the parts of the answer; one without an end has none."""
         if subject.answer.is_unfinished:
             return []
-        if self._fields is None:  # large ones take a second
-            self._fields = await asyncio.to_thread(
-                Fields, subject, self.ask.json_schema, self._max_units
-            )
-        return unknown_pairs(self._fields.pairs, self._similarity.info.rules)
+        if self._made is None:
+            self._made = await self._make_parts(subject)
+        rules = self._parts_scores.info.rules
+        return await asyncio.to_thread(unknown_pairs, self._made.pairs, rules)
+
+    async def _make_parts(self, subject: Subject) -> Fields | Sentences:
+        """The parts of the answer, which are not compared yet; those of long ones take a second.
+
+        Raises:
+            InvalidRequest: sentences make more pairs than an ask may have.
+        """
+        if self.ask.units == "fields":
+            schema, tools = self.ask.json_schema, self.ask.tools
+            return await asyncio.to_thread(Fields, subject, schema, self._max_units, tools)
+        spans = await asyncio.to_thread(spans_of, subject, self.ask.tools)
+        ends: dict[str, list[int]] | None = None
+        if self._nli_model is not None and self.plan.parts_compared_by == "nli":
+            ends = dict(zip(spans, await self._nli_model.token_ends(list(spans)), strict=True))
+        made = await asyncio.to_thread(Sentences, subject, self._max_units, ends, spans)
+        if self._nli is not None:
+            self._nli.check_number(made.num_pairs)
+        return made
 
     def _check_given(self) -> None:
         """Refuse given texts that make too many pairs, before any work."""

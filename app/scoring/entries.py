@@ -70,14 +70,20 @@ def statistics_name(
         "stop": ask.sampling.stop,
     }
     parts |= ask.how_it_reasons
+    if ask.grammar is not None:
+        parts["grammar"] = digest(asdict(ask.grammar))
     if ask.sampling.max_new_tokens is None:  # as many as fit
         parts["max_context_tokens"] = generator.max_context_tokens
+    if ask.num_tops:
+        parts["num_tops"] = ask.num_tops
     if ask.has_prompt:
         parts["model"] = generator.identity
         parts["prompt"] = ask.prompt
         if ask.messages is not None:
-            parts["messages"] = [[one["role"], one["content"]] for one in ask.messages]
+            parts["messages"] = list(map(_message, ask.messages))
             parts["chat_template_kwargs"] = ask.chat_template_kwargs
+            if ask.tools:
+                parts["tools"] = ask.tools
     if ask.answer is not None:
         parts["answer"] = asdict(ask.answer)
         parts["answer_token_logprobs"] = ask.answer_token_logprobs
@@ -88,6 +94,8 @@ def statistics_name(
         if plan.is_sampled:
             names += _HOW_MANY
         parts["sampling"] = dict(zip(names, attrgetter(*names)(ask.sampling), strict=True))
+        if ask.sampling.distinct:
+            parts["sampling"]["distinct"] = True
     if plan.reads("similarity"):
         parts["similarity"] = comparer.identity
     if "exact_match" in needed:
@@ -96,6 +104,8 @@ def statistics_name(
         parts["nli"] = nli.identity
     for name in sorted(needed & PROBE_STATISTICS):
         parts[name] = generator.probes[name].sha256
+    if ask.has_prompt and generator.prompts:
+        parts["prompts"] = generator.prompts
     return f"{_prefix(ask.caller.namespace)}statistics:{digest(parts)}"
 
 
@@ -142,7 +152,7 @@ def decode(entry: bytes) -> Content:
     given = values["generation"]
     if given is None:
         return values, None
-    if given["answer_hidden_mean"] is not None:
+    if given["answer_hidden_mean"] is not None or given.get("prompt_state") is not None:
         raise ValueError("hidden states are never stored")
     return values, generation_from_json(given)
 
@@ -261,6 +271,15 @@ def _absent(value: Mapping[str, Any], subject: Subject) -> dict[str, str]:
     if not value.keys() <= may_be_absent or not set(map(type, value.values())) <= {str}:
         raise ValueError("no reasons for what may be absent")
     return dict(value)
+
+
+def _message(message: Mapping[str, Any]) -> list[Any]:
+    """Role, content, and what is said of calls."""
+    rest = {name: message[name] for name in message.keys() - {"role", "content"}}
+    said = [message["role"], message["content"]]
+    if rest:
+        said.append(sorted(rest.items()))
+    return said
 
 
 def _prefix(namespace: str) -> str:

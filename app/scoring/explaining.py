@@ -71,7 +71,7 @@ def sentence(groups: Sequence[Group]) -> str:
         agree = f"1 of {total} samples means"
     elif same.count == 0:
         agree, who = "No sample means", "the samples"
-    said = ", ".join(f'"{_short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED])
+    said = ", ".join(f'"{short(group.text)}" ({group.count})' for group in others[:_MAX_NAMED])
     if len(others) > _MAX_NAMED:
         said += f", and {len(others) - _MAX_NAMED} more"
     return f"{agree} the same as the answer; {who} say {said}."
@@ -166,7 +166,8 @@ def _mass(members: Sequence[TokenSequence]) -> float | None:
     return min(1.0, sum(masses.values()))
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A text in one line, cut where it is long."""
     if not text:
         return "(nothing)"
     one_line = " ".join(text.split())

@@ -11,37 +11,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.scoring.ask import Ask
+from app.scoring.ask import PARTS, Ask
+from app.scoring.calibrators import calibrated_models, check_deployment
+from app.scoring.decisions import Decision, check_target, decided, no_decision
 from app.scoring.memory import Source
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan
-from models.calibration import ALL, Binding, Calibration, Calibrator, ShiftMonitor
+from app.scoring.unlike import MAX_SHARE_CUT, why_unlike
+from models.calibration import ALL, Binding, Calibrator, Part, ShiftMonitor
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
-from models.records import DEFAULT_NEW_TOKENS, ProbeReading, Sequence
+from models.records import (
+    DEFAULT_NEW_TOKENS,
+    PROMPT_OUT_OF_DOMAIN,
+    Generation,
+    ProbeReading,
+    SamplingParams,
+    Sequence,
+)
 from models.statistics import reads_samples, supplied_by
-from models.units.reasoning import HARMONY, KNOWN_TAGS
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+from models.units.unit import Kind
+from workers.protocol import Workers
 
 logger = logging.getLogger(__name__)
-
-# A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
-_MAX_SHARE_CUT = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether an answer may pass.
-
-    Attributes:
-        threshold: an uncertainty; None where the labels allow none, and no answer may pass.
-        guarantee: what is promised, in words.
-    """
-
-    accept: bool
-    threshold: float | None
-    target_error: float
-    guarantee: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +57,7 @@ class Judgement:
     has_shifted: bool = False
 
 
-NO_CALIBRATOR = "no calibrator is loaded"
-
-
-def calibrated_models(
-    calibrator: Calibrator | None, workers: Workers
-) -> tuple[GeneratorInfo, ComparerInfo | None, ComparerInfo | None]:
-    """The language model, the calibrated similarity function and the NLI model, as they serve."""
-    comparer: ComparerInfo | None = None
-    if calibrator is not None and calibrator.binding.similarity in workers.comparers:
-        comparer = workers.comparers[calibrator.binding.similarity].info
-    nli: ComparerInfo | None = None
-    if workers.nli is not None:
-        nli = workers.nli.info
-    return workers.generator.info, comparer, nli
-
-
-def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
-    """Refuse a calibrator of other models than these.
-
-    Raises:
-        ValueError: names what differs.
-    """
-    binding = calibrator.binding
-    generator, comparer, nli = calibrated_models(calibrator, workers)
-    found: dict[str, tuple[Any, Any]] = {
-        "the language model": (binding.model_id, generator.model_id),
-        "its revision": (binding.revision, generator.revision),
-        "its tokenizer, template or precision": (binding.generator, generator.identity),
-        f"the similarity function {binding.similarity}": (
-            binding.comparer,
-            comparer and comparer.identity,
-        ),
-    }
-    if nli is not None:  # without one, nothing that reads it is scored
-        found["the NLI model"] = binding.nli, nli.identity
-    for statistic in binding.probes.keys() & generator.probes.keys():  # as with NLI
-        served = generator.probes[statistic].sha256
-        found[f"the probe of {statistic}"] = (binding.probes[statistic], served)
-    for what, (bound, served) in found.items():
-        if bound != served:
-            raise ValueError(
-                f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
-            )
+NO_CALIBRATOR = "no calibrator is loaded: see COCOA_CALIBRATOR"
 
 
 class Judge:
@@ -117,13 +67,22 @@ class Judge:
         calibrator: of this deployment; None says nothing.
         workers: whose models may be replaced.
         observer: told how far scores have shifted.
+        rejects_foreign: whether an answer to a prompt unlike those of the calibration never passes.
     """
 
-    def __init__(self, calibrator: Calibrator | None, workers: Workers, observer: Observer) -> None:
+    def __init__(
+        self,
+        calibrator: Calibrator | None,
+        workers: Workers,
+        observer: Observer,
+        *,
+        rejects_foreign: bool = True,
+    ) -> None:
         self._calibrator = calibrator
         self._workers = workers
         self._observer = observer
-        self._shifts: dict[tuple[str, str], ShiftMonitor] = {}
+        self._rejects_foreign = rejects_foreign
+        self._shifts: dict[tuple[str, str, int], ShiftMonitor] = {}
         # For which models the calibrator was last checked, and whether it is theirs.
         self._checked_for = calibrated_models(calibrator, workers)
         self._fits_models = True
@@ -144,6 +103,10 @@ class Judge:
             return None
         return self._calibrator
 
+    def is_foreign(self, generation: Generation) -> bool:
+        """Whether its answer may not pass, as the prompt is unlike those of the calibration."""
+        return self._rejects_foreign and PROMPT_OUT_OF_DOMAIN in generation.warnings
+
     def judge(
         self,
         ask: Ask,
@@ -152,6 +115,8 @@ class Judge:
         readings: Mapping[str, ProbeReading],
         uncertainty: float | None,
         source: Source,
+        *,
+        is_foreign: bool = False,
     ) -> Judgement:
         """What an uncertainty means; one that was computed counts among the latest scores.
 
@@ -162,21 +127,32 @@ class Judge:
             readings: of probes, by the statistic that each predicts.
             uncertainty: None for an answer without one.
             source: of what was computed.
+            is_foreign: what `is_foreign` says of its generation.
         """
         calibrator, unlike = self.calibrator(), None
-        if calibrator is not None:
-            unlike = why_unlike(answer, plan, readings, calibrator.binding)
-        judgement = judge(ask, plan, calibrator, uncertainty, unlike)
-        if calibrator is None or uncertainty is None or judgement.confidence is None:
+        part = part_of(ask, plan, calibrator)
+        if isinstance(part, Part):
+            unlike = why_unlike(answer, plan, readings, part.binding, is_foreign=is_foreign)
+        judgement = judge(ask, plan, calibrator, part, uncertainty, unlike)
+        if not isinstance(part, Part) or uncertainty is None or judgement.confidence is None:
             return judgement
-        key = group, _ = ask.calibration or ALL, plan.primary
+        group, estimator = ask.calibration or ALL, plan.primary
+        key = group, estimator, id(part)
         if key not in self._shifts:
-            self._shifts[key] = ShiftMonitor(calibrator.groups[group][plan.primary])
+            self._shifts[key] = ShiftMonitor(part.groups[group][estimator])
         monitor = self._shifts[key]
         if source == "computed":  # a popular prompt that is served from the cache counts once
             monitor.observe(uncertainty)
-            self._observer.observe_shift(group, plan.primary, monitor.distance)
+            self._observer.observe_shift(group, estimator, self._farthest(group, estimator))
         return replace(judgement, has_shifted=monitor.has_shifted)
+
+    def _farthest(self, group: str, estimator: str) -> float:
+        """The largest shift of any part's scores."""
+        shifts = []
+        for (of_group, of_estimator, _), monitor in self._shifts.items():
+            if (of_group, of_estimator) == (group, estimator):
+                shifts.append(monitor.shift)
+        return max(shifts)
 
 
 def check_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
@@ -188,137 +164,152 @@ def check_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
     """
     if ask.on_reject != "answer" and ask.target_error is None:
         raise InvalidRequest("needs target_error", field="on_reject")
+    if ask.escalate_below is not None and ask.target_error is None:
+        raise InvalidRequest("needs target_error", field="escalate_below")
     if ask.calibration is not None:
         if calibrator is None:
             raise NotCalibrated(NO_CALIBRATOR, field="calibration")
         if ask.calibration not in calibrator.groups:
             names = ", ".join(calibrator.groups)
             raise InvalidRequest(f"must be one of {names}", field="calibration")
-    if ask.target_error is None:
+    is_of_parts = ask.units in PARTS and ask.on_reject == "answer"
+    if ask.target_error is None or is_of_parts:  # for these see `app.scoring.unit_judging`
         return
-    found = _calibration(ask, plan, calibrator)
-    if isinstance(found, str):
-        raise NotCalibrated(found, field="target_error")
-    if found.threshold(ask.target_error) is None:
-        known = ", ".join(f"{one.target_error:g}" for one in found.thresholds)
-        raise InvalidRequest(f"must be one of {known}", field="target_error")
-
-
-def why_unlike(
-    answer: Sequence, plan: Plan, readings: Mapping[str, ProbeReading], binding: Binding
-) -> str | None:
-    """Why an answer is unlike all that were calibrated: a code, and the reason in words."""
-    text = answer.compared_text
-    if answer.is_unfinished or any(text == tags.start for tags in (*KNOWN_TAGS, HARMONY)):
-        return "reasoning_unfinished: the model was cut off before it gave an answer"
-    if not text:
-        return "empty_answer: an answer without text is neither right nor wrong"
-    if answer.finish_reason == "length" and binding.share_cut <= _MAX_SHARE_CUT:
-        return "answer_truncated: answers that are cut at max_new_tokens were not calibrated"
-    for name in needs([plan.primary]) & readings.keys():
-        if readings[name].out_of_domain:
-            return "out_of_domain: the probe was not trained on answers like this one"
-    return None
+    part = part_of(ask, plan, calibrator)
+    if isinstance(part, str):
+        raise NotCalibrated(part, field="target_error")
+    check_target(part.groups[ask.calibration or ALL][plan.primary], ask.target_error)
 
 
 def judge(
     ask: Ask,
     plan: Plan,
     calibrator: Calibrator | None,
+    part: Part | str,
     uncertainty: float | None,
     unlike: str | None = None,
 ) -> Judgement:
-    """What an uncertainty means; `unlike` is what `why_unlike` says of the answer.
+    """What an uncertainty means.
 
     An answer without one, or unlike those that were calibrated, has no confidence and never passes.
+
+    Args:
+        ask: whose uncertainty it is.
+        plan: of it.
+        calibrator: that is served.
+        part: what `part_of` says of them.
+        uncertainty: None for an answer without one.
+        unlike: what `why_unlike` says of the answer.
     """
-    found = _calibration(ask, plan, calibrator)
-    if calibrator is None or isinstance(found, str):
-        decision = None
-        if ask.target_error is not None:  # answers of another kind than was foreseen
-            decision = Decision(False, None, ask.target_error, f"{found}: nothing is accepted")
-        return Judgement(decision=decision, reason=str(found))
+    if calibrator is None or isinstance(part, str):
+        reason = str(part)
+        if ask.target_error is None:
+            return Judgement(reason=reason)
+        # An answer of another kind than was foreseen.
+        return Judgement(decision=no_decision(ask.target_error, reason), reason=reason)
+    found = part.groups[ask.calibration or ALL][plan.primary]
     if unlike is not None:
         uncertainty = None
-    decision = _decision(ask, found, calibrator, uncertainty)
+    decision: Decision | None = None
+    if ask.target_error is not None and (threshold := found.threshold(ask.target_error)):
+        promise = "at most {percent} of the accepted answers are wrong"
+        decision = decided(threshold, calibrator, promise, accept=threshold.accepts(uncertainty))
     if uncertainty is None:
         reason = unlike or f"{plan.primary} has no value"
         if decision is not None:
-            decision = replace(decision, guarantee=f"{reason}: not accepted")
+            decision = decision.refused(reason).acting(None, ask)
         return Judgement(decision=decision, reason=reason)
+    confidence = found.confidence(uncertainty)
+    if decision is not None:
+        decision = decision.acting(confidence, ask)
     return Judgement(
-        confidence=found.confidence(uncertainty),
+        confidence=confidence,
         percentile=found.percentile(uncertainty),
         decision=decision,
         calibrator=calibrator.id,
     )
 
 
-def _decision(
-    ask: Ask, found: Calibration, calibrator: Calibrator, uncertainty: float | None
-) -> Decision | None:
-    if ask.target_error is None or (threshold := found.threshold(ask.target_error)) is None:
-        return None
-    percent = f"{100 * threshold.target_error:g} %"
-    if threshold.uncertainty is None:
-        guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
-        if threshold.labels_missing is not None:
-            guarantee += f"; about {threshold.labels_missing} more labels are needed"
-    else:
-        guarantee = (
-            f"at most {percent} of the accepted answers are wrong, with probability "
-            f"{1 - calibrator.delta:g} over calibration sets, for prompts like those of "
-            f"{calibrator.source}"
-        )
-    return Decision(
-        accept=threshold.accepts(uncertainty),
-        threshold=threshold.uncertainty,
-        target_error=threshold.target_error,
-        guarantee=guarantee,
-    )
+def part_of(
+    ask: Ask, plan: Plan, calibrator: Calibrator | None, unit: Kind = "answer"
+) -> Part | str:
+    """The part that speaks of the primary estimator of this ask, for units of one kind.
 
-
-def _calibration(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> Calibration | str:
-    """The calibration of the primary estimator, or why there is none for this ask."""
+    Where there is none, why, and what would have to be asked in place of it: the least that differs
+    from what was calibrated.
+    """
     if calibrator is None:
         return NO_CALIBRATOR
-    group = calibrator.groups.get(ask.calibration or ALL, {})
-    if plan.primary not in group:
-        return f"{plan.primary} is not calibrated"
-    return _why_other(ask, plan, calibrator.binding) or group[plan.primary]
-
-
-def _why_other(ask: Ask, plan: Plan, binding: Binding) -> str | None:
-    """Why the scores of an ask are not comparable with those that were calibrated."""
     if ask.samples is not None:
-        return "scores on given samples are not calibrated"
+        return "scores on given samples are not calibrated: let the model draw them"
     if ask.answer_token_logprobs is not None:
-        return "scores on given log-probs are not calibrated"
+        return "scores on given log-probs are not calibrated: let the model read the answer"
     if plan.is_reasoned:
         return "answers behind a reasoning are not calibrated"
+    nearest: dict[str, tuple[str, str]] | None = None
+    for part in calibrator.parts:
+        calibrated = part.groups.get(ask.calibration or ALL, {})
+        if part.binding.unit != unit or plan.primary not in calibrated:
+            continue
+        differing = _differing(ask, plan, part.binding)
+        if not differing:
+            return part
+        if nearest is None or len(differing) < len(nearest):
+            nearest = differing
+    if nearest is None and unit != "answer":
+        return f"{plan.primary} of a {unit} is not calibrated"
+    if nearest is None:
+        return f"{plan.primary} is not calibrated: see GET /version for estimators that are"
+    bound, asked = map(", ".join, zip(*nearest.values(), strict=True))
+    return f"not calibrated for {asked}: ask with {bound}, or calibrate for it"
+
+
+def _differing(ask: Ask, plan: Plan, binding: Binding) -> dict[str, tuple[str, str]]:
+    """What makes the scores of an ask another thing than those that were calibrated.
+
+    By name, what was calibrated and what is asked, in words.
+    """
     read, sampling = needs([plan.primary]), ask.sampling
-    differing: dict[str, tuple[Any, Any]] = {
-        "input": (binding.input, ask.input),
+    compared: dict[str, tuple[Any, Any]] = {
         "strategy": (binding.strategy, plan.strategy),
         "stop": (list(binding.stop), list(sampling.stop)),
     }
     for name in binding.reasoning.keys() | ask.how_it_reasons.keys():
-        differing[name] = binding.reasoning.get(name), ask.how_it_reasons.get(name)
+        compared[name] = binding.reasoning.get(name), ask.how_it_reasons.get(name)
+    if ask.answer is not None:
+        compared["append_eos"] = True, ask.answer.append_eos
     if reads_samples(read):
-        differing |= {
-            "num_samples": (binding.num_samples, sampling.num_samples),
-            "stop_mass": (binding.stop_mass, sampling.stop_mass),
+        compared |= {
+            "num_samples": (_draw(binding), _draw(sampling)),
             "temperature": (binding.temperature, sampling.temperature),
             "top_k": (binding.top_k, sampling.top_k),
             "top_p": (binding.top_p, sampling.top_p),
+            "distinct": (binding.distinct, sampling.distinct),
         }
     if read & supplied_by("similarity"):
-        differing["similarity"] = (binding.similarity, plan.similarity)
-    for name, (bound, asked) in differing.items():
-        if bound != asked:
-            return f"calibrated for {name} {bound}, asked with {asked}"
+        compared["similarity"] = (binding.similarity, plan.similarity)
+    if binding.unit != "answer" or "followed" in f"{binding.schema_use} {ask.schema_use}":
+        compared["json_schema"] = binding.schema_use, ask.schema_use
     limit, bound_limit = sampling.max_new_tokens or DEFAULT_NEW_TOKENS, binding.max_new_tokens
-    is_longer = limit > bound_limit
-    if limit != bound_limit and not (is_longer and binding.share_cut <= _MAX_SHARE_CUT):
-        return f"calibrated for max_new_tokens {bound_limit}, asked with {limit}"
-    return None
+    if limit < bound_limit or binding.share_cut > MAX_SHARE_CUT:
+        compared["max_new_tokens"] = bound_limit, limit
+    differing: dict[str, tuple[str, str]] = {}
+    if binding.input != ask.input:
+        differing["input"] = binding.input, ask.input
+    for name, (bound, asked) in compared.items():
+        if bound != asked:
+            differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(asked)}"
+    return differing
+
+
+def _draw(drawn: Binding | SamplingParams) -> int | str:
+    """How many samples, as a request says it."""
+    if drawn.stop_mass is None:
+        return drawn.num_samples
+    return f"auto (max_samples {drawn.num_samples}, stop_mass {drawn.stop_mass:g})"
+
+
+def _in_words(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return str(value)

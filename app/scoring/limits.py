@@ -10,18 +10,19 @@ from typing import Annotated
 from annotated_types import Ge
 
 from app.scoring.ask import Ask
+from models.engines.protocol import check_grammar
 from models.errors import (
     InvalidRequest,
     LightNeedsHiddenStates,
     ProbeMissing,
     StatisticUnavailable,
 )
-from models.estimators import needs
-from models.records import DEFAULT_NEW_TOKENS, Pair
-from models.similarity.align import num_cells, sentences
+from models.estimators import READ_DISTINCT, needs
+from models.records import DEFAULT_NEW_TOKENS
+from models.similarity.align import sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
-from workers.protocol import ComparerInfo
+from models.units.sentences import sentence_spans
 
 # Below these the sampling law is the greedy one, and consistency 0 by construction.
 MIN_SAMPLING_TEMPERATURE = 0.05
@@ -38,6 +39,10 @@ class AskLimits:
         max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
             where texts are compared by sentences, all their cells.
         max_units: parts of one answer that are told; a given answer with more is refused.
+        max_images: in the messages of an ask.
+        max_image_bytes: of each of them.
+        max_image_urls: of the images, those that may be named by https URLs, which the server of
+            the model then fetches from wherever they point to, its own network among it.
         max_relevance_characters: of an ask's texts without each of their tokens, which token
             relevance compares: the sum over sequences of their tokens times their characters.
     """
@@ -46,6 +51,9 @@ class AskLimits:
     max_text_sentences: Annotated[int, Ge(1)] = 256
     max_pairs: Annotated[int, Ge(1)] = 65_536
     max_units: Annotated[int, Ge(1)] = 1024
+    max_images: Annotated[int, Ge(0)] = 8
+    max_image_bytes: Annotated[int, Ge(1)] = 500_000
+    max_image_urls: Annotated[int, Ge(0)] = 0
     max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
 
 
@@ -77,25 +85,24 @@ def check_texts(ask: Ask, limits: AskLimits, *, by_sentence: bool) -> None:
         if value is not None and len(list(leaves(value))) > limits.max_units:
             message = f"must have at most {limits.max_units} fields where units are told"
             raise InvalidRequest(message, field="answer")
+    if ask.units == "sentences" and ask.answer is not None:
+        num_sentences = len(sentence_spans(ask.answer.text))
+        if num_sentences > limits.max_units:
+            message = f"must have at most {limits.max_units} sentences where units are told"
+            raise InvalidRequest(message, field="answer")
 
 
-def check_pairs(
-    pairs: Sequence[Pair], comparer: ComparerInfo, limits: AskLimits, *, field: str
-) -> None:
+def check_pairs(num_pairs: int, limits: AskLimits, *, field: str) -> None:
     """Refuse more pairs than one ask may have read.
 
     Args:
-        pairs: distinct ones.
-        comparer: that is to score them.
+        num_pairs: distinct ones, or all their cells.
         limits: of their number.
         field: of the ask, that makes them many.
 
     Raises:
         InvalidRequest: names the field and both numbers.
     """
-    num_pairs = len(pairs)
-    if comparer.is_by_sentence:
-        num_pairs = num_cells(pairs)
     if num_pairs > limits.max_pairs:
         message = f"takes {num_pairs} pairs of texts to compare, and may take {limits.max_pairs}"
         raise InvalidRequest(message, field=field)
@@ -190,6 +197,72 @@ def check_reasoning(ask: Ask, no_limit: str) -> None:
             raise InvalidRequest(f"is not heeded here: {no_limit}", field=field)
         if bound >= most:
             raise InvalidRequest(f"must be less than max_new_tokens, which is {most}", field=field)
+
+
+def check_format(ask: Ask, no_grammar: str, max_tops: int) -> None:
+    """Refuse a grammar that nobody follows, or with which a stop string would cut the answer.
+
+    And more of the likeliest tokens than are told.
+
+    Args:
+        ask: that has one, or wants some.
+        no_grammar: why the model here follows none; "" where it does.
+        max_tops: likeliest tokens that the model here tells.
+
+    Raises:
+        InvalidRequest: says why.
+    """
+    if ask.num_tops > max_tops:
+        message = f"must be at most {max_tops} with the model here"
+        if not max_tops:
+            message = "the model here tells no likeliest tokens"
+        raise InvalidRequest(message, field="num_tops")
+    if ask.grammar is None:
+        return
+    check_grammar(no_grammar)
+    if ask.sampling.stop:
+        raise InvalidRequest("must be left out where an answer is held to a format", field="stop")
+
+
+def check_escalation(ask: Ask, *, has_second: bool) -> None:
+    """Refuse to ask a second model where there is none, or one that would not see what is asked.
+
+    Raises:
+        InvalidRequest: says why.
+    """
+    if ask.on_reject != "escalate":
+        return
+    if not has_second:
+        message = "no second model is set: see COCOA_ESCALATION__URL"
+        raise InvalidRequest(message, field="on_reject")
+    if ask.has_images:
+        raise InvalidRequest("a second model is shown no images", field="on_reject")
+
+
+def check_distinct(ask: Ask, estimators: Sequence[str], no_distinct: str) -> None:
+    """Refuse draws that do not repeat where something would count them, or nobody draws them.
+
+    Args:
+        ask: that wants them.
+        estimators: that are scored.
+        no_distinct: why draws may repeat here; "" where they need not.
+
+    Raises:
+        InvalidRequest: names the field, and why.
+    """
+    if no_distinct:
+        raise InvalidRequest(f"must be false here: {no_distinct}", field="distinct")
+    why = "with distinct, whose samples are not drawn as often as the model would say them"
+    if ask.answer is not None or ask.strategy != "greedy":
+        raise InvalidRequest(f"must be greedy {why}", field="strategy")
+    for name in estimators:
+        if name not in READ_DISTINCT and reads_samples(needs([name])):
+            message = f"{name} counts samples: it cannot be had {why}"
+            raise InvalidRequest(message, field=named_by(name, ask))
+    if ask.explain:
+        raise InvalidRequest(f"must be false {why}", field="explain")
+    if ask.units not in (None, "answer"):
+        raise InvalidRequest(f"must be answer {why}", field="units")
 
 
 def check_light(ask: Ask, estimators: Sequence[str]) -> None:

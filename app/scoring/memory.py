@@ -115,12 +115,12 @@ class Memory:
             values.append(value)
         return values
 
-    def put(self, payloads: Mapping[str, bytes]) -> None:
-        """Store the payloads by name, in place of what was there."""
+    def put(self, payloads: Mapping[str, bytes], ttl_s: int | None = None) -> None:
+        """Store the payloads by name, in place of what was there; see `Cache.put`."""
         entries = {}
         for name, payload in payloads.items():
             entries[name] = seal(name, payload)
-        self.cache.put(entries)
+        self.cache.put(entries, ttl_s)
 
     async def _find(
         self, name: str, decode: Callable[[bytes], Raw], fit: Callable[[Raw], Value | None]

@@ -27,5 +27,5 @@ class Observer:
     def observe_result(self, result: "Result") -> None:
         """An ask has its result."""
 
-    def observe_shift(self, group: str, estimator: str, distance: float) -> None:
-        """How far the latest scores lie from the reference of their calibration, in [0, 1]."""
+    def observe_shift(self, group: str, estimator: str, shift: float) -> None:
+        """How far the latest scores lie from the calibration's; above 1 it is more than chance."""

@@ -12,6 +12,7 @@ from app.scoring.observer import Observer
 from models.errors import SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
+from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable
 from workers.protocol import Comparer, PairScore
 
@@ -58,6 +59,13 @@ class PairScores:
         Raises:
             InvalidRequest: names the field that makes them many.
         """
+        num_pairs = len(pairs)
+        if self.info.is_by_sentence:
+            num_pairs = num_cells(pairs)
+        self.check_number(num_pairs)
+
+    def check_number(self, num_pairs: int) -> None:
+        """Refuse more pairs than one ask may have; raises as `check` does."""
         if self._limits is None:
             return
         field = "estimators"
@@ -65,7 +73,7 @@ class PairScores:
             field = "samples"
         elif self._ask.units is not None:
             field = "units"
-        check_pairs(pairs, self.info, self._limits, field=field)
+        check_pairs(num_pairs, self._limits, field=field)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
-from app.scoring.ask import Ask
+from app.scoring.ask import PARTS, Ask
 from app.scoring.limits import check_available, check_light, check_sampling, named_by
 from models.errors import Forbidden, InvalidRequest, StatisticUnavailable
 from models.estimators import FOUND_MASS_NEEDS, needs
@@ -22,7 +23,7 @@ from models.statistics import (
     sources_of,
     supplied_by,
 )
-from models.units.unit import UNIT_STATISTICS
+from models.units.unit import UNIT_STATISTICS, Kind
 
 DEFAULT_ESTIMATORS = (
     "rb_cocoa_sp",
@@ -43,6 +44,10 @@ LIGHT_ESTIMATORS = (
     "mte",
     "consistency_light",
 )
+# Without samples, which were found to say little more of tool calls.
+TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
+# Where draws do not repeat: those of the first that do not count samples.
+DISTINCT_ESTIMATORS = ("rb_cocoa_sp", "sp", "ppl", "mte")
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning.
@@ -70,7 +75,12 @@ _EXPLAINED = frozenset(
     }
 )
 # Reported as the uncertainty of a part of an answer: the first of these that is scored and can be.
-_PRIMARY_OF_PARTS = ("cocoa_sp", "sp")
+PRIMARY_OF_PARTS = ("cocoa_sp", "sp")
+# What says how far samples have the same in the place of a part.
+_COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
+    "field": "similarity",
+    "sentence": "nli",
+}
 # Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
 _GENERATED = supplied_by("answer", "samples", "all_reasonings", "probe")
 
@@ -91,7 +101,8 @@ class Plan:
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
             none are wanted.
         unit_primary: the one whose value is the uncertainty of a part.
-        compares_parts: whether parts are compared with what the samples have in their place.
+        parts_compared_by: what compares parts with what the samples have in their place; None where
+            they are not.
     """
 
     estimators: tuple[str, ...]
@@ -104,7 +115,7 @@ class Plan:
     is_reasoned: bool = False
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
-    compares_parts: bool = False
+    parts_compared_by: Literal["similarity", "nli"] | None = None
 
     @property
     def is_sampled(self) -> bool:
@@ -119,6 +130,10 @@ class Plan:
             sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
+
+    def asks(self, source: Literal["similarity", "nli"]) -> bool:
+        """Whether these compare anything, be it parts."""
+        return source == self.parts_compared_by or self.reads(source)
 
     def reads(self, *sources: Source) -> bool:
         """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
@@ -195,10 +210,18 @@ def make_plan(
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
     has_parts = ask.units not in (None, "answer")
+    compares_parts = has_parts and not ask.light
+    if ask.of_tokens and ask.samples is None:  # none are drawn for the parts alone
+        compares_parts = compares_parts and reads_samples(wanted)
+    parts_compared_by: Literal["similarity", "nli"] | None = None
+    if compares_parts:
+        parts_compared_by = _COMPARED_BY[PARTS[ask.units]]
+        if parts_compared_by == "nli":
+            _check_nli(available)
     if has_parts:
         unit_estimators, unit_primary = _of_parts(ask, estimators, available)
         shown |= {"answer_token_texts"}
-        if not ask.light:
+        if compares_parts:
             shown |= {"sample_texts"}
     if reads_samples((wanted | shown) & available) and ask.samples is None:
         check_sampling(ask)
@@ -215,7 +238,7 @@ def make_plan(
         degraded=degraded,
         unit_estimators=unit_estimators,
         unit_primary=unit_primary,
-        compares_parts=has_parts and not ask.light,
+        parts_compared_by=parts_compared_by,
     )
 
 
@@ -248,6 +271,9 @@ def check_streamed(ask: Ask, plan: Plan) -> None:
     if ask.on_reject != "answer":
         message = "must be answer where tokens are streamed: they are read before the decision"
         raise InvalidRequest(message, field="on_reject")
+    if ask.on_unit_reject != "keep":
+        message = "must be keep where tokens are streamed: they are read before the decision"
+        raise InvalidRequest(message, field="on_unit_reject")
 
 
 def for_reasoned(plan: Plan, ask: Ask) -> Plan:
@@ -287,16 +313,27 @@ def _of_parts(
         message = "needs samples, or a prompt: of parts of the answer nothing is known without"
         raise InvalidRequest(message, field="units")
     defined = [name for name in estimators if needs([name]) <= UNIT_STATISTICS]
-    for name in (ask.primary, *_PRIMARY_OF_PARTS, *defined):
+    for name in (ask.primary, *PRIMARY_OF_PARTS, *defined):
         if name in defined and needs([name]) <= available:
             return tuple(defined), name
     return tuple(defined), next(iter(defined), None)
+
+
+def _check_nli(available: frozenset[str]) -> None:
+    """Refuse samples that an NLI model is to compare where there is none (StatisticUnavailable)."""
+    if "sample_texts" in available and "entailment" not in available:
+        message = "sentences are compared by an NLI model, and none is loaded: see COCOA_NLI__MODEL"
+        raise StatisticUnavailable(message, field="units")
 
 
 def _estimators(ask: Ask) -> tuple[str, ...]:
     names: Sequence[str]
     if ask.estimators is not None:
         names = ask.estimators
+    elif ask.of_tokens and not ask.light:
+        names = TOKEN_ESTIMATORS
+    elif ask.sampling.distinct:
+        names = DISTINCT_ESTIMATORS
     elif not ask.light:
         names = DEFAULT_ESTIMATORS
     else:

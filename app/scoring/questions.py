@@ -55,12 +55,16 @@ class Subject:
         return [sample.compared_text for sample in self.samples]
 
     @property
+    def others(self) -> tuple[TokenSequence, ...]:
+        """The samples that are not y* itself."""
+        if self.answer_sample is None:
+            return self.samples
+        return self.samples[: self.answer_sample] + self.samples[self.answer_sample + 1 :]
+
+    @property
     def other_texts(self) -> list[str]:
         """The samples that are not y* itself, as they are compared."""
-        texts = self.texts
-        if self.answer_sample is not None:
-            del texts[self.answer_sample]
-        return texts
+        return [sample.compared_text for sample in self.others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +103,14 @@ def generation_request(
     return GenerationRequest(
         prompt=ask.prompt,
         messages=ask.messages,
+        tools=ask.tools,
         chat_template_kwargs=ask.chat_template_kwargs,
         sampling=ask.sampling,
         statistics=statistics,
+        grammar=ask.grammar,
         answer=ask.answer,
         hidden_layers=ask.hidden_layers,
+        num_tops=ask.num_tops,
         timeout_s=timeout_s,
     )
 
@@ -227,7 +234,7 @@ def question_of(ask: Ask) -> str:
         return ask.prompt
     for message in reversed(ask.messages or ()):
         if message["role"] == "user":
-            return message["content"]
+            return str(message["content"])
     return ""
 
 

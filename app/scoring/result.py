@@ -11,6 +11,7 @@ from app.scoring.explaining import all_agree
 from app.scoring.judging import Judgement
 from app.scoring.memory import Source
 from app.scoring.plan import Plan
+from app.scoring.unit_judging import UnitsJudgement
 from app.scoring.units import ScoredUnits
 from models.estimators import (
     FOUND_MASS_NEEDS,
@@ -56,6 +57,7 @@ class Result:
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
         units: where they were asked for.
+        units_judgement: what the uncertainties of its parts mean, where there are any.
     """
 
     ask: Ask
@@ -73,6 +75,7 @@ class Result:
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
     units: ScoredUnits | None = None
+    units_judgement: UnitsJudgement | None = None
 
     @property
     def text(self) -> str | None:
@@ -82,6 +85,15 @@ class Result:
         if self.is_held_back:
             return None
         return self.evidence.subject.answer.text
+
+    @property
+    def passed_text(self) -> str | None:
+        """What a client that reads a text alone may read: `text` without the removed parts."""
+        if self.units_judgement is None or self.ask.on_unit_reject != "remove":
+            return self.text
+        if self.is_held_back:
+            return None
+        return self.units_judgement.refined_text
 
     @property
     def reasoning(self) -> str | None:
@@ -95,6 +107,8 @@ class Result:
     def outcome(self) -> Outcome | None:
         """What became of an answer that was asked to keep a target error."""
         decision = self.judgement.decision
+        if self.has_parts_held_back:
+            return "held_back"
         if decision is None:
             return None
         if decision.accept:
@@ -109,8 +123,16 @@ class Result:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the answer does not pass, and was not to be given then."""
+        """Whether the answer, or a part of it, does not pass, and it was not to be given then."""
         return self.outcome == "held_back"
+
+    @property
+    def has_parts_held_back(self) -> bool:
+        """Whether it is held back for its parts."""
+        if self.units_judgement is None or self.ask.on_unit_reject != "abstain":
+            return False
+        decision = self.units_judgement.decision
+        return decision is not None and not decision.accept
 
     @property
     def uncertainty(self) -> float | None:
@@ -225,9 +247,8 @@ class Result:
             codes.append("answer_truncated")
         if "length" in map(attrgetter("finish_reason"), subject.samples):
             codes.append("samples_truncated")
-        is_compared = plan.compares_parts or plan.reads("similarity")
-        is_foreign = is_compared and self.comparer.is_out_of_domain
-        if is_foreign or (plan.reads("nli") and nli is not None and nli.is_out_of_domain):
+        is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
+        if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
         is_moved = not MOVED_BY_WAVES.isdisjoint(plan.estimators)
         if is_moved and self.ask.sampling.stop_mass is not None and self.ask.samples is None:

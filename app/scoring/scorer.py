@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from app.scoring.ask import Ask
+from app.scoring.ask import PARTS, Ask
 from app.scoring.computation import Computation, Recorded
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import Content, decode, encode, fit
+from app.scoring.generator_checks import check_generator
 from app.scoring.judging import Judge, Judgement, check_asked
-from app.scoring.limits import AskLimits, check_reasoning, check_texts
+from app.scoring.limits import AskLimits, check_escalation, check_texts
 from app.scoring.memory import Memory, Source
 from app.scoring.observer import Observer
 from app.scoring.plan import (
@@ -24,6 +25,7 @@ from app.scoring.plan import (
 )
 from app.scoring.questions import num_rows
 from app.scoring.result import STAGES, Escalation, Result
+from app.scoring.unit_judging import UnitsJudgement, check_units_asked, judge_units
 from app.scoring.units import Parts, ScoredUnits, scored_units
 from models.calibration import Calibrator
 from models.errors import DeadlineExceeded, InvalidRequest
@@ -74,11 +76,13 @@ class Policy:
         limits: of asks; None bounds none, where they are one's own.
         calibrator: says what an uncertainty means.
         second_model: asked where an answer does not pass and the ask says so.
+        rejects_foreign: whether an answer to a prompt unlike those of the calibrator never passes.
     """
 
     limits: AskLimits | None = None
     calibrator: Calibrator | None = None
     second_model: SecondModel | None = None
+    rejects_foreign: bool = True
 
 
 class Scorer:
@@ -113,7 +117,10 @@ class Scorer:
         self.memory = memory
         self._policy = policy or Policy()
         self._observer = observer or Observer()
-        self.judge = Judge(self._policy.calibrator, workers, self._observer)
+        rejects_foreign = self._policy.rejects_foreign
+        self.judge = Judge(
+            self._policy.calibrator, workers, self._observer, rejects_foreign=rejects_foreign
+        )
 
     @property
     def num_waiting(self) -> int:
@@ -154,11 +161,11 @@ class Scorer:
             by_sentence = comparers[plan.similarity].info.is_by_sentence
             by_sentence = by_sentence and plan.reads("similarity")
             check_texts(ask, policy.limits, by_sentence=by_sentence)
-        check_reasoning(ask, self.workers.generator.info.no_reasoning_limit)
+        check_generator(ask, plan.estimators, self.workers.generator.info, policy.limits)
+        if ask.units is not None or ask.on_unit_reject != "keep":
+            check_units_asked(ask, plan, self.judge.calibrator())
         check_asked(ask, plan, self.judge.calibrator())
-        if ask.on_reject == "escalate" and policy.second_model is None:
-            message = "no second model is set: see COCOA_ESCALATION__URL"
-            raise InvalidRequest(message, field="on_reject")
+        check_escalation(ask, has_second=policy.second_model is not None)
         return plan
 
     async def run(
@@ -195,7 +202,7 @@ class Scorer:
                     on_token(Token("", reasoning=answer.reasoning.text))
                 on_token(Token(answer.text))
             parts, parts_s = Parts(), 0.0
-            if ask.units == "fields":
+            if ask.units in PARTS:
                 parts_at = time.monotonic()
                 parts = await computation.parts(evidence.subject)
                 parts_s = time.monotonic() - parts_at
@@ -204,10 +211,18 @@ class Scorer:
             scored_at = time.monotonic()
             scores, reasons, units = await self._score(plan, ask, evidence, parts)
             readings: Mapping[str, ProbeReading] = {}
+            is_foreign = False
             if computed.generation is not None:
                 readings = computed.generation.probe_readings
+                is_foreign = self.judge.is_foreign(computed.generation)
             uncertainty = scores[plan.primary]
-            judgement = self.judge.judge(ask, plan, answer, readings, uncertainty, source)
+            judgement = self.judge.judge(
+                ask, plan, answer, readings, uncertainty, source, is_foreign=is_foreign
+            )
+            of_units: UnitsJudgement | None = None
+            if units is not None and ask.units in PARTS:
+                judged = ask, plan, self.judge.calibrator(), answer, units
+                of_units = await asyncio.to_thread(judge_units, *judged, is_foreign=is_foreign)
             now = time.monotonic()
             second = self._policy.second_model
             escalation = await _escalation(second, ask, judgement, now - began_at)
@@ -229,6 +244,7 @@ class Scorer:
             units=units,
             source=source,
             judgement=judgement,
+            units_judgement=of_units,
             escalation=escalation,
             comparer=self.workers.comparers[plan.similarity].info,
             nli=nli,
@@ -271,7 +287,10 @@ class Scorer:
     ) -> Computed:
         ask = computation.ask
         rows = num_rows(ask, computation.plan)
-        async with self.admission.admit(ask.caller.name, rows) as waited_s:
+        turn: AbstractAsyncContextManager[None] = nullcontext()
+        if ask.in_background:
+            turn = self.admission.item_turn(ask.caller.name)
+        async with turn, self.admission.admit(ask.caller.name, rows) as waited_s:
             generation = await computation.generate(timeout_s, on_token)
             if generation is not None:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)

@@ -5,8 +5,9 @@ The definitions are those of `models.units`. Nothing here is stored: the pairs o
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from models.units.characters import TokenSpans, spans_of_texts
 from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import Value, parsed
 from models.units.schemas import BadSchema
+from models.units.tool_calls import as_value, names_of, schema_of
 from models.units.unit import Unit, cut, summary
 
 # Why the statistics of tokens cannot be cut to a unit.
@@ -39,12 +41,16 @@ class Parts:
         units: in the order of the text.
         missing: what samples have and the answer lacks, by path, with its share of the samples; of
             fields only.
+        num_pairs: of a chunk and a sentence that the NLI model is asked for; of sentences only.
         warnings: codes of what a reader of the units should know.
+        is_whole: whether there are no further units.
     """
 
     units: tuple[Unit, ...] = ()
     missing: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    is_whole: bool = True
+    num_pairs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class ScoredUnits:
 
     Attributes:
         mean, greatest: of the uncertainties of the parts; None where none has any.
+        is_whole: whether no part was left out.
+        num_pairs: that the NLI model was asked for; None for other parts than sentences.
     """
 
     units: tuple[ScoredUnit, ...]
@@ -82,15 +90,18 @@ class ScoredUnits:
     warnings: tuple[str, ...]
     mean: float | None
     greatest: float | None
+    is_whole: bool = True
+    num_pairs: int | None = None
 
 
 class Fields:
-    """The fields of an answer that is JSON, and what its samples say of them.
+    """The fields of an answer that is JSON, or calls tools, and what its samples say of them.
 
     Args:
         subject: with its y* chosen. Equal samples are parsed and compared once.
         schema: that the answer follows; true where there is none.
         max_units: that are told of one answer, and as many of what it lacks.
+        tools: that the model may call. An answer without calls may then be text.
 
     Attributes:
         pairs: of strings whose similarity `parts` reads, in both directions.
@@ -99,10 +110,24 @@ class Fields:
         InvalidRequest: the schema is none.
     """
 
-    def __init__(self, subject: Subject, schema: Mapping[str, Any] | bool, max_units: int) -> None:
-        self._schema = schema
+    def __init__(
+        self,
+        subject: Subject,
+        schema: Mapping[str, Any] | bool,
+        max_units: int,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self._max_units = max_units
-        self._answer = parsed(subject.answer.text)
+        self._may_be_text = bool(tools) and schema is True
+        read, self._answer = parsed, None
+        if tools:
+            read = partial(as_value, names=names_of(tools))
+            self._answer = read(subject.answer.text)
+        if self._answer is None:
+            read, self._answer = parsed, parsed(subject.answer.text)
+        else:
+            schema = schema_of(tools)
+        self._schema = schema
         self._units: list[Unit] = []
         self._samples: list[Value | None] = []
         self._is_cut = False
@@ -110,7 +135,7 @@ class Fields:
             tokens = token_spans(subject.answer)
             units = fields(self._answer, subject.answer.text, tokens)
             self._units, self._is_cut = units[:max_units], len(units) > max_units
-            known = {text: parsed(text) for text in set(subject.other_texts)}
+            known = {text: read(text) for text in set(subject.other_texts)}
             self._samples = [known[text] for text in subject.other_texts]
         self.pairs: list[Pair] = []
         if self._answer is not None:
@@ -127,13 +152,15 @@ class Fields:
         Args:
             table: scores of all `pairs`.
         """
+        if self._answer is None and self._may_be_text:
+            return Parts()
         if self._answer is None:
             return Parts(warnings=("answer_not_json",))
         warnings: tuple[str, ...] = ()
         if self._is_cut:
             warnings = ("units_cut",)
         if not self._samples:
-            return Parts(tuple(self._units), warnings=warnings)
+            return Parts(tuple(self._units), warnings=warnings, is_whole=not self._is_cut)
 
         def similarity(first: str, second: str) -> float:
             return table.both_directions(first, second, "similarity")
@@ -142,7 +169,7 @@ class Fields:
         missing = dict(itertools.islice(extra.items(), self._max_units))
         if len(missing) < len(extra):
             warnings = ("units_cut",)
-        return Parts(tuple(units), missing, warnings)
+        return Parts(tuple(units), missing, warnings, is_whole=not self._is_cut)
 
 
 def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
@@ -159,11 +186,14 @@ def token_spans(answer: TokenSequence) -> TokenSpans:
     """Where the answer's tokens stand in its text; none where their texts are not known.
 
     Behind a reasoning, what the token that completes the end tag holds beyond it begins the text:
-    those characters are no token's of the answer. A token with an empty text begins the character
+    those characters are no token's of the answer. A given answer may have been read with a blank in
+    front, which its text lacks. A token with an empty text begins the character
     that the next text begins with, unless that is one byte and so one token's.
     """
     texts, text = answer.token_texts or (), answer.text
     joined, begins_at = "".join(texts), 0
+    if joined.lstrip() == text:  # the blank stands before the first character
+        begins_at, text = len(text) - len(joined), ""
     while not joined.startswith(text[begins_at:]):
         begins_at += 1
         if begins_at > _MAX_BEYOND_TAG:  # texts of another answer
@@ -218,4 +248,12 @@ def scored_units(
         found = score(names, *cut(unit, statistics, absent), on_failure)
         units.append(ScoredUnit(unit, plan.unit_primary, *found))
     mean, greatest = summary(one.uncertainty for one in units[1:])
-    return ScoredUnits(tuple(units), parts.missing, parts.warnings, mean, greatest)
+    return ScoredUnits(
+        tuple(units),
+        parts.missing,
+        parts.warnings,
+        mean,
+        greatest,
+        parts.is_whole,
+        parts.num_pairs,
+    )

@@ -96,8 +96,10 @@ def is_baseline(name: str) -> bool:
 
     >>> is_baseline("consistency"), is_baseline("rb_consistency"), is_baseline("prob_cocoa_sp")
     (True, False, False)
+    >>> is_baseline("unseen_rb_consistency")
+    False
     """
-    return "cocoa" not in name and not is_rao_blackwell(name)
+    return "cocoa" not in name and "rb_" not in name
 
 
 def grows_with_length(name: str) -> bool:

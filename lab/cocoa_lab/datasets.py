@@ -5,17 +5,37 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cocoa_lab.embedded import TASKS, as_question, held_out_path
-from cocoa_lab.examples import Example, read_jsonl
+from cocoa_lab.examples import Example, in_words, read_jsonl
 from cocoa_lab.paper_datasets import NAMED, DatasetRows, Source
 
+One = TypeVar("One")
+
+
+def _as_is(example: Example) -> Example:
+    return example
+
+
+def _as_question(example: Example) -> Example:
+    return replace(example, prompt=as_question(example.prompt))
+
+
+def _as_chat(example: Example) -> Example:
+    messages = ({"role": "user", "content": example.prompt},)
+    return replace(example, prompt=in_words(messages), messages=messages)
+
+
 # How the testbed's prompts are put, by the name of the dataset; the second form is that of the
-# embedded language model "embedded-second".
-TESTBEDS: dict[str, Callable[[str], str]] = {"testbed": str, "testbed-second": as_question}
+# embedded language model "embedded-second", the third is for models with a chat template.
+TESTBEDS: dict[str, Callable[[Example], Example]] = {
+    "testbed": _as_is,
+    "testbed-second": _as_question,
+    "testbed-chat": _as_chat,
+}
 
 
 def load(
@@ -37,7 +57,7 @@ def load(
     return drawn(_all_examples(name_or_path, data_dir), limit, seed)
 
 
-def drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example]:
+def drawn(examples: list[One], limit: int | None, seed: int) -> list[One]:
     """That many of the examples, drawn with the seed, in their own order; all without a limit."""
     if limit is None or limit >= len(examples):
         return examples
@@ -65,11 +85,10 @@ def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
     raise ValueError(f"unknown dataset {name!r}: neither a .jsonl file nor one of {known}")
 
 
-def _testbed(prompt_form: Callable[[str], str], tasks: Sequence[str]) -> list[Example]:
+def _testbed(form: Callable[[Example], Example], tasks: Sequence[str]) -> list[Example]:
     examples: list[Example] = []
     for task in tasks:
-        for example in read_jsonl(held_out_path(task)):
-            examples.append(replace(example, prompt=prompt_form(example.prompt)))
+        examples += map(form, read_jsonl(held_out_path(task)))
     return examples
 
 

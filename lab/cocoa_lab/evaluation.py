@@ -14,24 +14,27 @@ from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
+from cocoa_lab.calibration.prompts import STATES, keep_states
 from cocoa_lab.examples import Example
 from cocoa_lab.loading import RecordedGenerator, lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from cocoa_lab.run import Draw, Origin, Run, ScoredPrompt, Variant, with_revision
+from cocoa_lab.run import AUTO, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, needs
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, READ_DISTINCT, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
-from models.statistics import supplied_by
+from models.statistics import reads_samples, sources_of, supplied_by
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 _DEFAULT_DRAW = Draw(SamplingParams().num_samples)
 # What a generator tells of its own texts.
 _RECORDED = supplied_by("answer", "samples", "reasoning")
+# What waves of samples read to end.
+_MASS_NEEDS = sources_of(FOUND_MASS_NEEDS) & _RECORDED
 
 Put = Callable[[int, Recording], None]
 
@@ -43,11 +46,13 @@ class EvaluationSpec:
     Attributes:
         generations: file of them, to be continued where it exists.
         estimators: None for all that the models can supply.
-        draws: of samples, the first for all tables; None for ten, or for all that a file holds.
+        draws: of samples, the first for all tables; None for ten, or for all that a file holds, and
+            auto beside these where log-probs tell when there are enough.
         similarities: functions, the first for all tables; None for the deployment's default.
         measure_names: name of the quality measure, by task.
         measures: measures by name, all of `measure_names` among them.
         rescore: score what the file holds; no language model is loaded.
+        distinct: whether samples do not repeat (`models.records.SamplingParams`).
     """
 
     dataset: str
@@ -61,6 +66,7 @@ class EvaluationSpec:
     measure_names: Mapping[str, str]
     measures: Mapping[str, Measure]
     rescore: bool
+    distinct: bool = False
 
     @property
     def measure_by_task(self) -> dict[str, Measure]:
@@ -90,9 +96,13 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
     async with lab_scorer(settings) as scorer:
         _check_measures(spec, scorer)
         with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
-            return await _run(
+            run = await _run(
                 spec, spec.examples, log.recordings, log.put, log.header, scorer, on_scored
             )
+        asks = {one.example.id: ask_of(one.example, log.header) for one in run.prompts}
+        path = spec.generations.with_name(STATES)
+        await keep_states(path, asks, scorer.workers.generator)
+        return run
 
 
 def _check_measures(spec: EvaluationSpec, scorer: Scorer) -> None:
@@ -109,6 +119,7 @@ def _generator_of(header: RecordingHeader) -> RecordedGenerator:
         dtype="",
         statistics=recorded_statistics(header),
         max_context_tokens=0,
+        no_distinct="",  # what was drawn so can be scored
     )
     return RecordedGenerator(info)
 
@@ -124,14 +135,15 @@ async def _run(
 ) -> Run:
     _check_prompts(examples, recordings)
     statistics = recorded_statistics(header)
-    estimators = spec.estimators or _supplied_estimators(scorer, statistics)
+    empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
+    estimators = spec.estimators or _supplied_estimators(scorer, empty, statistics)
     similarities = spec.similarities or [scorer.workers.default_similarity]
-    draws = spec.draws or [Draw(header.sampling["num_samples"])]
+    draws = spec.draws or _default_draws(header.sampling["num_samples"], statistics)
 
     def asks_of(ask: Ask) -> list[Ask]:
         return variants(ask, estimators, spec.strategies, similarities, draws)
 
-    plans = [scorer.plan(ask, statistics) for ask in asks_of(Ask(prompt=""))]
+    plans = [scorer.plan(ask, statistics) for ask in asks_of(empty)]
     started_at = time.monotonic()
     scored = await _score_all(examples, recordings, put, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at
@@ -152,7 +164,7 @@ async def _run(
         measure_names=spec.measure_names,
         binary_tasks=frozenset(binary),
         models=_models(plans, scorer.workers),
-        origin=_origin(answered, scorer.workers),
+        origin=origin_of(answered, scorer.workers),
         speed=speed,
     )
 
@@ -207,10 +219,22 @@ async def _qualities(
     return qualities
 
 
-def _supplied_estimators(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
-    """All that can be scored of recordings with these statistics."""
-    available = scorer.available_statistics(Ask(prompt=""), statistics)
-    return [name for name in ESTIMATORS if needs([name]) <= available]
+def _default_draws(num_samples: int, statistics: frozenset[str]) -> list[Draw]:
+    """All samples, and the waves that would have come first of them."""
+    draws = [Draw(num_samples)]
+    auto = Draw.named(AUTO)
+    if num_samples >= auto.num_samples and statistics >= _MASS_NEEDS:
+        draws.append(auto)
+    return draws
+
+
+def _supplied_estimators(scorer: Scorer, ask: Ask, statistics: frozenset[str]) -> list[str]:
+    """All that can be scored of recordings with these statistics, sampled as an ask says."""
+    available = scorer.available_statistics(ask, statistics)
+    found = [name for name in ESTIMATORS if needs([name]) <= available]
+    if not ask.sampling.distinct:
+        return found
+    return [name for name in found if name in READ_DISTINCT or not reads_samples(needs([name]))]
 
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
@@ -221,7 +245,9 @@ def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW])),
+        sampling=sampling_of(
+            max(draw.num_samples for draw in spec.draws or [_DEFAULT_DRAW]), distinct=spec.distinct
+        ),
         # All of them whatever is wanted, so that other estimators can be scored later; P(True)
         # alone costs prefills.
         statistics=tuple(sorted(generator.statistics & _RECORDED)),
@@ -256,7 +282,7 @@ def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     return models
 
 
-def _origin(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
+def origin_of(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
     """What the scores of these prompts came from; the generator as it was recorded."""
     reasons: list[str] = []
     identity = ""

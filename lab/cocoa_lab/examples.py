@@ -2,10 +2,10 @@
 
 import codecs
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,8 @@ class Example:
 
     Attributes:
         task: what `cocoa_lab.quality.default_quality` goes by.
+        prompt: raw text; of a chat its messages as they are shown, one after another.
+        messages: of a chat {"role", "content"}; None of a prompt.
         references: accepted texts, at least one; none of an unlabelled prompt.
         context: the text that the answer is about: article, story, or the sentence to translate.
         fame: how often the testbed's fact was trained; see docs/embedded-models.md.
@@ -27,10 +29,18 @@ class Example:
     max_new_tokens: int = 64
     stop: tuple[str, ...] = ()
     fame: float | None = None
+    messages: tuple[Mapping[str, str], ...] | None = None
+
+    @property
+    def input(self) -> Literal["prompt", "messages"]:
+        """How a model is asked."""
+        if self.messages is None:
+            return "prompt"
+        return "messages"
 
 
 def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
-    """One example a line: `prompt`, `reference` or `references`, optionally more.
+    """One example a line: `prompt` or `messages`, `reference` or `references`, optionally more.
 
     The optional ones are the other fields of `Example`.
 
@@ -43,11 +53,9 @@ def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
         ValueError: names file, line and field; the file holds no example.
     """
     examples: dict[str, Example] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
+    for number, fields in objects_of(path):
         try:
-            example = _example(_decoded(line), labelled, id=f"{path.stem}-{number}", task=path.stem)
+            example = example_of(fields, labelled, id=f"{path.stem}-{number}", task=path.stem)
             if example.id in examples:
                 raise ValueError(f"field 'id': {example.id!r} occurs twice")
         except ValueError as error:
@@ -56,6 +64,30 @@ def read_jsonl(path: Path, *, labelled: bool = True) -> list[Example]:
     if not examples:
         raise ValueError(f"{path} holds no example")
     return list(examples.values())
+
+
+def in_words(messages: Sequence[Mapping[str, str]]) -> str:
+    r"""Messages as they are shown.
+
+    >>> in_words([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+    'system: Be brief.\nuser: Hi'
+    """
+    return "\n".join(f"{one['role']}: {one['content']}" for one in messages)
+
+
+def objects_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON object of each line, with the line's number; without those that are null in it.
+
+    Raises:
+        ValueError: names file and line.
+    """
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, _object(_decoded(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
 
 
 def distinct(texts: Iterable[str]) -> tuple[str, ...]:
@@ -76,28 +108,56 @@ def _decoded(line: bytes) -> str:
         raise ValueError(f"no UTF-8: {byte}; save the file as UTF-8") from None
 
 
-def _example(line: str, labelled: bool, **defaults: str) -> Example:
+def _object(line: str) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError("no JSON object")
-    fields = defaults | {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Example:
+    """The example that a line's object is; `defaults` are for what it lacks.
+
+    Raises:
+        ValueError: names the field.
+    """
+    fields = defaults | dict(given)
     for name in ("id", "task", "prompt", "context", "reference"):
         if name in fields and not isinstance(fields[name], str):
             raise ValueError(f"field '{name}' is not a string")
+    messages = _messages(fields)
+    if messages is not None:
+        fields["prompt"] = in_words(messages)
     if not fields.get("prompt"):
-        raise ValueError("field 'prompt' is missing or empty")
+        raise ValueError("field 'prompt' or 'messages' is missing or empty")
     return Example(
         id=fields["id"],
         task=fields["task"],
         prompt=fields["prompt"],
+        messages=messages,
         references=_references(fields, labelled),
         stop=_strings(fields, "stop"),
         context=fields.get("context"),
         **_numbers(fields),
     )
+
+
+def _messages(fields: Mapping[str, Any]) -> tuple[Mapping[str, str], ...] | None:
+    if "messages" not in fields:
+        return None
+    if "prompt" in fields:
+        raise ValueError("field 'messages' cannot stand beside 'prompt'")
+    messages = fields["messages"]
+    if not isinstance(messages, list) or not messages:
+        raise ValueError("field 'messages' is no list of messages")
+    for message in messages:
+        is_one = isinstance(message, dict) and message.keys() == {"role", "content"}
+        if not is_one or not all(isinstance(text, str) for text in message.values()):
+            raise ValueError("field 'messages' holds another thing than {'role', 'content'}")
+    return tuple(messages)
 
 
 def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:

@@ -71,6 +71,7 @@ async def lab_scorer(
     config = settings.workers
     if generator is not None or not settings.generation.urls:
         config = replace(config, probes=_NO_PROBES)  # a worker elsewhere has its probes anyway
+    config = replace(config, calibrator="")
     async with running_workers(build_workers(config, generator=generator)) as workers:
         memory = Memory(MemoryCache(CacheConfig()), Observer())
         yield Scorer(workers, Admission(IN_FLIGHT), memory)

@@ -30,12 +30,16 @@ _CURVES = ("sp", "ppl", "consistency", "cocoa_sp", "cocoa_ppl", "semantic_entrop
 _MIN_RELIABILITY_PROMPTS = 20
 
 
-def settings_of(dataset: str, seed: int, draws: Sequence[Draw] | None) -> dict[str, Any]:
+def settings_of(
+    dataset: str, seed: int, draws: Sequence[Draw] | None, *, distinct: bool = False
+) -> dict[str, Any]:
     """What a run has in common with those that may replace its results, and is known first.
 
     draws: of samples; None where they are not known yet.
     """
-    settings = {"command": "evaluate", "dataset": dataset, "seed": seed}
+    settings: dict[str, Any] = {"command": "evaluate", "dataset": dataset, "seed": seed}
+    if distinct:
+        settings["distinct"] = True
     if draws is not None:
         settings["num_samples"] = ",".join(draw.name for draw in draws)
     return settings
@@ -144,7 +148,9 @@ def _is_reliable(column: Column) -> bool:
 def _settings(run: Run) -> dict[str, Any]:
     header = run.header
     draws = dict.fromkeys(variant.draw for variant in run.variants)
-    return settings_of(header.dataset, header.seed, list(map(Draw.named, draws))) | {
+    distinct = header.sampling.get("distinct", False)
+    told = settings_of(header.dataset, header.seed, list(map(Draw.named, draws)), distinct=distinct)
+    return told | {
         "model": header.model,
         "revision": header.revision,
     }
@@ -210,7 +216,9 @@ def _score_lines(run: Run) -> Iterator[str]:
     for i, prompt in enumerate(run.prompts):
         for answer in prompt.answers:
             quality = float(run.qualities[answer.variant][i])
-            line = {"task": prompt.example.task, "quality": quality, **asdict(answer)}
+            example = prompt.example
+            facts = {"task": example.task, "input": example.input, "quality": quality}
+            line = {**facts, **asdict(answer)}
             if np.isnan(quality):
                 line["quality"] = None
             yield json.dumps(line, ensure_ascii=False) + "\n"

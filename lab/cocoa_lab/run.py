@@ -29,22 +29,26 @@ class Draw:
     @property
     def name(self) -> str:
         """As a user names it."""
-        if self.stop_mass is not None:
+        if self.stop_mass is None:
+            return str(self.num_samples)
+        if self.num_samples == DEFAULT_MAX_SAMPLES:
             return AUTO
-        return str(self.num_samples)
+        return f"{AUTO}-{self.num_samples}"
 
     @classmethod
     def named(cls, name: str) -> Self:
         """The draw of a name.
 
         Raises:
-            ValueError: it is neither "auto" nor a number from 1 to 64.
+            ValueError: it is neither "auto" nor a number from 1 to 64, nor such a one behind
+                "auto-", the most that are drawn then.
         """
         if name == AUTO:
             return cls(DEFAULT_MAX_SAMPLES, DEFAULT_STOP_MASS)
-        if not name.isdecimal() or not 1 <= int(name) <= _MAX_SAMPLES:
+        number = name.removeprefix(f"{AUTO}-")
+        if not number.isdecimal() or not 1 <= int(number) <= _MAX_SAMPLES:
             raise ValueError(f"{name!r} is no number from 1 to {_MAX_SAMPLES}, and not {AUTO!r}")
-        return cls(int(name))
+        return cls(int(number), None if number == name else DEFAULT_STOP_MASS)
 
 
 def with_revision(model: str, revision: str | None) -> str:

@@ -17,18 +17,20 @@ from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
 from models.records import SamplingParams
 from models.selection import Strategy
-from models.statistics import reads_samples
+from models.statistics import REASONING_STATISTICS, reads_samples
 from workers.protocol import Generator
 
 
 def ask_of(example: Example, header: RecordingHeader) -> Ask:
-    """The example's prompt, sampled the same for the same seed and settings."""
+    """The example's prompt or messages, sampled the same for the same seed and settings."""
     sampling = SamplingParams(
         max_new_tokens=example.max_new_tokens,
         stop=tuple(example.stop),
         seed=seed_of(header.seed, example.id),
         **header.sampling,
     )
+    if example.messages is not None:
+        return Ask(messages=example.messages, sampling=sampling)
     return Ask(prompt=example.prompt, sampling=sampling)
 
 
@@ -52,9 +54,13 @@ def variants(
     if compared:
         asks += [_variant(first, compared, strategies[0], name) for name in similarities[1:]]
     sampled = [name for name in estimators if reads_samples(needs([name]))]
-    for draw in draws[1:] if sampled else ():
+    for draw in draws[1:]:
+        compared = sampled
+        if draw.stop_mass is not None:  # all reasonings are read behind one number of them
+            compared = [name for name in sampled if not needs([name]) & REASONING_STATISTICS]
         other = _drawing(ask, draw)
-        asks += [_variant(other, sampled, strategy, similarities[0]) for strategy in strategies]
+        for strategy in strategies if compared else ():
+            asks.append(_variant(other, compared, strategy, similarities[0]))
     return asks
 
 

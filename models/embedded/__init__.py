@@ -9,14 +9,19 @@ _HERE = Path(__file__).resolve().parent
 
 LANGUAGE_MODEL_DIR = _HERE / "language_model"
 SECOND_LANGUAGE_MODEL_DIR = _HERE / "second_language_model"
+LONG_LANGUAGE_MODEL_DIR = _HERE / "long_language_model"
 CROSS_ENCODER_DIR = _HERE / "cross_encoder"
 NLI_DIR = _HERE / "nli"
 PROBES_DIR = _HERE / "probes"
 CALIBRATOR_PATH = _HERE / "calibrator.json"
 TESTBED_DIR = _HERE / "testbed"
+LONG_TESTBED_DIR = _HERE / "long_testbed"
 
 # By the names that settings know them under.
 LANGUAGE_MODELS = {
     "embedded": LANGUAGE_MODEL_DIR,
     "embedded-second": SECOND_LANGUAGE_MODEL_DIR,
+    "embedded-long": LONG_LANGUAGE_MODEL_DIR,
 }
+# Those whose answers the embedded pair models know.
+SHORT_LANGUAGE_MODELS = ("embedded", "embedded-second")

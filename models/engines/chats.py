@@ -1,15 +1,19 @@
 """Messages as the prompt that the model's own chat template makes of them."""
 
+import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from models.engines.template_variables import check_variables
-from models.errors import ChatTemplateError
+from models.engines.template_variables import check_variables, variables_of
+from models.errors import ChatTemplateError, InvalidRequest
 from models.records import GenerationRequest
+from models.units.tool_calls import example, reads_back
 
 # That chat templates know. An error names no other one: that would be the client's text.
 _ROLES = ("system", "user", "assistant", "tool")
@@ -27,13 +31,11 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
         raise ChatTemplateError("this model has no chat template: send `prompt`", field="messages")
     check_variables(tokenizer, request.chat_template_kwargs)
     marks = _marks(tokenizer)
-    messages = []
-    for message in request.messages or ():
-        messages.append({**message, "content": _marked(message["content"], marks)})
+    if request.tools:
+        _check_tools(tokenizer, request)
+    messages = [_marked(message, marks) for message in plain_messages(request)]
     try:
-        rendered = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **request.chat_template_kwargs
-        )
+        rendered = rendered_chat(tokenizer, request, messages, marks=marks)
     except Exception as error:  # a template is a program, and may fail in any way a program can
         complaint = _complaint(str(error), tokenizer.chat_template)
         number = _first_of_other_role(request.messages)
@@ -45,7 +47,70 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
         complaint = "the model's chat template leaves this message out: send the others without it"
         complaint += _about_role(request.messages, number)
         raise ChatTemplateError(complaint, field=f"messages.{number}")
-    return _encode_marked(tokenizer, str(rendered), marks)
+    return _encode_marked(tokenizer, rendered, marks)
+
+
+def rendered_chat(
+    tokenizer: PreTrainedTokenizerBase,
+    request: GenerationRequest,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    add_generation_prompt: bool = True,
+    marks: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Messages in the model's template, with the tools and variables of a request.
+
+    Raises:
+        Exception: whatever the template raises.
+    """
+    options: dict[str, Any] = dict(request.chat_template_kwargs)
+    if request.tools:
+        options["tools"] = _marked(list(request.tools), marks)
+    rendered = tokenizer.apply_chat_template(
+        list(map(dict, messages)),
+        tokenize=False,
+        add_generation_prompt=add_generation_prompt,
+        **options,
+    )
+    return str(rendered)
+
+
+def plain_messages(request: GenerationRequest) -> list[dict[str, Any]]:
+    """Messages as templates expect them: arguments of calls are objects, in place of their JSON."""
+    messages = []
+    for message in request.messages or ():
+        plain = dict(message)
+        if "tool_calls" in message:
+            plain["tool_calls"] = list(map(_plain_call, message["tool_calls"]))
+        messages.append(plain)
+    return messages
+
+
+def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    arguments = json.loads(function["arguments"])
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> None:
+    """Refuse tools where the template shows none, or writes calls so that nobody reads them.
+
+    Raises:
+        InvalidRequest: it does.
+    """
+    known = variables_of(str(tokenizer.get_chat_template(tools=list(map(dict, request.tools)))))
+    if known is not None and "tools" not in known:
+        raise InvalidRequest("the model's chat template takes no tools", field="tools")
+    name = f"f{secrets.token_hex(4)}"
+    called = plain_messages(replace(request, messages=tuple(example(name))))
+    try:
+        prompt = rendered_chat(tokenizer, request, called[:1])
+        rendered = rendered_chat(tokenizer, request, called, add_generation_prompt=False)
+    except Exception:  # a template is a program, and may fail in any way a program can
+        prompt = rendered = ""
+    if not reads_back(prompt, rendered, name):
+        message = "the model's chat template writes tool calls in a format that is not read here"
+        raise InvalidRequest(message, field="tools")
 
 
 def _left_out(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> int | None:
@@ -56,20 +121,32 @@ def _left_out(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) ->
     messages = request.messages or ()
     if [message["role"] for message in messages] == ["user"]:
         return None
-    words = [secrets.token_hex(8) for _ in messages]
+    words: list[set[str]] = []
     stand_ins = []
-    for message, word in zip(messages, words, strict=True):
-        stand_ins.append({**message, "content": word})
+    for message in plain_messages(request):
+        words.append(set())
+        if message["content"] or "tool_calls" not in message:
+            message["content"] = secrets.token_hex(8)
+            words[-1].add(message["content"])
+        calls = []
+        for call in message.get("tool_calls", ()):
+            name = f"f{secrets.token_hex(8)}"
+            calls.append({**call, "function": {**call["function"], "name": name}})
+            words[-1].add(name)
+        if calls:
+            message["tool_calls"] = calls
+        stand_ins.append(message)
     try:
-        rendered = tokenizer.apply_chat_template(
-            stand_ins, tokenize=False, add_generation_prompt=True, **request.chat_template_kwargs
-        )
+        rendered = rendered_chat(tokenizer, request, stand_ins)
     except Exception:  # it reads the messages' texts, and has just taken those that were sent
         return None
-    return next((i for i, word in enumerate(words) if word not in rendered), None)
+    for number, own in enumerate(words):
+        if not all(word in rendered for word in own):
+            return number
+    return None
 
 
-def _first_of_other_role(messages: Sequence[Mapping[str, str]] | None) -> int | None:
+def _first_of_other_role(messages: Sequence[Mapping[str, Any]] | None) -> int | None:
     """Number of the first message of a role that few templates know."""
     for number, message in enumerate(messages or ()):
         if message["role"] not in _ROLES:
@@ -77,7 +154,7 @@ def _first_of_other_role(messages: Sequence[Mapping[str, str]] | None) -> int | 
     return None
 
 
-def _about_role(messages: Sequence[Mapping[str, str]] | None, number: int) -> str:
+def _about_role(messages: Sequence[Mapping[str, Any]] | None, number: int) -> str:
     """The role of a message, which is named only where it is no text of the client's own."""
     role = (messages or ())[number]["role"]
     if role in _ROLES:
@@ -98,11 +175,17 @@ def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
     return marks
 
 
-def _marked(text: str, marks: Mapping[str, str]) -> str:
-    """The text with marks in place of special tokens."""
+def _marked(value: Any, marks: Mapping[str, str]) -> Any:
+    """The value with marks in place of special tokens in all its texts, keys among them."""
     if not marks:
-        return text
-    return re.sub(_any_of(marks), lambda found: marks[found[0]], text)
+        return value
+    if isinstance(value, str):
+        return re.sub(_any_of(marks), lambda found: marks[found[0]], value)
+    if isinstance(value, Mapping):
+        return {_marked(key, marks): _marked(one, marks) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(one, marks) for one in value]
+    return value
 
 
 def _encode_marked(

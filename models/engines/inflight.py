@@ -1,8 +1,7 @@
 """In-flight batching: rows of all running requests share each step, and join or leave at any step.
 
-Rows with the same prompt and the same tokens so far share one row of the cache until they choose
-different tokens: a model that is sure of its answer decodes its samples for the price of a few
-rows.
+Rows with the same prompt and tokens so far share one row of the cache until they choose different
+tokens: a model that is sure of its answer decodes its samples for the price of a few rows.
 
 One `InflightBatch` lives on one thread. It is handed new jobs with each step and reports what the
 step brought; meanwhile the event loop only sets `Job.cancelled`. So there are no locks.
@@ -19,6 +18,8 @@ from operator import attrgetter
 import torch
 
 from models.engines.admitting import admitted, prefill_groups
+from models.engines.distinct import found_by
+from models.engines.grammars import follow, mask
 from models.engines.hidden import HiddenMean
 from models.engines.jobs import Prefix, Row, RowJob
 from models.engines.protocol import StepReport
@@ -27,12 +28,13 @@ from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
-from models.errors import CocoaError, EngineError, InvalidLogits, ModelLost
+from models.errors import CocoaError, EngineError, InvalidLogits, InvalidRequest, ModelLost
 from models.records import AnswerForm
 from models.waves import num_further
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
+_TOO_COMPLEX = "is too complex to be followed: to find what may come next takes too long"
 
 
 class InflightBatch:
@@ -135,8 +137,9 @@ class InflightBatch:
                 self._score_given(job, prefix, job.answer_forms, report)
                 first = 1
             rows = []
+            following = job.following and job.following.copy()
             for index in range(first, job.num_joined):
-                row = Row(job, index, job.fields[index > 0])
+                row = Row(job, index, job.fields[index > 0], following=following)
                 if self._detokenizer.tags is not None:
                     row.is_undecided = not job.reasoning_opened
                     row.is_reasoned = row.in_thoughts = job.reasoning_opened
@@ -156,6 +159,8 @@ class InflightBatch:
                 prompts.append(job.prompt_ids)
                 if job.request.hidden_layers:
                     self._cache.tap.watch(job.request.hidden_layers)
+                if job.request.prompt_layer:
+                    self._cache.tap.watch((job.request.prompt_layer,))
             try:
                 prefixes = self._cache.prefill(prompts)
             except ModelLost:
@@ -167,6 +172,8 @@ class InflightBatch:
                 job.prefix = prefix
                 if layers := job.request.hidden_layers:
                     job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row))
+                if layer := job.request.prompt_layer:
+                    job.prompt_state = self._cache.tap.state((layer,), row)[0]
 
     def _prefill_failed(self, group: list[RowJob], error: Exception, report: StepReport) -> None:
         """Run each job of the group once alone: one bad prompt must not fail its neighbours."""
@@ -225,6 +232,10 @@ class InflightBatch:
     def _decode(self, report: StepReport) -> None:
         """Append one token to every row and let finished rows leave."""
         self._plan = self._plan or plan_step(self._rows, self._cache.logits.device)
+        has_grammars = self._plan.has_grammars
+        if has_grammars:
+            for job in mask(self._cache.logits, self._rows, self._slots):
+                self._fail(job, InvalidRequest(_TOO_COMPLEX, field="grammar"), report)
         columns = next_tokens(self._cache.logits, self._slots, self._plan)
         for i, row in enumerate(self._rows):
             if row.forced:
@@ -249,6 +260,9 @@ class InflightBatch:
                     report.tokens.append((row.job, new))
             if row.finish_reason is not None:
                 self._finish(row, report)
+        if has_grammars:
+            for job in follow(self._rows):
+                self._fail(job, InvalidRequest(_TOO_COMPLEX, field="grammar"), report)
         self._branch(columns[0])
 
     def _branch(self, tokens: list[int]) -> None:
@@ -303,6 +317,8 @@ class InflightBatch:
             answer, *samples = map(without_texts, job.finished)
             num_next = num_further(job.request, answer, samples)
         if num_next:
+            if job.request.sampling.distinct:
+                job.found = found_by(job.finished)
             job.num_opened += num_next
             self._waiting.appendleft(job)  # it came before all who have not begun
             return

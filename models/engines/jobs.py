@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.records import AnswerForm, Array, FinishReason, Reasoned
+
+if TYPE_CHECKING:
+    from models.engines.grammars import Following
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +45,8 @@ class Row:
     Attributes:
         index: 0 is the answer, i the i-th sample.
         fields: of `models.records.Sequence`, that the request wants of this row.
+        chances: of each token under the law of samples, where the job's draws do not repeat.
+        tops: of each token the likeliest ones in its place, where they are told.
         finish_reason: None while it has further tokens to decode.
         is_undecided: whether it may yet turn out to begin with a reasoning.
         is_reasoned: whether it began with one.
@@ -52,6 +57,8 @@ class Row:
         most_thoughts: tokens of its reasoning, the start tag among them once it is written, after
             which the end tag is written for the model; None for any number.
         forced: what is left of that tag, in its order.
+        following: where it stands in its grammar, shared by rows with the same tokens so far; None
+            without a grammar.
     """
 
     job: "RowJob"
@@ -60,6 +67,8 @@ class Row:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
+    tops: list[list[tuple[int, float]]] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     text: str = ""
     is_undecided: bool = False
@@ -69,6 +78,7 @@ class Row:
     lead: str = ""
     most_thoughts: int | None = None
     forced: list[int] = field(default_factory=list)
+    following: "Following | None" = None
 
 
 @dataclass(eq=False, slots=True)
@@ -113,8 +123,10 @@ class RowJob(Job):
         first_token_ids: groups of token ids; such a job has no rows, only their mass as the
             prompt's next token.
         reasoning_opened: whether the prompt ends in the tag that begins a reasoning.
+        following: where its rows begin in their grammar; None without a grammar.
         prefix: the prefilled prompt, until all rows have joined.
         hidden: of the answer, where the request names layers.
+        prompt_state: (d,) tensor, where the request names its layer.
         num_joined: rows that have joined the batch.
         told: what was reported of the streamed sequence.
         finished: rows that have ended.
@@ -122,6 +134,7 @@ class RowJob(Job):
         kept: those reasonings by their tokens.
         reasoned: what the answers' log-probs are behind them.
         no_reasoned: why nobody knows them, where they were wanted.
+        found: by `models.engines.distinct`, what earlier waves have found.
     """
 
     prompt_ids: list[int]
@@ -137,8 +150,10 @@ class RowJob(Job):
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
     first_token_logprobs: list[float | None] | None = None
     reasoning_opened: bool = False
+    following: "Following | None" = None
     prefix: Prefix | None = None
     hidden: HiddenMean | None = None
+    prompt_state: Tensor | None = None
     num_joined: int = 0
     told: Told = field(default_factory=Told)
     finished: list[Row] = field(default_factory=list)
@@ -146,3 +161,4 @@ class RowJob(Job):
     kept: dict[tuple[int, ...], Kept] = field(default_factory=dict)
     reasoned: Reasoned | None = None
     no_reasoned: str = ""
+    found: Mapping[tuple[int, ...], Mapping[int, float]] = field(default_factory=dict)

@@ -4,7 +4,7 @@ An engine knows no event loop, no queue of waiters and no deadline; those belong
 owns it (`workers.generation`). tests/contract/test_engines_*.py run on each implementation.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeVar
 
@@ -12,11 +12,15 @@ from annotated_types import Ge
 from pydantic import StringConstraints
 
 from models.errors import CocoaError, InvalidRequest, PromptTooLong
-from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Token
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Grammar, Token
 
 # Told of each step, in order, how many rows it decoded; 0 when the batch has run empty.
 OnStep = Callable[[int], None]
 NO_REASONING = "the model is not known to reason"
+NO_GRAMMAR = "no text can be held to a schema by this engine"
+NO_IMAGES = "the model in this process or in a worker reads texts alone"
+NO_DISTINCT = "draws that do not repeat need the model in this process or in a worker"
+REASONS_FIRST = "the model reasons before its answers, which may repeat after other reasonings"
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -27,8 +31,8 @@ class EngineConfig:
 
     Attributes:
         engine: key of `models.engines.ENGINES`.
-        model: Hugging Face id, local path, or "embedded" or "embedded-second" for those that ship
-            with the project.
+        model: Hugging Face id, local path, or the name of one that ships with the project
+            (`models.embedded.LANGUAGE_MODELS`).
         reasoning: the tags around what the model writes before an answer, as "<think>,</think>";
             "auto" takes them from its chat template and tokenizer, "off" calls it all answer.
         dtype: "auto" takes the checkpoint's own.
@@ -70,6 +74,9 @@ class EngineInfo:
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
         no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
+        max_tops: of `GenerationRequest.num_tops`.
+        no_grammar: why no text can be held to a grammar; "" where it can.
+        no_distinct: why its draws may repeat; "" where they need not.
     """
 
     model_id: str
@@ -82,6 +89,9 @@ class EngineInfo:
     hidden_size: int = 0
     self_test_tokens: int | None = None
     no_reasoning_limit: str = NO_REASONING
+    max_tops: int = 0
+    no_grammar: str = NO_GRAMMAR
+    no_distinct: str = NO_DISTINCT
 
 
 @dataclass(eq=False, slots=True)
@@ -125,8 +135,8 @@ class StepReport:
 class Engine(Protocol[JobT]):
     """A language model that answers prompts and draws samples of the answers.
 
-    `step` and `abandon` are called on one thread, the others on another one; never two calls of
-    the same thread at once.
+    `step` and `abandon` are called on one thread, `compile` on a second one, the others on a third
+    one; never two calls of the same thread at once.
     """
 
     @property
@@ -135,6 +145,13 @@ class Engine(Protocol[JobT]):
     @property
     def is_idle(self) -> bool:
         """Whether no job runs or waits, so that a step without new jobs would do nothing."""
+
+    def compile(self, grammar: Grammar) -> None:
+        """Have a grammar ready for `prepare`; not called where `info.no_grammar` says why.
+
+        Raises:
+            InvalidRequest: no text can follow it, or it is too large.
+        """
 
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> JobT:
         """The job of a request, tokenised.
@@ -203,14 +220,42 @@ def fitted(
     return replace(request, sampling=replace(request.sampling, max_new_tokens=num_new))
 
 
+def check_grammar(no_grammar: str) -> None:
+    """Refuse a grammar where nobody follows one, for this reason; "" where it is followed.
+
+    Raises:
+        InvalidRequest: names the reason.
+    """
+    if no_grammar:
+        raise InvalidRequest(f"is not heeded here: {no_grammar}", field="grammar")
+
+
+def check_no_images(fields: Iterable[str], no_images: str) -> None:
+    """Refuse images where nobody looks at them, for this reason; "" where somebody does.
+
+    Args:
+        fields: where the images stand.
+        no_images: the reason.
+
+    Raises:
+        InvalidRequest: names the first of the fields, and the reason.
+    """
+    for place in fields:
+        if no_images:
+            raise InvalidRequest(f"no images are read here: {no_images}", field=place)
+
+
 def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:
     """Refuse layers that no hidden state can be read of.
 
     Raises:
-        InvalidRequest: a layer outside 0 < k < num_layers, or a given answer, whose steps are
-            never taken.
+        InvalidRequest: a layer outside 0 < k < num_layers, or the mean over a given answer, whose
+            steps are never taken.
     """
-    if not all(0 < layer < num_layers for layer in request.hidden_layers):
+    layers = request.hidden_layers
+    if request.prompt_layer:
+        layers = (*layers, request.prompt_layer)
+    if not all(0 < layer < num_layers for layer in layers):
         raise InvalidRequest(f"hidden layers must lie between 1 and {num_layers - 1}")
     if request.hidden_layers and request.answer is not None:
         raise InvalidRequest("hidden states are averaged over a greedy answer, not a given one")

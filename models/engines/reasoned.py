@@ -16,6 +16,7 @@ from models.errors import EngineError, InvalidLogits, ModelLost
 from models.records import Reasoned
 
 TOO_LARGE = "to keep the samples' reasonings would take more than max_cache_tokens"
+HELD_TO_GRAMMAR = "answers are not read behind other reasonings where a grammar holds them"
 TOO_LONG = "an answer behind the reasoning of another sample exceeds the context"
 # Positions of all rows that are read at once: bounds the transient logits to (64, V).
 _CHUNK = 64

@@ -2,6 +2,7 @@
 
 from transformers import PreTrainedTokenizerBase
 
+from models.engines.chats import plain_messages, rendered_chat
 from models.records import GenerationRequest
 from models.units.reasoning import Tags, is_opened, recognise
 
@@ -30,13 +31,12 @@ def opens_reasoning(
     """
     if request.prompt is not None:
         return request.prompt.rstrip().endswith(tags.start)
-    messages = list(map(dict, request.messages or ()))
-    options = {"tokenize": False, **request.chat_template_kwargs}
-    whole = tokenizer.apply_chat_template(messages, add_generation_prompt=True, **options)
-    if not str(whole).rstrip().endswith(tags.start):
+    messages = plain_messages(request)
+    whole = rendered_chat(tokenizer, request, messages)
+    if not whole.rstrip().endswith(tags.start):
         return False
     try:
-        without = tokenizer.apply_chat_template(messages, add_generation_prompt=False, **options)
+        without = rendered_chat(tokenizer, request, messages, add_generation_prompt=False)
     except Exception:  # some templates cannot end without it: then the tag is the template's own
         return True
-    return is_opened(str(whole), str(without), tags)
+    return is_opened(whole, without, tags)

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.engines.distinct import without_found
 from models.engines.jobs import Row
-from models.records import Array
+from models.records import MAX_TOPS, Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,13 @@ class Law:
         temperature: (R,) float32.
         top_p: (R,) float64.
         top_k: 0 keeps the whole vocabulary.
+        is_distinct: whether what the rows' jobs have found is left out.
     """
 
     temperature: Tensor
     top_p: Tensor
     top_k: int
+    is_distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,20 @@ class StepPlan:
 
     Attributes:
         greedy: indices of the answers.
-        laws: for each top_k among the samples, their law, their indices, and the rows themselves.
+        laws: for each top_k among the samples, their law, their indices, and the rows themselves;
+            draws that do not repeat apart from the others, and with them their answers, of whose
+            tokens the chances count.
         logprobs, entropies: indices of the rows whose requests want them.
+        has_grammars: whether any row follows one.
+        tops: the answers of which the likeliest tokens are told, each with its index.
     """
 
     greedy: Tensor
     laws: list[tuple[Law, Tensor, list[Row]]]
     logprobs: Tensor
     entropies: Tensor
+    has_grammars: bool = False
+    tops: Sequence[tuple[int, Row]] = ()
 
 
 def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
@@ -55,35 +64,44 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     answers: list[int] = []
     logprobs: list[int] = []
     entropies: list[int] = []
-    # By top_k: indices of the samples, their rows, temperatures and top_p.
-    by_top_k: dict[int, tuple[list[int], list[Row], list[float], list[float]]] = {}
+    tops: list[tuple[int, Row]] = []
+    # By top_k and whether draws repeat: indices of the samples, their rows, temperatures and top_p.
+    by_law: dict[tuple[int, bool], tuple[list[int], list[Row], list[float], list[float]]] = {}
     for i, row in enumerate(rows):
+        sampling = row.job.request.sampling
         if row.index == 0:
             answers.append(i)
-        else:
-            sampling = row.job.request.sampling
-            group = by_top_k.setdefault(sampling.top_k, ([], [], [], []))
+        if row.index > 0 or (sampling.distinct and row.job.num_rows > 1):
+            of = sampling.top_k, sampling.distinct
+            group = by_law.setdefault(of, ([], [], [], []))
             members, drawn, temperatures, top_ps = group
             members.append(i)
             drawn.append(row)
             temperatures.append(sampling.temperature)
             top_ps.append(sampling.top_p)
+        if row.index == 0 and row.job.request.num_tops:
+            tops.append((i, row))
         if "token_logprobs" in row.fields:
             logprobs.append(i)
         if "token_entropies" in row.fields:
             entropies.append(i)
     laws = []
-    for top_k, (members, drawn, temperatures, top_ps) in by_top_k.items():
+    for (top_k, is_distinct), (members, drawn, temperatures, top_ps) in by_law.items():
         temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
         top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
-        laws.append((Law(temperature, top_p, top_k), indices(members), drawn))
-    return StepPlan(indices(answers), laws, indices(logprobs), indices(entropies))
+        law = Law(temperature, top_p, top_k, is_distinct)
+        laws.append((law, indices(members), drawn))
+    has_grammars = any(row.following is not None for row in rows)
+    plan = indices(answers), laws, indices(logprobs), indices(entropies)
+    return StepPlan(*plan, has_grammars=has_grammars, tops=tops)
 
 
 def next_tokens(
     logits: Tensor, slots: Sequence[int], plan: StepPlan
 ) -> tuple[list[int], list[float], list[float], list[float]]:
     """Of each row the next token, its log-prob, its entropy, and the best logit.
+
+    Rows of which the likeliest tokens are told have them noted.
 
     Answers take the best token, samples draw theirs. A log-prob or entropy that is not wanted is
     NaN, as is the best logit where any of the row's logits is.
@@ -98,19 +116,21 @@ def next_tokens(
     slot = torch.tensor(slots, device=device)
     tokens = torch.zeros(len(slots), dtype=torch.long, device=device)
     columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
-    if len(plan.greedy):
-        best, tokens[plan.greedy] = logits[slot[plan.greedy]].max(dim=-1)
-        columns[3, plan.greedy] = best.double()
     for law, members, rows in plan.laws:
-        uniforms = np.empty(len(rows))
+        uniforms = np.zeros(len(rows))  # by which an answer takes its best token
         for i, row in enumerate(rows):
-            uniforms[i] = row.job.uniforms[row.index - 1, len(row.token_ids)]
+            if row.index > 0:
+                uniforms[i] = row.job.uniforms[row.index - 1, len(row.token_ids)]
         sources, shown = slot[members], logits
         if len(plan.laws) > 1:  # the slots of other laws are left out
             distinct, sources = torch.unique(sources, return_inverse=True)
             shown = logits[distinct]
-        tokens[members], best = draw(shown, law, sources, torch.tensor(uniforms, device=device))
+        drawn = torch.tensor(uniforms, device=device)
+        tokens[members], best = draw(shown, law, sources, drawn, rows)
         columns[3, members] = best.double()
+    if len(plan.greedy):
+        best, tokens[plan.greedy] = logits[slot[plan.greedy]].max(dim=-1)
+        columns[3, plan.greedy] = best.double()
     if len(plan.logprobs) or len(plan.entropies):
         log_normalizers = logits.logsumexp(-1)
         of = slot[plan.logprobs]
@@ -119,13 +139,17 @@ def next_tokens(
     if len(plan.entropies):
         of = slot[plan.entropies]
         columns[2, plan.entropies] = entropies(logits[of], log_normalizers[of]).double()
+    if plan.tops:
+        note_likeliest(logits, slots, plan.tops)
     columns[0] = tokens.double()
     # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
     token_ids, logprobs, entropy, best_logits = columns.tolist()
     return list(map(int, token_ids)), logprobs, entropy, best_logits
 
 
-def draw(logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+def draw(
+    logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor, rows: Sequence[Row] = ()
+) -> tuple[Tensor, Tensor]:
     """Drawn tokens (R,) by inverse transform, and the best logit (R,) of each one's source.
 
     The best logit is NaN where any of the source's logits is.
@@ -136,6 +160,7 @@ def draw(logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor) -> tuple[T
     logits: (S, V) float32.
     sources: (R,) the row of logits that each draw is from; several may share one.
     uniforms: (R,) float64 in [0, 1).
+    rows: R, read where draws do not repeat; each is told the chance of its token.
     """
     k = min(law.top_k or logits.shape[-1], logits.shape[-1])
     values, tokens = logits.topk(k, dim=-1)  # (S, k), descending
@@ -143,10 +168,33 @@ def draw(logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor) -> tuple[T
     mass = torch.softmax(values / law.temperature[:, None], dim=-1).double()
     before = mass.cumsum(-1) - mass
     mass = mass.masked_fill(before >= law.top_p[:, None], 0.0)
-    cdf = mass.cumsum(-1)
+    open_to_draws = mass
+    if law.is_distinct:
+        open_to_draws = without_found(mass, tokens, rows)
+    cdf = open_to_draws.cumsum(-1)
     target = (uniforms * cdf[:, -1])[:, None]
     chosen = torch.searchsorted(cdf, target, right=True).clamp(max=k - 1)
+    if law.is_distinct:
+        chances = mass.gather(1, chosen)[:, 0] / mass.sum(-1)
+        for row, chance in zip(rows, chances.tolist(), strict=True):
+            row.chances.append(chance)
     return tokens.gather(1, chosen)[:, 0], values[:, 0]
+
+
+def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[int, Row]]) -> None:
+    """Note in rows the likeliest next tokens with their log-probs, the likeliest first.
+
+    Args:
+        logits: of `next_tokens`.
+        slots: of `next_tokens`.
+        tops: of the plan.
+    """
+    of = logits[[slots[index] for index, _ in tops]]
+    most = min(MAX_TOPS, of.shape[-1])
+    values, tokens = (of - of.logsumexp(-1, keepdim=True)).topk(most, dim=-1)
+    for (_, row), *told in zip(tops, tokens.tolist(), values.tolist(), strict=True):
+        pairs = zip(*told, strict=True)
+        row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
 
 
 def entropies(logits: Tensor, log_normalizers: Tensor) -> Tensor:

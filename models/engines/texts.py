@@ -83,7 +83,7 @@ def behind(sequence: Sequence, reasoning: Reasoning, answer: str, first: int | N
         first: index of the answer's first token; None where nobody knows it, and so no statistics.
     """
     changed: dict[str, Any] = {}
-    for name in ("token_ids", "token_logprobs", "token_entropies", "token_texts"):
+    for name in ("token_ids", "token_logprobs", "token_entropies", "token_texts", "token_tops"):
         values = getattr(sequence, name)
         if values is not None and first is not None:
             values = values[first:]

@@ -23,9 +23,11 @@ from models.checkpoints import (
 )
 from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
+from models.engines.grammars import Grammars
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob
 from models.engines.protocol import (
+    REASONS_FIRST,
     Engine,
     EngineConfig,
     EngineInfo,
@@ -33,7 +35,7 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.reasoned import TOO_LARGE
+from models.engines.reasoned import HELD_TO_GRAMMAR, TOO_LARGE
 from models.engines.reasoning import opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
@@ -46,7 +48,7 @@ from models.engines.tokenization import (
 )
 from models.errors import ModelNotLoaded
 from models.locations import public_name
-from models.records import Generation, GenerationRequest
+from models.records import MAX_TOPS, Generation, GenerationRequest, Grammar
 from models.statistics import (
     REASONING_SOURCES,
     REASONING_STATISTICS,
@@ -75,6 +77,8 @@ class TransformersEngine:
             self._eos_id = min(eos_ids, default=None)
         self._tags = tags_of(tokenizer, config.reasoning)
         self._detokenizer = Detokenizer(tokenizer, eos_ids, self._tags)
+        num_logits = int(model.config.get_text_config(decoder=True).vocab_size)
+        self._grammars = Grammars(tokenizer, eos_ids, num_logits, self._tags)
         self._cache = RowCache(model)
         self._batch = InflightBatch(
             self._cache,
@@ -107,6 +111,9 @@ class TransformersEngine:
             num_layers=self._cache.tap.num_layers,
             hidden_size=int(model.config.get_text_config(decoder=True).hidden_size),
             no_reasoning_limit=self._detokenizer.no_reasoning_limit,
+            max_tops=MAX_TOPS,
+            no_grammar=self._grammars.unavailable,
+            no_distinct="" if self._tags is None else REASONS_FIRST,
         )
 
     @classmethod
@@ -142,8 +149,11 @@ class TransformersEngine:
     def is_idle(self) -> bool:
         return self._batch.is_idle
 
+    def compile(self, grammar: Grammar) -> None:
+        self._grammars.compile(grammar)
+
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> RowJob:
-        if request.hidden_layers:
+        if request.hidden_layers or request.prompt_layer:
             check_hidden_layers(request, self.info.num_layers)
         prompt_ids = encode_prompt(self._tokenizer, request)
         forms, num_answer = None, 0
@@ -158,6 +168,10 @@ class TransformersEngine:
         seed = request.sampling.seed
         if seed is None:
             seed = secrets.randbelow(2**53)  # a JSON number that every client reads exactly
+        # Draws that do not repeat wait for the answer, which they are not to repeat.
+        num_opened = 1
+        if not request.sampling.distinct:
+            num_opened += num_further(request, None, ())
         job = RowJob(
             request,
             streams,
@@ -167,7 +181,7 @@ class TransformersEngine:
             seed=seed,
             uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens)[num_drawn:],
             num_rows=1 + request.num_samples - num_drawn,
-            num_opened=1 + num_further(request, None, ()),
+            num_opened=num_opened,
             fields=(
                 fields_of(request.statistics, "answer"),
                 fields_of(request.statistics, "samples"),
@@ -175,12 +189,16 @@ class TransformersEngine:
             answer_forms=forms,
             reasoning_opened=opens,
         )
+        if request.grammar is not None:
+            job.following = self._grammars.begin(request.grammar, in_thoughts=opens)
         if REASONING_SOURCES & request.statistics & self.info.statistics:
             # What is kept of each row counts like a row that decodes.
             job.keeps_reasonings = (
                 2 * job.num_rows * job.final_length <= self._limits["max_cache_tokens"]
             )
             job.no_reasoned = "" if job.keeps_reasonings else TOO_LARGE
+            if job.following is not None:
+                job.keeps_reasonings, job.no_reasoned = False, HELD_TO_GRAMMAR
         return job
 
     def prepare_first_token(
@@ -211,6 +229,9 @@ class TransformersEngine:
         hidden_mean = None
         if job.hidden is not None:
             hidden_mean = job.hidden.value().numpy(force=True)
+        prompt_state = None
+        if job.prompt_state is not None:
+            prompt_state = job.prompt_state.numpy(force=True)
         absent: dict[str, str] = {}
         if job.no_reasoned:
             absent = dict.fromkeys(REASONING_STATISTICS, job.no_reasoned)
@@ -223,6 +244,7 @@ class TransformersEngine:
             revision=self.info.revision,
             answer_form=job.answer_form,
             answer_hidden_mean=hidden_mean,
+            prompt_state=prompt_state,
             absent=absent,
             reasoned=job.reasoned,
         )

@@ -22,6 +22,7 @@ from models.estimators import (
     reflection,
     relevance,
     semantic,
+    unseen,
 )
 from models.estimators.cocoa import consistency_std_error, found_mass
 from models.estimators.information import Undefined
@@ -29,6 +30,7 @@ from models.estimators.information import Undefined
 __all__ = [
     "ESTIMATORS",
     "FOUND_MASS_NEEDS",
+    "READ_DISTINCT",
     "OnFailure",
     "Undefined",
     "consistency_std_error",
@@ -73,6 +75,8 @@ _FUNCTIONS: tuple[Estimator, ...] = (
     capped.capped_sp,
     capped.capped_cocoa_sp,
     capped.capped_rb_cocoa_sp,
+    unseen.unseen_rb_consistency,
+    unseen.unseen_rb_cocoa_sp,
     marginal.marginal_sp,
     marginal.marginal_rb_consistency,
     marginal.marginal_cocoa_sp,
@@ -90,6 +94,20 @@ _FUNCTIONS: tuple[Estimator, ...] = (
     reflection.bsdetector,
 )
 ESTIMATORS: dict[str, Estimator] = {function.__name__: function for function in _FUNCTIONS}
+
+# They weigh each text by its probability, so that it is no loss to them where draws do not repeat;
+# whatever else reads samples counts them.
+READ_DISTINCT = frozenset(
+    {
+        "rb_consistency",
+        "rb_cocoa_sp",
+        "rb_cocoa_ppl",
+        "rb_cocoa_mte",
+        "capped_rb_cocoa_sp",
+        "unseen_rb_consistency",
+        "unseen_rb_cocoa_sp",
+    }
+)
 
 # Statistics that `found_mass` reads; as with estimators, its parameters are their names.
 FOUND_MASS_NEEDS = frozenset(inspect.signature(found_mass).parameters)

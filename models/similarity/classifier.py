@@ -78,6 +78,18 @@ class PairClassifier:
         offsets: list[tuple[int, int]] = encoded["offset_mapping"]
         return context if len(offsets) <= budget else context[offsets[-budget][0] :]
 
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """For each text the character behind each of its tokens."""
+        if not texts:
+            return []
+        encoded = self._tokenizer(
+            list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        ends = []
+        for offsets in encoded["offset_mapping"]:
+            ends.append([end for _, end in offsets])
+        return ends
+
     def _read(self, text: str) -> tuple[list[int], int]:
         """The text's tokens, as many as the model can read, and how many there are."""
         ids = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]

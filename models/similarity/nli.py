@@ -18,7 +18,13 @@ from models.embedded import NLI_DIR
 from models.locations import public_name
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
-from models.similarity.protocol import NLI_LABELS, ContextAndText, NliConfig, PairModel
+from models.similarity.protocol import (
+    NLI_LABELS,
+    ContextAndText,
+    NliConfig,
+    NliPairModel,
+    PairModel,
+)
 
 
 class NliModel:
@@ -61,6 +67,9 @@ class NliModel:
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         return list(starmap(self._classifier.fit_context, texts))
+
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._classifier.token_ends(texts)
 
 
 class EntailmentModel:
@@ -114,4 +123,6 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     return columns
 
 
-_: tuple[type[PairModel], ...] = (NliModel, EntailmentModel)  # mypy holds them to their protocol
+# mypy holds them to their protocols
+_nli: type[NliPairModel] = NliModel
+_: type[PairModel] = EntailmentModel

@@ -87,3 +87,10 @@ class PairModel(Protocol):
 
         It fits where a pair of two texts `context + " " + text` is not cut.
         """
+
+
+class NliPairModel(PairModel, Protocol):
+    """A `PairModel` of natural language inference, with `NLI_LABELS`."""
+
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """For each text the character behind each of its tokens, in their order."""

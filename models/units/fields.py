@@ -1,4 +1,4 @@
-"""The fields of a JSON answer, and what samples say of them."""
+"""The fields of a JSON answer, what samples say of them, and the answer without some of them."""
 
 import json
 from collections import Counter
@@ -58,6 +58,19 @@ def compared(
     for one in comparisons:
         extra.update(one.extra.keys())
     return changed, {path: count / len(samples) for path, count in extra.most_common()}
+
+
+def without(text: str, units: Iterable[Unit]) -> str:
+    """The text of a JSON answer with null in place of the values of these fields of it.
+
+    >>> from models.units.characters import spans_of_texts
+    >>> from models.units.json_values import parse
+    >>> without('{"km": 7}', fields(parse('{"km": 7}'), '{"km": 7}', spans_of_texts(())))
+    '{"km": null}'
+    """
+    for start, end in sorted((unit.spans[0] for unit in units), reverse=True):
+        text = f"{text[:start]}null{text[end:]}"
+    return text
 
 
 def string_pairs(answer: Value, samples: Iterable[Value | None], schema: object) -> list[Pair]:

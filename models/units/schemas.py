@@ -3,7 +3,8 @@
 Remote references are never fetched. A pattern is never run: a hostile one would not end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from operator import ge, gt, le, lt
@@ -23,6 +24,7 @@ _LIMITS = {
 }
 # Of no value.
 _NOTHING = {"type": "nothing"}
+_NULL = Value(None, (0, 0))
 
 
 class BadSchema(ValueError):
@@ -59,12 +61,48 @@ def rules(value: Value, schema: object) -> dict[str, Rule]:
     >>> rules(parse('{"km": 7}'), {"properties": {"km": {"x-relative-tolerance": 0.1}}})
     {'/km': Rule(exact=False, tolerance=0.1)}
     """
-    found: dict[str, Rule] = {}
+    with _known_as_bad():
+        return {path: _rule(place.holding) for path, place in _Reader(schema).leaves(value)}
+
+
+def may_be_null(value: Value, schema: object) -> frozenset[str]:
+    """JSON Pointers of the leaves of a value that could be null under its schema.
+
+    Raises:
+        BadSchema: see `rules`.
+
+    >>> from models.units.json_values import parse
+    >>> may_be_null(parse('{"km": 7, "at": 8}'), {"properties": {"km": {"type": "integer"}}})
+    frozenset({'/at'})
+    """
+    reader, found = _Reader(schema), set()
+    with _known_as_bad():
+        for path, place in reader.leaves(value):
+            if all(reader.is_valid(one, _NULL) for one in place.schemas):
+                found.add(path)
+    return frozenset(found)
+
+
+@contextmanager
+def _known_as_bad() -> Iterator[None]:
+    """Whatever a keyword with an impossible value leads to is told as `BadSchema`."""
     try:
-        _Reader(schema).read(value, [schema], "", found)
+        yield
     except (AttributeError, TypeError, ValueError) as error:
         raise BadSchema(f"not a JSON schema: {error}") from error
-    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a schema says of a leaf.
+
+    Attributes:
+        schemas: all that its parent says of it.
+        holding: these and all that they refer to, one branch of each choice.
+    """
+
+    schemas: Sequence[Any]
+    holding: Sequence[Mapping[str, Any]]
 
 
 class _Reader:
@@ -76,14 +114,23 @@ class _Reader:
         # references in a circle end, and nothing is judged twice.
         self._judged: dict[tuple[int, int], bool] = {}
 
-    def read(self, value: Value, schemas: Sequence[Any], path: str, found: dict[str, Rule]) -> None:
-        """Find the rules of a value's leaves, with all schemas that hold at its place."""
+    def leaves(self, value: Value) -> Iterator[tuple[str, _Place]]:
+        """Each leaf of a value by JSON Pointer."""
+        return self._leaves(value, [self._root], "")
+
+    def is_valid(self, schema: object, value: Value) -> bool:
+        """Whether the value is valid, as far as the keywords that are read here tell."""
+        return self._is_valid(schema, value, MAX_DEPTH)
+
+    def _leaves(
+        self, value: Value, schemas: Sequence[Any], path: str
+    ) -> Iterator[tuple[str, _Place]]:
         holding = self._holding(schemas, value, MAX_DEPTH)
         for token, child in value.children():
             inner = [_at(one, token) for one in holding]
-            self.read(child, inner, f"{path}/{escaped(token)}", found)
+            yield from self._leaves(child, inner, f"{path}/{escaped(token)}")
         if value.is_leaf():
-            found[path] = _rule(holding)
+            yield path, _Place(schemas, holding)
 
     def _holding(self, schemas: Sequence[Any], value: Value, depth: int) -> list[Mapping[str, Any]]:
         """These schemas and all that they refer to, one branch of each choice."""
@@ -118,7 +165,6 @@ class _Reader:
         return target
 
     def _is_valid(self, schema: object, value: Value, depth: int) -> bool:
-        """Whether the value is valid, as far as the keywords that are read here tell."""
         pair = (id(schema), id(value))
         if pair not in self._judged:
             self._judged[pair] = False

@@ -20,6 +20,8 @@ Indices = NDArray[np.intp]
 UNIT_STATISTICS = frozenset({"answer_token_logprobs", "answer_token_entropies", "similarity"})
 _OF_TOKENS = ("answer_token_logprobs", "answer_token_entropies")
 NO_TOKENS = "the unit has no tokens"
+# A sample denies what it is rather sure to contradict.
+_DENIES = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,14 @@ def support(unit: Unit) -> float | None:
 def contradiction(unit: Unit) -> float | None:
     """Mean over the samples, in [0, 1]; None without samples or where nobody asks."""
     return _mean(unit.contradictions)
+
+
+def denied_by(unit: Unit) -> list[int]:
+    """Which samples deny it rather than say it or say nothing of it; empty where nobody asks."""
+    if unit.supports is None or unit.contradictions is None:
+        return []
+    denies = (unit.contradictions > _DENIES) & (unit.contradictions > unit.supports)
+    return [int(i) for i in np.flatnonzero(denies)]
 
 
 def cut(

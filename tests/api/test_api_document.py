@@ -15,7 +15,13 @@ from app.http.openai.schemas import (
     ServedModels,
 )
 from app.http.ops_schemas import EstimatorList, Status, Version
-from app.http.schemas import ErrorResponse, FeedbackKept, GenerateResponse, ScoreResults
+from app.http.schemas import (
+    ErrorResponse,
+    FeedbackKept,
+    GenerateResponse,
+    GuardrailVerdict,
+    ScoreResults,
+)
 from tests.conftest import GENERATE
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +30,7 @@ MODELS = {
     GENERATE: GenerateResponse,
     "/score": GenerateResponse | ScoreResults,
     "/feedback": FeedbackKept,
+    "/beta/litellm_basic_guardrail_api": GuardrailVerdict,
     "/livez": Status,
     "/readyz": Status,
     "/version": Version,
@@ -33,6 +40,9 @@ MODELS = {
     "/v1/models": ServedModels,
     "/v1/models/{name}": ServedModel,
 }
+
+
+BODIES = ("GenerateRequest", "ScoreRequest", "ScoreBatch", "FeedbackRequest", "GuardrailCall")
 
 
 async def document_of(service):
@@ -91,7 +101,7 @@ def numbers_of(schema):
 async def test_every_field_of_every_request_is_described(service):
     schemas = (await document_of(service))["components"]["schemas"]
     undescribed = []
-    for name in ("GenerateRequest", "ScoreRequest", "ScoreBatch", "FeedbackRequest", "Message"):
+    for name in (*BODIES, "Message", "GuardrailParams"):
         for field, schema in schemas[name]["properties"].items():
             if "description" not in schema:
                 undescribed.append(f"{name}.{field}")
@@ -149,7 +159,7 @@ async def test_every_route_with_a_body_has_an_example_of_it_that_is_answered(ser
             assert response.status_code == 200, response.text
             for outcome in response.json().get("results", []):
                 assert outcome["error"] is None
-    assert num_sent == 8
+    assert num_sent == 10
 
 
 async def test_every_example_of_a_response_is_one(service):
@@ -169,7 +179,7 @@ async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(s
     schemas = (await document_of(service))["components"]["schemas"]
 
     optional = {"reasoning", "decision", "explanation", "groups", "samples", "escalation", "tokens"}
-    optional |= {"units", "units_mean", "units_max"}
+    optional |= {"units", "units_mean", "units_max", "units_decision", "refined_text"}
     whole = schemas["GenerateResponse"]
     assert whole["properties"].keys() - set(whole["required"]) == optional
     provenance = schemas["Provenance"]

@@ -177,9 +177,9 @@ async def test_labels_of_a_service_calibrate_that_service(config, tmp_path):
         for i in range(80):
             answer = (await service.generate(prompt=f"Question {i}", seed=i)).json()
             await label(service, answer["id"], correct=i % 3 > 0)
-    labels, binding, source, notes = read_feedback(config.path, config)
+    parts, source, notes = read_feedback(config.path, config)
     assert notes == []
-    out.write_text(to_json(calibrate(labels, binding, source).calibrator))
+    out.write_text(to_json(calibrate({source: parts}).calibrator))
     async with serving(calibrator=str(out)) as service:
         answer = (await service.generate(seed=1)).json()
         other = (await service.generate(seed=1, num_samples=3)).json()

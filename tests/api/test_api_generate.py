@@ -34,7 +34,7 @@ async def test_what_was_not_asked_for_is_absent_and_the_rest_is_there(service):
     assert result["timing_ms"].keys() == {"queue", "generate", "similarity", "score", "total"}
     assert (result["finish_reason"], result["warnings"], result["cached"]) == ("stop", [], False)
     assert result["confidence"] is None
-    assert result["reasons"] == {"confidence": "no calibrator is loaded"}
+    assert result["reasons"] == {"confidence": "no calibrator is loaded: see COCOA_CALIBRATOR"}
     provenance = result["provenance"]
     assert provenance["model"] == provenance["similarity_model"] == {"id": "fake", "revision": "1"}
     assert (provenance["mode"], provenance["strategy"]) == ("full", "greedy")

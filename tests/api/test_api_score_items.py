@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.api.scored import PROMPT, SAMPLES
-from tests.conftest import until
+from tests.conftest import GENERATE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -151,6 +151,35 @@ async def test_items_of_several_calls_take_turns_and_leave_room_for_single_reque
     order = [prompt[0] for prompt in begun]
     assert order[2:6].count("b") >= 2, "the second call waits for none but its turn"
     assert len(begun) == 18
+
+
+async def test_requests_in_the_background_let_others_go_first(service):
+    begun = []
+
+    async def wait(request):
+        begun.append(request.prompt)
+        await released.wait()
+
+    released = asyncio.Event()
+    service.before_generating(wait)
+
+    def ask(path, prompt, **options):
+        body = {"prompt": prompt, **options}
+        headers = {"Priority": "u=7, i"}
+        return asyncio.create_task(service.client.post(path, json=body, headers=headers))
+
+    calls = []
+    for number in range(4):
+        calls.append(ask("/v1/completions", f"{number}", max_tokens=8, model="fake"))
+        calls.append(ask(GENERATE, f"{number}{number}", max_new_tokens=8))
+    await until(lambda: len(begun) == 2)
+    alone = asyncio.create_task(service.generate(prompt="alone", max_new_tokens=8))
+    await until(lambda: "alone" in begun)
+    assert len(begun) == 3, "two in the background, and the one that came alone"
+    released.set()
+    assert (await alone).status_code == 200
+    for response in await asyncio.gather(*calls):
+        assert response.status_code == 200, response.text
 
 
 async def test_an_item_for_which_there_is_no_room_says_so_alone(service):

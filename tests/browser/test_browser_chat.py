@@ -75,7 +75,15 @@ async def test_a_model_without_a_calibrator_for_prompts_is_sent_a_message(browse
 
 
 async def test_what_is_calibrated_for_prompts_is_sent_as_one_and_stays_so(browser, url):
-    async with visiting(browser, url) as visit:
+    async def refuse(route):
+        if "messages" in (route.request.post_data or ""):
+            message = "not calibrated for messages: ask with prompt, or calibrate for it"
+            error = {"code": "not_calibrated", "message": message, "field": "target_error"}
+            await route.fulfill(status=422, json={"error": error})
+        else:
+            await route.continue_()
+
+    async with visiting(browser, url, route=("**/*", refuse)) as visit:
         sent = posts(visit)
         await visit.is_ready()
         await visit.ask(KNOWN)
@@ -112,7 +120,7 @@ async def test_an_answer_of_ones_own_is_scored(browser, url):
         assert sent[-1][1]["answer"] == SERBIA
         await expect(visit(".run h3")).to_have_text("Your answer")
         assert await visit(".tokens").text_content() == f"{SERBIA}end"
-        await expect(visit(".verdict")).to_contain_text("None can be given")
+        await expect(visit(".verdict")).to_have_attribute("data-accept", "false")
         await expect(visit(".groups")).to_have_count(1)
 
         await visit(".example").first.click()

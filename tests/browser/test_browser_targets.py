@@ -41,6 +41,26 @@ async def test_each_step_says_how_many_answers_pass_in_the_chosen_mode(browser, 
         assert visit.complaints == []
 
 
+async def test_what_cannot_be_promised_is_grey_and_says_how_many_labels_are_missing(browser, url):
+    async def few(route):
+        response = await route.fetch()
+        told = await response.json()
+        strict, *_ = told["calibrator"]["thresholds"]["rb_cocoa_sp"]
+        strict |= {"uncertainty": None, "share_accepted": 0.0, "labels_missing": 4321}
+        await route.fulfill(json=told)
+
+    async with visiting(browser, url, route=("**/version", few)) as visit:
+        await visit.is_ready()
+        first, second = visit(".step").first, visit(".step").nth(3)
+        await expect(first).to_have_class("step vain")
+        title = await first.get_attribute("title")
+        assert title.startswith("At most 1 % wrong: no answer passes")
+        assert "about 4321 more are needed" in title
+        await expect(second).not_to_have_class("step vain")
+        await visit("#target-step").press("Home")
+        await expect(visit("#target-said")).to_have_text(title)
+
+
 async def test_the_arrow_keys_choose_what_is_asked_for(browser, url):
     async with visiting(browser, url) as visit:
         sent = posts(visit)

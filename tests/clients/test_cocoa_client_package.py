@@ -31,7 +31,7 @@ def test_what_is_generated_is_up_to_date(tmp_path):
         assert (tmp_path / name).read_text() == committed, "run clients/python/generate.py"
 
 
-def test_the_wheel_is_small_and_has_two_dependencies(tmp_path):
+def test_the_wheel_is_small_and_has_two_dependencies_and_langchain_where_wanted(tmp_path):
     command = ["pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([sys.executable, "-m", *command, "-w", tmp_path, FOLDER], check=True)
     [wheel] = tmp_path.glob("cocoa_client-*.whl")
@@ -41,6 +41,10 @@ def test_the_wheel_is_small_and_has_two_dependencies(tmp_path):
         [metadata] = [name for name in names if name.endswith("METADATA")]
         lines = archive.read(metadata).decode().splitlines()
     needed = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")]
-    assert needed == ["httpx>=0.27", "pydantic>=2.11"]
+    assert needed == [
+        "httpx>=0.27",
+        "pydantic>=2.11",
+        "langchain-openai>=1.0; extra == 'langchain'",
+    ]
     assert "cocoa_client/py.typed" in names
     assert not any(name.endswith("generate.py") for name in names)

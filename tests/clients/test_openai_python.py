@@ -114,8 +114,8 @@ def test_errors_are_the_clients_own_with_code_and_param(client):
         client.chat.completions.create(**ASKED | {"model": "gpt-9"})
     assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
     with pytest.raises(openai.UnprocessableEntityError) as refused:
-        client.chat.completions.create(**ASKED, n=2)
-    assert (refused.value.code, refused.value.param) == ("invalid_request", "n")
+        client.chat.completions.create(**ASKED, store=True)
+    assert (refused.value.code, refused.value.param) == ("invalid_request", "store")
     assert refused.value.type == "invalid_request_error"
     assert refused.value.request_id
 

@@ -43,7 +43,7 @@ def told_to_python(program, url):
         missing("the clients for Python are not installed: run tests/clients/install")
     command = [INSTALLED / "python/bin/python", "-W", "ignore", HERE / "programs" / program, url]
     offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false"}
-    return printed(command, **offline, PYTHONPATH="")
+    return printed(command, **offline, PYTHONPATH=str(HERE.parents[1] / "clients/python"))
 
 
 def is_full(uncertainty):
@@ -72,7 +72,7 @@ def test_openais_client_for_javascript(url):
     assert told["streamed"]["uncertainty"]["scores"] == told["uncertainty"]["scores"]
     assert "Paris" in told["light"]["text"]
     assert is_light(told["light"]["uncertainty"])
-    named = {"code": "invalid_request", "param": "n"}
+    named = {"code": "invalid_request", "param": "store"}
     assert told["refused"] == {"type": "UnprocessableEntityError", "status": 422} | named
     named = {"code": "model_not_found", "param": "model"}
     assert told["unknown"] == {"type": "NotFoundError", "status": 404} | named
@@ -88,7 +88,11 @@ def test_langchains_chat_model(url):
     assert told["refused"] == "messages.0"
     assert "".join(token["token"] for token in told["logprobs"]["content"]) == told["text"]
     assert is_full(told["uncertainty"])
-    assert told["streamed_uncertainty"]["scores"] == told["uncertainty"]["scores"]
+    for name in ("streamed", "awaited", "awaited_stream"):
+        assert told[f"{name}_uncertainty"]["scores"] == told["uncertainty"]["scores"]
+    for name in ("uncertainty", "streamed_uncertainty"):
+        kinds = [unit["kind"] for unit in told["structured"][name]["units"]]
+        assert kinds == ["answer", "field"]
     assert told["usage"]["output_tokens"] == told["streamed_usage"]["output_tokens"] > 0
     assert is_light(told["light"])
     assert told["drawn"]["provenance"]["strategy"] == "sample"

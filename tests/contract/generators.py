@@ -105,9 +105,9 @@ REMOTE = {f"{name} over HTTP": BUILDERS[name] for name in ("fake", "tiny llama")
 
 # What existing servers may be like, all behind `workers.openai`; see `tests.openai_server`.
 SERVERS = {
-    "vLLM": {},
+    "vLLM": {"images": "heeded"},
     "vLLM with its plugin": {"probes": ()},
-    "an OpenAI-compatible server": {"tokenizes": False, "max_logprobs": 5},
+    "an OpenAI-compatible server": {"tokenizes": False, "max_logprobs": 5, "images": "heeded"},
     "one of chats without end": {
         "tokenizes": False,
         "completes": False,

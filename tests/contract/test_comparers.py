@@ -94,6 +94,22 @@ async def test_contexts_come_back_in_order_whole_where_they_fit(name):
         assert await comparer.fit_contexts([]) == []
 
 
+@pytest.mark.parametrize("name", ["the NLI model", "the NLI model over HTTP"])
+async def test_an_nli_model_says_where_its_tokens_end(name):
+    texts = ["Paris is big.", "", "東京"]
+    async with comparing(name) as comparer:
+        ends = await comparer.token_ends([*texts, texts[0]])
+        assert await comparer.token_ends([]) == []
+
+    assert ends[0] == ends[3]
+    assert ends[1] == []
+    for text, found in zip(texts, ends[:3], strict=True):
+        assert found == sorted(found)
+        assert found[-1:] == ([len(text)] if text else [])
+    with pytest.raises(NotReady):
+        await comparer.token_ends(["Paris"])
+
+
 async def test_a_caller_that_leaves_harms_nobody(name):
     async with comparing(name) as comparer:
         leaving = asyncio.create_task(comparer.compare(PAIRS))

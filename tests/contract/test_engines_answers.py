@@ -160,3 +160,20 @@ async def test_a_layer_that_the_model_does_not_have_is_refused(generator):
     layer = generator.info.num_layers
     with pytest.raises(InvalidRequest):
         await generator.generate(asked(generator, hidden_layers=(layer,)))
+
+
+async def test_a_prompts_state_is_the_same_with_samples_and_without(generator):
+    if not generator.info.num_layers:
+        pytest.skip("does not show its hidden states")
+    alone = await generator.generate(asked(generator, statistics=frozenset(), prompt_layer=1))
+    with_samples = await generator.generate(asked(generator, prompt_layer=1))
+    without = await generator.generate(asked(generator))
+
+    assert alone.prompt_state.shape == (generator.info.hidden_size,)
+    size = np.abs(alone.prompt_state).max()
+    np.testing.assert_allclose(
+        with_samples.prompt_state, alone.prompt_state, atol=1e-5 * max(1.0, size)
+    )
+    assert without.prompt_state is None
+    with pytest.raises(InvalidRequest):
+        await generator.generate(asked(generator, prompt_layer=generator.info.num_layers))

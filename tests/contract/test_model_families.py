@@ -99,7 +99,7 @@ def answers(engine):
     wanted = frozenset({"answer_token_logprobs"})
     jobs = []
     for prompt in PROMPTS:
-        jobs.append(engine.prepare(GenerationRequest(prompt, None, {}, sampling, wanted)))
+        jobs.append(engine.prepare(GenerationRequest(prompt, sampling=sampling, statistics=wanted)))
     engine.step(jobs)
     while not engine.is_idle:
         engine.step([])

@@ -12,11 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
-from app.main import create_app
 from app.settings import Settings
 from cocoa_lab.datasets import load
 from cocoa_lab.probes.agreement import spearman
@@ -27,6 +25,7 @@ from models.probes.card import read_card
 from models.probes.probe import TrainedProbe
 from models.records import GenerationRequest, SamplingParams
 from tests.conftest import GENERATE
+from tests.e2e.embedded_service import embedded_service
 from workers.config import ComparerConfig, GeneratorConfig
 
 COCOA = str(Path(sys.executable).with_name("cocoa"))
@@ -42,15 +41,7 @@ def anyio_backend():
 
 @pytest.fixture(scope="module")
 async def client(anyio_backend):
-    app = create_app(SETTINGS, on_death=lambda: None)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=60
-        ) as client,
-    ):
-        await app.state.service.supervisor.ready.wait()
-        client.app = app
+    async with embedded_service(SETTINGS) as client:
         yield client
 
 

@@ -1,30 +1,15 @@
 """The service as it ships: embedded language model, cross-encoder and NLI model, over HTTP."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 
-from app.main import create_app
-from app.settings import Settings
 from tests.conftest import GENERATE
+from tests.e2e.embedded_service import embedded_service
 from tests.fakes.estimators import OF_ANSWERS
 from tests.reasons import score_reasons
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def embedded_service():
-    app = create_app(Settings(), on_death=lambda: pytest.fail("a model has died"))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client,
-    ):
-        await app.state.service.supervisor.ready.wait()
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +49,30 @@ async def test_one_meaning_in_several_wordings_is_consistent(client):
     assert result["provenance"]["num_distinct_samples"] > 1
     assert all("Paris" in sample["text"] for sample in result["samples"])
     assert result["scores"]["consistency"] < 0.1
+
+
+@pytest.mark.parametrize("draw", [10, "auto"], ids=str)
+async def test_chats_and_given_answers_have_the_scores_of_the_prompt_and_its_confidence(
+    client, draw
+):
+    for prompt in (
+        "What is the capital of France?",
+        "Which country is Pirot in?",
+        "What is 7 + 8?",
+    ):
+        asked = {"num_samples": draw, "max_new_tokens": 64, "seed": 7}
+        plain = await ask(client, prompt, **asked)
+        messages = [{"role": "user", "content": prompt}]
+        chat = await ask(client, messages=messages, **asked)
+        given = []
+        for question in ({"prompt": prompt}, {"messages": messages}):
+            item = {"answer": plain["text"].strip()} | asked | question
+            response = await client.post("/score", json=item)
+            given.append(response.json())
+        assert plain["confidence"] is not None
+        for other in (chat, *given):
+            assert other["scores"] == pytest.approx(plain["scores"], abs=1e-3)
+            assert other["confidence"] == pytest.approx(plain["confidence"], abs=0.01)
 
 
 async def test_every_estimator_has_a_value(client):

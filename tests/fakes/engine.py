@@ -4,6 +4,7 @@ It passes the same contract suite as the real ones.
 """
 
 import hashlib
+import json
 import math
 import re
 import time
@@ -31,6 +32,7 @@ from models.records import (
     GenerationRequest,
     Sequence,
     Token,
+    Tops,
 )
 from models.statistics import supplied_by
 from models.waves import draw_samples
@@ -70,6 +72,7 @@ class FakeEngine:
             dtype="float64",
             statistics=supplied_by("answer", "samples", "question"),
             max_context_tokens=max_context_tokens,
+            max_tops=20,
             num_layers=4,
             hidden_size=8,
         )
@@ -125,14 +128,16 @@ class FakeEngine:
         request = job.request
         digest = int.from_bytes(hashlib.sha256(job.prompt.encode()).digest()[:8])
         seed = digest % 2**53 if request.sampling.seed is None else request.sampling.seed
+        answers = _answers(request)
         if request.answer is not None:
             answer = _given(request)
         else:
-            answer = _sequence(_ANSWERS[digest % 4], request, "answer")
+            answer = _sequence(answers[digest % min(4, len(answers))], request, "answer")
+            answer = replace(answer, token_tops=_tops(answer, request.num_tops))
 
         def draw(i: int) -> Sequence:
             rng = np.random.Generator(np.random.Philox([seed, digest, i]))
-            return _sequence(_ANSWERS[rng.integers(len(_ANSWERS))], request, "sample")
+            return _sequence(answers[rng.integers(len(answers))], request, "sample")
 
         return Generation(
             answer=answer,
@@ -142,6 +147,7 @@ class FakeEngine:
             model_id=self.info.model_id,
             revision=self.info.revision,
             answer_hidden_mean=_hidden(digest, request.hidden_layers, self.info.hidden_size),
+            prompt_state=_prompt_state(digest, request.prompt_layer, self.info.hidden_size),
         )
 
     def _fitted(self, num_prompt: int, request: GenerationRequest) -> GenerationRequest:
@@ -153,9 +159,26 @@ def _prompt(request: GenerationRequest) -> str:
     if request.prompt is not None:
         return request.prompt
     messages = request.messages or ()
-    if any(message["role"] == "tool" for message in messages):
+    if any(message["role"] == "tool" for message in messages) and not request.tools:
         raise ChatTemplateError("the model's chat template refused the messages", field="messages")
-    return "".join(f"[{message['role']}]{message['content']}" for message in messages)
+    chat = "".join(f"[{message['role']}]{message['content']}" for message in messages)
+    return chat + json.dumps(request.tools) * bool(request.tools)
+
+
+def _answers(request: GenerationRequest) -> tuple[str, ...]:
+    """What it may say: calls of all tools together where there are any, and no result of one."""
+    if not request.tools or (request.messages or ())[-1]["role"] == "tool":
+        return _ANSWERS
+    said = []
+    for text in ("Paris", "Lyon"):
+        calls = ""
+        for tool in request.tools:
+            properties = tool["function"]["parameters"].get("properties", {})
+            arguments = dict.fromkeys(properties, text)
+            call = {"name": tool["function"]["name"], "arguments": arguments}
+            calls += f" <tool_call> {json.dumps(call)} </tool_call>"
+        said += [calls, f" Let me look.{calls}"]
+    return tuple(said)
 
 
 def _prompt_length(prompt: str) -> int:
@@ -174,6 +197,20 @@ def _told(generation: Generation, request: GenerationRequest) -> list[Token]:
 def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:
     tokens, text, finish_reason = ended([*_WORD.findall(text), _EOS], request.sampling)
     return _with_statistics(text, tokens, finish_reason, request.statistics, role)
+
+
+def _tops(answer: Sequence, num: int) -> Tops | None:
+    """The token itself, and words that it never writes."""
+    if not num:
+        return None
+    told = []
+    for i, token in enumerate([*_WORD.findall(answer.text), _EOS][: answer.num_tokens]):
+        logprob = -1.0
+        if answer.token_logprobs is not None:
+            logprob = float(answer.token_logprobs[i])
+        others = [(f" other{j}", logprob - j) for j in range(1, num)]
+        told.append(((token, logprob), *others))
+    return tuple(told)
 
 
 def _given(request: GenerationRequest) -> Sequence:
@@ -210,6 +247,12 @@ def _hidden(digest: int, layers: tuple[int, ...], size: int) -> Array | None:
     for layer in layers:
         rows.append(np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size))
     return np.array(rows, dtype=np.float32)
+
+
+def _prompt_state(digest: int, layer: int, size: int) -> Array | None:
+    """(d,) float32, the same for the same prompt."""
+    found = _hidden(digest, (layer,) * bool(layer), size)
+    return None if found is None else found[0]
 
 
 def _token_id(token: str) -> int:

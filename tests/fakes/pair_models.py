@@ -1,5 +1,6 @@
 """Deterministic pair models without weights, for tests of everything above them."""
 
+import re
 from collections.abc import Sequence
 from typing import Self
 
@@ -10,6 +11,7 @@ from models.similarity.protocol import (
     NLI_LABELS,
     ContextAndText,
     NliConfig,
+    NliPairModel,
     PairModel,
     SimilarityConfig,
 )
@@ -68,9 +70,18 @@ class FakeNliModel(FakePairModel):
         share = _share(words, others)
         return [share, (1 - share) / 2, (1 - share) / 2]
 
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """A word is a token."""
+        ends = []
+        for text in texts:
+            ends.append([word.end() for word in re.finditer(r"\S+", text)])
+        return ends
+
 
 def _share(words: list[str], others: list[str]) -> float:
     return sum(word in others for word in words) / len(words) if words else float(not others)
 
 
-_: type[PairModel] = FakePairModel  # mypy holds the class to its protocol
+# mypy holds the classes to their protocols
+_: type[PairModel] = FakePairModel
+_nli: type[NliPairModel] = FakeNliModel

@@ -11,6 +11,7 @@ from models.estimators import ESTIMATORS, found_mass, needs, score
 
 BASES = ["sp", "ppl", "mte"]
 NAMES = ["rb_consistency", *(f"rb_cocoa_{base}" for base in BASES)]
+UNSEEN = ["unseen_rb_consistency", "unseen_rb_cocoa_sp"]
 MASS = ("answer_token_logprobs", "sample_token_logprobs", "sample_texts", "exact_match")
 
 
@@ -52,7 +53,7 @@ def mass(stats):
 
 
 def unweighed(name):
-    return name.removeprefix("rb_")
+    return name.removeprefix("unseen_").removeprefix("rb_")
 
 
 def by_definition(stats):
@@ -98,20 +99,20 @@ def test_similar_samples_leave_no_doubt(name, stats):
     assert value(name, stats | {"similarity": np.ones(len(stats["similarity"]))}) == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + UNSEEN)
 @given(stats=statistics(log_mass=(-3000.0, -2000.0)))
 def test_without_mass_it_is_cocoa(name, stats):
     assert mass(stats) == 0
     assert value(name, stats) == value(unweighed(name), stats)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + UNSEEN)
 @given(stats=statistics(log_mass=(-40.0, -30.0)))
 def test_with_little_mass_it_is_nearly_cocoa(name, stats):
     assert value(name, stats) == pytest.approx(value(unweighed(name), stats), abs=1e-10)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + UNSEEN)
 @given(stats=statistics(log_mass=(-2500.0, 0.0), one_tokenisation=False))
 def test_it_is_finite_however_unlikely_the_texts_are(name, stats):
     assert math.isfinite(value(name, stats))
@@ -127,7 +128,7 @@ def test_it_lies_between_zero_and_one_and_multiplies_its_base(base, stats):
     assert value(f"rb_cocoa_{base}", stats) == value(base, stats) * weighed
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + UNSEEN)
 @given(stats=statistics(), seed=st.integers(0, 1000))
 def test_the_order_of_samples_does_not_matter_where_a_text_has_one_log_prob(name, stats, seed):
     order = np.random.default_rng(seed).permutation(len(stats["similarity"]))
@@ -138,6 +139,49 @@ def test_the_order_of_samples_does_not_matter_where_a_text_has_one_log_prob(name
 
     assert value(name, moved) == pytest.approx(value(name, stats), abs=1e-9)
     assert mass(moved) == pytest.approx(mass(stats))
+
+
+@given(stats=statistics(one_tokenisation=False))
+def test_what_was_not_found_adds_no_less_than_consistency_says_and_no_more_than_its_mass(stats):
+    weighed, unseen = value("rb_consistency", stats), value("unseen_rb_consistency", stats)
+    total = mass(stats)
+    more = (1 - total) * total * (1 - value("consistency", stats)) / 2
+
+    assert unseen == pytest.approx(weighed + more, abs=1e-12)
+    assert weighed - 1e-12 <= unseen <= min(1.0, weighed + (1 - total) / 2) + 1e-12
+    assert value("unseen_rb_cocoa_sp", stats) == value("sp", stats) * unseen
+
+
+@given(stats=statistics(log_mass=(-0.5, 0.0)))
+def test_where_all_was_found_nothing_is_unseen(stats):
+    if mass(stats) == 1.0:
+        assert value("unseen_rb_consistency", stats) == value("rb_consistency", stats)
+
+
+@given(stats=statistics(one_tokenisation=False), data=st.data())
+def test_a_text_that_is_less_like_the_answer_never_lowers_it(stats, data):
+    texts = np.array(stats["sample_texts"])
+    chosen = texts == data.draw(st.sampled_from(stats["sample_texts"]))
+    kept = data.draw(st.floats(0, 1))
+    if stats["exact_match"][chosen].any():
+        return
+    similarity = np.where(chosen, kept * stats["similarity"], stats["similarity"])
+    less = stats | {"similarity": similarity}
+
+    for name in ("rb_consistency", "unseen_rb_consistency"):
+        assert value(name, less) >= value(name, stats) - 1e-12
+
+
+def test_repeated_answers_are_told_apart_by_their_probability():
+    repeated = {"sample_texts": ["Rome"] * 3, "similarity": np.ones(3), "exact_match": np.ones(3)}
+    scores = []
+    for probability in (0.5, 0.7, 0.9):
+        logprobs = np.log([probability])
+        of = {"answer_token_logprobs": logprobs, "sample_token_logprobs": [logprobs] * 3}
+        assert value("rb_consistency", repeated | of) == 0
+        scores.append(value("unseen_rb_consistency", repeated | of))
+
+    assert scores == pytest.approx([0.125, 0.105, 0.045])
 
 
 @given(stats=statistics(one_tokenisation=False))
@@ -195,7 +239,7 @@ NO_SAMPLES = {"sample_texts": [], "sample_token_logprobs": []} | dict.fromkeys(
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + UNSEEN)
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -209,7 +253,7 @@ def test_an_undefined_score_is_null_with_its_reason(name, changes, reason):
     assert score([name], ONE | changes) == ({name: None}, {name: reason})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + UNSEEN)
 def test_unknown_log_probs_leave_no_value(name):
     known = {one: ONE[one] for one in ONE if one != "sample_token_logprobs"}
     reason = "sample_token_logprobs is not available"

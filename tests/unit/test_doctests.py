@@ -23,10 +23,13 @@ MODULES = [
     "models.estimators.overlap",
     "models.units.assignment",
     "models.units.characters",
+    "models.units.chunks",
     "models.units.json_values",
+    "models.units.markdown",
     "models.units.prose",
     "models.units.reasoning",
     "models.units.schemas",
+    "models.units.sentences",
     "models.units.unit",
     "cocoa_vllm.identity",
 ]

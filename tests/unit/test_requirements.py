@@ -8,9 +8,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-BASE, MODELS = PROJECT["dependencies"], PROJECT["optional-dependencies"]["models"]
+EXTRAS = PROJECT["optional-dependencies"]
+BASE, MODELS = PROJECT["dependencies"] + EXTRAS["otel"], EXTRAS["models"]
 WANTED = {
     "gateway": BASE,
+    "gateway-mcp": BASE + EXTRAS["mcp"],
     "worker-cpu": BASE + MODELS,
     "worker-cuda": BASE + MODELS,
 }
@@ -45,6 +47,7 @@ def test_requirements_name_hashes_and_no_host(image):
     assert all("--hash=sha256:" in package for package in packages)
 
 
-def test_the_gateway_installs_nothing_that_loads_a_model():
+@pytest.mark.parametrize("image", ["gateway", "gateway-mcp"])
+def test_the_gateway_installs_nothing_that_loads_a_model(image):
     heavy = {"torch", "transformers", "tokenizers", "scipy", "scikit-learn", "matplotlib"}
-    assert not heavy & locked("gateway").keys()
+    assert not heavy & locked(image).keys()

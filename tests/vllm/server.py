@@ -107,6 +107,7 @@ async def serving(
     *arguments: str,
     model: Path | str = LANGUAGE_MODEL_DIR,
     probes: Any = PROBES,
+    prompts: Path | str = "",
     plugin: bool = True,
 ):
     """A server of `model`, ready; it is ended with its children.
@@ -116,10 +117,12 @@ async def serving(
         name: of it, in what is printed.
         arguments: beside those of every server here.
         probes: folders of the deployment's probes.
+        prompts: of a calibration, with which others are compared; "" for none.
         plugin: whether the plugin is loaded at all.
     """
     port = free_port()
-    additional = json.dumps({"cocoa": {"probes": [str(probe) for probe in probes]}})
+    told = {"probes": [str(probe) for probe in probes], "prompts": str(prompts)}
+    additional = json.dumps({"cocoa": told})
     command = [
         PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
         "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),

@@ -12,6 +12,7 @@ from models.entropy_bounds import mean_bounds
 from models.errors import EngineError
 from models.records import (
     DEFAULT_NEW_TOKENS,
+    PROMPT_OUT_OF_DOMAIN,
     AnswerForm,
     Generation,
     GenerationRequest,
@@ -22,9 +23,10 @@ from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Calls
 from workers.client import Unreachable
+from workers.openai import columns
 from workers.openai.capabilities import OpenAIServer
-from workers.openai.columns import check_entropies, mark_of, mode_of, readings_of
 from workers.openai.events import merged
+from workers.openai.formats import check_followed, for_tokens, with_grammar
 from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
 from workers.openai.reasoning import behind_reasoning, needs_texts
@@ -32,6 +34,7 @@ from workers.openai.replies import (
     TOO_MANY,
     Choice,
     fields_of,
+    likeliest,
     read_choices,
     read_prompt_logprobs,
     to_sequence,
@@ -49,7 +52,6 @@ from workers.openai.requests import (
 from workers.openai.tags import with_tags
 from workers.openai.telling import Teller
 from workers.openai.usage import Counted, count, counted
-from workers.standing import ChangedModel
 
 # Why a sequence lacks what was wanted of it, by its field.
 _MISSING = {
@@ -87,10 +89,10 @@ class OpenAIRequest:
         self._budget = budget
         self._listener = listener
         self._prompt = Prompt()
-        self._seed = 0
-        self._prompt_tokens = 0
+        self._seed = self._prompt_tokens = 0
         self._warnings: list[str] = []
         self._absent: dict[str, str] = {}
+        self._is_foreign = False
         self._readings: dict[str, ProbeReading] = {}
         self._bounds: tuple[float, float] | None = None
         self._form: AnswerForm = "literal"
@@ -101,7 +103,7 @@ class OpenAIRequest:
         Raises:
             InvalidRequest: the request does not fit.
             InvalidLogits: an entropy is no number.
-            ChangedModel: the answer's mark is not that of the weights that were tried out.
+            ChangedModel: the answer is not of the weights that were tried out.
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
@@ -110,6 +112,9 @@ class OpenAIRequest:
         if asked.sampling.seed is not None:
             self._seed = asked.sampling.seed
         self._prompt = await render(self._calls, self._can, asked)
+        if asked.grammar is not None:
+            grammar = await for_tokens(self._calls, self._can, asked.grammar)
+            asked = replace(asked, grammar=grammar)
         forms: Forms = {}
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
@@ -155,6 +160,7 @@ class OpenAIRequest:
         if self._request.num_drawn:  # an earlier request has brought it
             return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics
+        self._is_foreign = await columns.is_prompt_foreign(self._calls, self._server, self._prompt)
         given = await score_given(self._calls, self._server, self._prompt, answer, forms, wanted)
         self._form = given.form
         self._absent |= given.absent
@@ -164,21 +170,22 @@ class OpenAIRequest:
 
     async def _greedy(self) -> records.Sequence:
         can, wanted = self._can, self._request.statistics
-        mode, num_columns = mode_of(can, self._server.probes, wanted)
+        mode, num_columns = columns.mode_of(self._server, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
             top = max(num_columns, min(can.logprobs or 0, 1))
             if "answer_token_logprobs" in wanted and not mode:
                 top = can.bounds_top
-        by_text = "answer_token_texts" in wanted and not mode
+        if self._request.num_tops and top is not None:
+            top = max(top, self._request.num_tops)
+        by_text = not mode and ("answer_token_texts" in wanted or self._request.num_tops > 0)
         body = self._body(0, top=top, mode=mode, by_text=by_text)
         [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         choice = told.choice
-        if mode and can.columns is not None:
-            if mark_of(choice) != can.columns.mark:
-                raise ChangedModel
-            check_entropies(choice)
-            self._readings = readings_of(choice, can.columns, self._server.probes, wanted)
+        if mode:
+            columns.check(choice, self._server)
+            self._readings = columns.readings_of(choice, self._server, wanted)
+            self._is_foreign = columns.is_foreign(choice, self._server)
         elif top and (tops := choice.likeliest(top)) is not None:
             self._bounds = mean_bounds(tops, can.vocabulary_size)
         return await self._sequence(told, "answer")
@@ -224,6 +231,8 @@ class OpenAIRequest:
         )
         if (most := sampling.most_thoughts(index)) is not None:
             body[BUDGET] = most
+        if (grammar := self._request.grammar) is not None:
+            return with_grammar(body, grammar)
         return body
 
     async def _choices(
@@ -259,6 +268,11 @@ class OpenAIRequest:
             raise EngineError("the server ended a text before its time")
         choice = await with_tags(self._calls, self._can, choice, opened=opened)
         sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=told.num_tokens)
+        if self._request.num_tops and source == "answer":
+            tops = likeliest(choice, self._request.num_tops)
+            if tops is None or len(tops) != sequence.num_tokens:
+                raise EngineError("the server told no likeliest tokens")
+            sequence = replace(sequence, token_tops=tops)
         if choice.logprobs is not None and not choice.shows_its_end:
             self._warn("no_eos_logprob")
         tag_ids = self._can.tag_ids
@@ -274,6 +288,8 @@ class OpenAIRequest:
             self._warn("reasoning_not_told")
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
+        if (grammar := self._request.grammar) is not None:
+            check_followed(grammar, sequence)
         return sequence
 
     @property
@@ -306,6 +322,7 @@ class OpenAIRequest:
             "top_k_not_heeded": samples and sampling.top_k and not can.heeds_top_k,
             "seed_not_heeded": samples and sampling.seed is not None and not can.heeds_seed,
             "one_token_answer": self._readings and generation.answer.num_tokens == 1,
+            PROMPT_OUT_OF_DOMAIN: self._is_foreign,
             "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
         }
         for code, applies in warnings.items():

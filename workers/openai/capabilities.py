@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from models.digests import digest_of
-from models.engines.protocol import NO_REASONING
+from models.engines.protocol import NO_GRAMMAR, NO_IMAGES, NO_REASONING
 from models.locations import public_name
+from models.records import MAX_TOPS
 from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,
@@ -44,12 +45,15 @@ class Columns:
         revision: of the weights, its first digits; "" where it knows none.
         probes: first digits of their sha256, in the order of their columns.
         no_light: why there are no probes' columns; "" where there are.
+        prompts: first digits of the sha256 of the prompts that it compares others with; "" for
+            none. No part of the identity: a calibration is made before there are any.
     """
 
     mark: int
     revision: str
     probes: tuple[str, ...]
     no_light: str = ""
+    prompts: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,9 @@ class Capabilities:
         tag_ids: of reasonings, where its tokenizer has tokens for them.
         columns: of the plugin; None without it.
         no_reasoning_limit: why it heeds no `max_reasoning_tokens`; "" where it does.
+        no_grammar: why it holds no text to a schema; "" where it does.
+        no_lark: why it follows no grammar in the dialect of llguidance; "" where it does.
+        no_images: why it reads no images in chats; "" where it does.
     """
 
     model_id: str
@@ -126,11 +133,21 @@ class Capabilities:
     tag_ids: tuple[TagIds, ...] = ()
     columns: Columns | None = None
     no_reasoning_limit: str = NO_REASONING
+    no_grammar: str = NO_GRAMMAR
+    no_lark: str = NO_GRAMMAR
+    no_images: str = NO_IMAGES
 
     @property
     def tells_logprobs(self) -> bool:
         """Whether an answer's log-probs can be had."""
         return self.logprobs is not None and self.raw_greedy
+
+    @property
+    def max_tops(self) -> int:
+        """How many likeliest tokens of an answer's can be told by their texts."""
+        if self.columns is not None or not self.tells_logprobs:
+            return 0
+        return min(self.logprobs or 0, MAX_TOPS)
 
     @property
     def bounds_top(self) -> int:
@@ -183,12 +200,15 @@ class OpenAIServer:
     Attributes:
         system_fingerprints: what it calls what it runs.
         probes: by the statistic that each predicts, those that its plugin reads.
+        prompts: sha256 of the calibration's prompts with which its plugin compares others; "" for
+            none that this deployment knows.
     """
 
     capabilities: Capabilities
     fingerprint: Fingerprint
     system_fingerprints: frozenset[str] = frozenset()
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
+    prompts: str = ""
 
     @property
     def identity(self) -> str:
@@ -215,9 +235,13 @@ class OpenAIServer:
             statistics=(_STATISTICS | self.probes.keys()) - absent.keys(),
             max_context_tokens=can.max_context_tokens,
             probes=self.probes,
+            prompts=self.prompts,
             absent=absent,
             capabilities=told(can),
             no_reasoning_limit=can.no_reasoning_limit,
+            max_tops=can.max_tops,
+            no_grammar=can.no_grammar,
+            no_images=can.no_images,
         )
 
 
@@ -305,4 +329,7 @@ def told(can: Capabilities) -> dict[str, str | int | bool | None]:
         "entropy_method": method,
         "plugin_probes": num_probes,
         "max_reasoning_tokens": not can.no_reasoning_limit,
+        "response_format": not can.no_grammar,
+        "strict_tools": not can.no_lark,
+        "images": not can.no_images,
     }

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 from models.errors import InvalidLogits
 from models.probes.distance import DOMAIN_PERCENTILE
+from models.probes.domain import is_beyond
 from models.records import ProbeReading
 from workers.calls import Calls
-from workers.openai.capabilities import Capabilities, Columns
+from workers.openai.capabilities import Capabilities, Columns, OpenAIServer
 from workers.openai.replies import (
     ENTROPY_COLUMN,
-    FIRST_PROBE_COLUMN,
+    FIRST_FURTHER_COLUMN,
     MARK_COLUMN,
     Choice,
     read_choices,
@@ -18,13 +19,19 @@ from workers.openai.replies import (
 from workers.openai.requests import COMPLETIONS, Prompt, completion
 from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
+from workers.standing import ChangedModel
 
 FORMAT = 1
-# Columns of the mode "identity": mark, format, light, number of probes, revision, then each probe.
+# Columns of the mode "identity": mark, format, light, number of probes, revision, then each probe,
+# and the prompts of a calibration.
 _FORMAT, _LIGHT, _NUM_PROBES, _REVISION, _PROBES = 1, 2, 3, 4, 7
-_REVISION_SIZE, _PROBE_SIZE = 3, 4
+_REVISION_SIZE, _PROBE_SIZE, _PROMPTS_SIZE = 3, 4, 4
 _MOST_PROBES = 8
 _LEAST_TOP = 4
+# Where the prompt is to be compared a mode's name ends so, and has further columns: a mark of what
+# it is compared with, and its percentile.
+_WITH_PROMPT, _PROMPT_COLUMNS = "+prompt", 2
+_PROMPTS_MARK_DIGITS = 6
 # A number that was not finite.
 _NO_NUMBER = -9998.0
 _NO_LIGHT = {
@@ -42,7 +49,7 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
     most = can.logprobs or 0
     if prompt.ids is None or not can.tells_logprobs or most < _PROBES:
         return None
-    top = min(most, _PROBES + _PROBE_SIZE * _MOST_PROBES)
+    top = min(most, _PROBES + _PROBE_SIZE * _MOST_PROBES + _PROMPTS_SIZE)
     body = completion(can, prompt, max_tokens=1, top=top, mode="identity")
     reply = await calls.try_post(COMPLETIONS, body)
     if reply is None or not (tops := read_choices(reply, 1)[0].tops):
@@ -61,6 +68,7 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
         revision=_digits(told, _REVISION, _REVISION_SIZE),
         probes=tuple(probes),
         no_light=_NO_LIGHT.get(light, "for a reason that its plugin does not tell"),
+        prompts=_digits(told, _PROBES + _PROBE_SIZE * num_probes, _PROMPTS_SIZE),
     )
 
 
@@ -79,26 +87,61 @@ def place_of(columns: Columns, probe: ProbeInfo) -> int | None:
     return None
 
 
-def mode_of(
-    can: Capabilities, probes: Mapping[str, ProbeInfo], statistics: frozenset[str]
-) -> tuple[str, int]:
+def prompts_read(columns: Columns, known: str) -> str:
+    """The prompts that this deployment knows, by sha256, where the plugin compares with them."""
+    is_same = columns.prompts and known.startswith(columns.prompts)
+    return known if is_same else ""
+
+
+def mode_of(server: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
     """The plugin's mode for an answer of which these are wanted, and how many columns it has.
 
     Every answer has at least its mark and entropies, by which other weights are noticed.
     """
-    if can.columns is None:
+    columns = server.capabilities.columns
+    if columns is None:
         return "", 0
-    if statistics & probes.keys():
-        return "light", max(_LEAST_TOP, FIRST_PROBE_COLUMN + 2 * len(can.columns.probes))
-    return "entropy", FIRST_PROBE_COLUMN
+    mode, num_columns = "entropy", FIRST_FURTHER_COLUMN
+    if statistics & server.probes.keys():
+        mode, num_columns = "light", max(_LEAST_TOP, num_columns + 2 * len(columns.probes))
+    if server.prompts:
+        return mode + _WITH_PROMPT, num_columns + _PROMPT_COLUMNS
+    return mode, num_columns
 
 
-def mark_of(choice: Choice) -> int | None:
-    """What the last token says of the weights; None where it says nothing."""
-    column = choice.column(MARK_COLUMN)
-    if column is None or not len(column):
-        return None
-    return round(float(column[-1]))
+def check(choice: Choice, server: OpenAIServer) -> None:
+    """Refuse an answer of other weights, compared with other prompts, or with no entropies.
+
+    Raises:
+        ChangedModel: its marks are not those of the server that was tried out.
+        InvalidLogits: an entropy is no number, so the model's logits were none.
+    """
+    columns = server.capabilities.columns
+    if columns is None or _mark(choice, MARK_COLUMN) != columns.mark:
+        raise ChangedModel
+    wanted = int(server.prompts[:_PROMPTS_MARK_DIGITS] or "0", 16)
+    if server.prompts and _mark(choice, FIRST_FURTHER_COLUMN) != wanted:
+        raise ChangedModel
+    check_entropies(choice)
+
+
+async def is_prompt_foreign(calls: Calls, server: OpenAIServer, prompt: Prompt) -> bool:
+    """What `is_foreign` says of a prompt whose answer is given: by one token of the server's."""
+    if not server.prompts:
+        return False
+    mode, top = mode_of(server, frozenset())
+    body = completion(server.capabilities, prompt, max_tokens=1, top=top, mode=mode)
+    [choice] = read_choices(await calls.post(prompt.path, body), 1)
+    check(choice, server)
+    return is_foreign(choice, server)
+
+
+def is_foreign(choice: Choice, server: OpenAIServer) -> bool:
+    """Whether the first token says that its prompt is unlike those of the calibration."""
+    if not server.prompts:
+        return False
+    column = choice.column(FIRST_FURTHER_COLUMN + 1)
+    return column is None or is_beyond(float(column[0]))
 
 
 def check_entropies(choice: Choice) -> None:
@@ -113,21 +156,21 @@ def check_entropies(choice: Choice) -> None:
 
 
 def readings_of(
-    choice: Choice,
-    columns: Columns,
-    probes: Mapping[str, ProbeInfo],
-    statistics: frozenset[str],
+    choice: Choice, server: OpenAIServer, statistics: frozenset[str]
 ) -> dict[str, ProbeReading]:
     """What the last token says that each wanted probe reads of the whole answer.
 
     A reading that is no number, or out of its range, is left out.
     """
-    readings = {}
-    for statistic, probe in probes.items():
-        place = place_of(columns, probe)
+    readings: dict[str, ProbeReading] = {}
+    columns, first_probe = server.capabilities.columns, FIRST_FURTHER_COLUMN
+    if server.prompts:
+        first_probe += _PROMPT_COLUMNS
+    for statistic, probe in server.probes.items():
+        place = None if columns is None else place_of(columns, probe)
         if statistic not in statistics or place is None:
             continue
-        first = FIRST_PROBE_COLUMN + 2 * place
+        first = first_probe + 2 * place
         value, percentile = choice.column(first), choice.column(first + 1)
         if value is None or percentile is None or not len(value):
             continue
@@ -135,6 +178,14 @@ def readings_of(
         if is_sound(reading, far):
             readings[statistic] = ProbeReading(reading, far, out_of_domain=far > DOMAIN_PERCENTILE)
     return readings
+
+
+def _mark(choice: Choice, index: int) -> int | None:
+    """What the last token's column of this index says; None where it says nothing."""
+    column = choice.column(index)
+    if column is None or not len(column):
+        return None
+    return round(float(column[-1]))
 
 
 def _digits(told: Mapping[str, float], first: int, num: int) -> str:

@@ -28,12 +28,13 @@ from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.capabilities import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.first_tokens import first_tokens
+from workers.openai.formats import check_held
 from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.remote_worker import prompt_key
 from workers.standing import Standing, TriedWorker
 from workers.upstream import Server, session_of
-from workers.wire import REQUEST_ID_HEADER, SESSION_HEADER
+from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
 Ask = Callable[[Calls, OpenAIServer], Awaitable[Reply]]
@@ -48,6 +49,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     Args:
         servers: where they are, and which of their models is asked.
         probes: that this deployment knows, by the statistic that each predicts.
+        prompts: sha256 of its calibration's prompts; "" for none.
         hooks: what it is tied to.
     """
 
@@ -56,15 +58,17 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         servers: OpenAIServers,
         *,
         probes: Mapping[str, ProbeInfo] | None = None,
+        prompts: str = "",
         hooks: Hooks | None = None,
     ) -> None:
         hooks = hooks or Hooks()
         is_default = servers.model == EngineConfig().model
-        self._trial = GeneratorTrial("" if is_default else servers.model, dict(probes or {}))
+        model = "" if is_default else servers.model
+        self._trial = GeneratorTrial(model, dict(probes or {}), prompts)
         asked = "server of the language model"
         super().__init__("generation", servers, self._trial, hooks, asked)
         self._budget = servers.max_request_tokens
-        self._request_id = hooks.request_id
+        self._own_headers = hooks.headers
 
     @property
     def info(self) -> GeneratorInfo:
@@ -78,6 +82,8 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         listener = Listener(on_token)
 
         async def ask(calls: Calls, known: OpenAIServer) -> Generation:
+            if request.grammar is not None:
+                check_held(known.capabilities, request.grammar)
             return await OpenAIRequest(calls, known, request, self._budget, listener).run()
 
         return await self._ask(request, ask, listener.has_heard_nothing)
@@ -97,9 +103,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         """What one of the servers answers; every failure is one of `models.errors`."""
         until, key = deadline_of(request.timeout_s), prompt_key(request)
         # For routers between here and the servers, and for their logs.
-        headers = {SESSION_HEADER: session_of(key)}
-        if (request_id := self._request_id()) is not None:
-            headers[REQUEST_ID_HEADER] = request_id
+        headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
 
         async def send(server: Server[OpenAIServer]) -> Reply:
             async def ask_it(standing: Standing[OpenAIServer], known: OpenAIServer) -> Reply:
@@ -140,6 +144,9 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         if EFFORT in request.chat_template_kwargs and error.status in (400, 422):
             message = f"the server of the model refuses this {EFFORT}, or the messages ({error})"
             return InvalidRequest(message, field=EFFORT)
+        if request.grammar is not None and error.status in (400, 422):
+            message = f"the server of the model refuses it, or the prompt ({error})"
+            return InvalidRequest(message, field="grammar")
         if field == "messages" and error.status in (400, 422):
             message = f"the server of the model refuses the messages ({error})"
             return ChatTemplateError(message, field=field)
@@ -147,14 +154,16 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
 
 
 async def connect_generator(
-    servers: OpenAIServers, hooks: Hooks, probes: ProbeConfig
+    servers: OpenAIServers, hooks: Hooks, probes: ProbeConfig, prompts: str = ""
 ) -> OpenAIGenerator:
     """The generator at its url, once one of its servers has been tried out.
+
+    `prompts` is the sha256 of those of the deployment's calibrator; "" for none.
 
     Raises:
         ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
     """
-    generator = OpenAIGenerator(servers, probes=probe_infos(probes), hooks=hooks)
+    generator = OpenAIGenerator(servers, probes=probe_infos(probes), prompts=prompts, hooks=hooks)
     await generator.connect()
     return generator
 

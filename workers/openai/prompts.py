@@ -1,5 +1,6 @@
 """From a request to what a server is asked: rendered and tokenized there, where it does that."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -7,9 +8,12 @@ from typing import Annotated, Any
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
+from models.engines.protocol import check_no_images
 from models.errors import ChatTemplateError, InvalidRequest
+from models.images import as_sent, images_of
 from models.records import EFFORT, AnswerForm, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
+from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
 from workers.openai.capabilities import Capabilities
 from workers.openai.requests import Prompt, completion
@@ -56,10 +60,15 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
-    if can.tokenizes:
+    images = dict(images_of(request.messages or ()))
+    check_no_images(images, can.no_images)
+    if can.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, can, request)
+    if request.tools:
+        message = "the server of the model tokenizes no such chats, by which tools are shown"
+        raise InvalidRequest(message, field="tools")
     if request.chat_template_kwargs.keys() - {EFFORT}:
-        message = "the server of the model takes no variables of a chat template"
+        message = "the server of the model takes no variables of a chat template with such a chat"
         raise InvalidRequest(message, field="chat_template_kwargs")
     if request.messages is not None:
         if not can.chats:
@@ -68,7 +77,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
         effort = request.chat_template_kwargs.get(EFFORT)
         if effort is not None:
             await _check_reads_effort(calls, can)
-        return Prompt(messages=request.messages, effort=effort)
+        return Prompt(messages=tuple(map(as_sent, request.messages)), effort=effort)
     text = request.prompt or ""
     if not text:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
@@ -108,6 +117,8 @@ async def _render_ids(calls: Calls, can: Capabilities, request: GenerationReques
             ids = ids[size:]
         opened = _opens(request.prompt)
     else:
+        if request.tools:
+            await _check_tools(calls, request)
         ids = await _render_chat(calls, request)
         if EFFORT in request.chat_template_kwargs:
             await _check_template_reads_effort(calls, request, ids)
@@ -119,6 +130,30 @@ async def _render_ids(calls: Calls, can: Capabilities, request: GenerationReques
         field = "prompt" if request.prompt is not None else "messages"
         raise InvalidRequest("the prompt has no tokens", field=field)
     return Prompt(ids=ids, num_tokens=len(ids), opened=opened)
+
+
+async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
+    """Refuse tools where the template shows none, or writes calls so that nobody reads them.
+
+    Raises:
+        InvalidRequest: it does.
+    """
+    name = f"f{secrets.token_hex(4)}"
+    chat = tuple(example(name))
+    called = replace(request, messages=chat)
+    try:  # one after the other: a new connection would have the server tried out again
+        plain = await _render_chat(calls, replace(request, messages=chat[:1], tools=()))
+        asked = await _render_chat(calls, replace(request, messages=chat[:1]))
+        ids = await _render_chat(calls, called, add_generation_prompt=False)
+    except ChatTemplateError:
+        plain = asked = ids = ()
+    is_known = len(asked) > len(plain)
+    if is_known:
+        prompt = await detokenize(calls, asked)
+        is_known = reads_back(prompt, await detokenize(calls, ids), name)
+    if not is_known:
+        message = "the chat template of the model's server takes no tools, or writes calls in a"
+        raise InvalidRequest(f"{message} format that is not read here", field="tools")
 
 
 async def _check_template_reads_effort(
@@ -158,6 +193,8 @@ async def _render_chat(
 ) -> tuple[int, ...]:
     messages = [dict(message) for message in request.messages or ()]
     body: dict[str, Any] = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+    if request.tools:
+        body["tools"] = list(request.tools)
     if request.chat_template_kwargs:
         body["chat_template_kwargs"] = dict(request.chat_template_kwargs)
     try:

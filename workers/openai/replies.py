@@ -5,6 +5,7 @@ Completions and chat completions differ in where things are, and in nothing else
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from workers.calls import read
 from workers.client import Unreachable
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
-MARK_COLUMN, ENTROPY_COLUMN, FIRST_PROBE_COLUMN = 0, 1, 2
+MARK_COLUMN, ENTROPY_COLUMN, FIRST_FURTHER_COLUMN = 0, 1, 2
 FIRST_SENTINEL = 2_000_000_000
 TOO_MANY = "it answers more tokens than were asked for"
 _TOKEN_ID = "token_id:"  # noqa: S105 - a prefix, no password
@@ -256,6 +257,21 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
         if "".join(without_end) == choice.text:
             return without_end
     return texts if "".join(texts).startswith(choice.text) else None
+
+
+def likeliest(choice: Choice, num: int) -> records.Tops | None:
+    """(T,) at most `num` of each token's likeliest ones; None where the server tells none.
+
+    Of several tokens with one text one is told: that which was chosen, if it is among them.
+    """
+    if choice.tops is None or choice.tokens is None or choice.logprobs is None:
+        return None
+    told = []
+    together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
+    for tops, token, logprob in together:
+        ranked = sorted({**tops, token: logprob}.items(), key=itemgetter(1), reverse=True)
+        told.append(tuple(ranked[:num]))
+    return tuple(told)
 
 
 def _index(choice: _Choice) -> int:

@@ -53,7 +53,7 @@ class Prompt:
 
     ids: tuple[int, ...] | None = None
     text: str | None = None
-    messages: tuple[Mapping[str, str], ...] | None = None
+    messages: tuple[Mapping[str, Any], ...] | None = None
     num_tokens: int | None = None
     opened: bool = False
     effort: str | None = None
@@ -69,7 +69,7 @@ class Prompt:
         """Bound of its tokens: each has at least one byte."""
         texts = [self.text or ""]
         for message in self.messages or ():
-            texts += message.values()
+            texts += map(str, message.values())
         return len("".join(texts).encode()) + len(self.ids or ()) + _TEMPLATE_TOKENS
 
 

@@ -18,7 +18,9 @@ from workers.openai.capabilities import (
     Scoring,
     as_said,
 )
-from workers.openai.columns import probes_read, read_columns
+from workers.openai.columns import probes_read, prompts_read, read_columns
+from workers.openai.formats import no_grammar, no_lark
+from workers.openai.images import no_images
 from workers.openai.limiting import no_reasoning_limit
 from workers.openai.prompts import render, token_ids
 from workers.openai.replies import Choice, read_choices
@@ -52,12 +54,14 @@ class GeneratorTrial:
     Args:
         model: its name there; "" for the first that it lists.
         probes: that this deployment knows, by the statistic that each predicts.
+        prompts: sha256 of its calibration's prompts; "" for none.
     """
 
-    def __init__(self, model: str, probes: Mapping[str, ProbeInfo]) -> None:
+    def __init__(self, model: str, probes: Mapping[str, ProbeInfo], prompts: str) -> None:
         self.unknown_fingerprints: frozenset[str] = frozenset()
         self._model = model
         self._probes = probes
+        self._prompts = prompts
 
     async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
         entry = await listed_model(Calls(client, is_trial=True), self._model)
@@ -73,11 +77,12 @@ class GeneratorTrial:
         await tried.rest()
         # Some servers answer the same prompt now so, now otherwise: that tells nothing of weights.
         fingerprint = (await tried.fingerprint()).common(await tried.fingerprint())
-        known = {}
+        known, prompts = {}, ""
         if tried.can.columns is not None:
             known = probes_read(tried.can.columns, self._probes)
+            prompts = prompts_read(tried.can.columns, self._prompts)
         told = frozenset(tried.calls.system_fingerprints)
-        return OpenAIServer(tried.can, fingerprint, told, known)
+        return OpenAIServer(tried.can, fingerprint, told, known, prompts)
 
     async def ask_again(
         self, client: httpx.AsyncClient, known: OpenAIServer
@@ -216,6 +221,9 @@ class _Trying:
         eos_id = await self._eos_id()
         can = replace(self.can, scoring=scoring, tells_chosen_ids=tells_chosen_ids, eos_id=eos_id)
         self.can = replace(can, no_reasoning_limit=await no_reasoning_limit(self.calls, can))
+        self.can = replace(self.can, no_grammar=await no_grammar(self.calls, self.can))
+        self.can = replace(self.can, no_lark=await no_lark(self.calls, self.can))
+        self.can = replace(self.can, no_images=await no_images(self.calls, self.can))
         self.can = replace(self.can, columns=await read_columns(self.calls, self.can, prompt))
         self.prompt = prompt
 

@@ -15,6 +15,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 _PARAMS = {
     "max_new_tokens": "max_tokens",
     "return_tokens": "logprobs",
+    "num_tops": "top_logprobs",
     "primary": "uncertainty.estimator",
     "light": "uncertainty.mode",
 }
@@ -43,8 +44,11 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
 
 
 @contextmanager
-def named_by_params() -> Iterator[None]:
+def named_by_params(grammar: str = "response_format") -> Iterator[None]:
     """Rename the fields of an `Ask` in errors to what OpenAI's bodies call them.
+
+    Args:
+        grammar: what says how answers are held.
 
     Raises:
         CocoaError: a copy of what the block raised, since the error itself may be another request's
@@ -59,4 +63,6 @@ def named_by_params() -> Iterator[None]:
         if error.field in _IN_UNCERTAINTY:
             renamed.field = f"uncertainty.{error.field}"
         renamed.field = _PARAMS.get(error.field, renamed.field)
+        if error.field == "grammar":
+            renamed.field = grammar
         raise renamed from error

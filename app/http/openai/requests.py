@@ -1,4 +1,4 @@
-"""Bodies of OpenAI's endpoints, and the `Ask` of each.
+"""Bodies of OpenAI's endpoints.
 
 Fields that this service does not have may hold what asks for nothing (`neutral.py`); with any other
 value they are refused by name.
@@ -9,28 +9,36 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Discriminator,
     Field,
-    JsonValue,
     Tag,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
+from app.http.openai.messages import ChatMessage, kind_of
 from app.http.openai.neutral import (
-    EmptyList,
-    EmptyObject,
+    FixedVerbosity,
     Label,
     No,
+    NoBias,
+    NoFunctions,
+    NoModeration,
+    NoPenalty,
+    NoPrediction,
+    NoSearch,
+    NoSound,
+    NoStore,
     NoTool,
-    One,
-    Zero,
+    OneTried,
+    Platform,
+    UsualTier,
     only,
 )
+from app.http.openai.tools import Tool, ToolChoice, tools_of
 from app.http.requests.fields import (
+    MAX_SAMPLES,
     AnswerStrategy,
-    Body,
     NewTokens,
     NullIsDefault,
     ReasoningBounds,
@@ -39,14 +47,10 @@ from app.http.requests.fields import (
     Seed,
     StopStrings,
     TemplateVariables,
-    check_light,
     encodable,
-    few_values,
-    template_variables,
 )
-from app.scoring.ask import Ask
-from models.errors import InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS, SamplingParams
+from app.http.requests.response_format import ResponseFormat
+from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS
 
 _OTHER_NAMES = {
     "max_new_tokens": "max_tokens",
@@ -55,51 +59,11 @@ _OTHER_NAMES = {
 }
 
 
-Text = Annotated[str, AfterValidator(encodable)]
 SomeText = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
-
-
-class TextPart(NullIsDefault):
-    """A part of a message's content."""
-
-    type: Literal["text"]
-    text: Text
-
-
-def _kind(content: object) -> str:
-    if isinstance(content, list):
-        return "#parts"
-    return "#text"
-
-
-Parts = Annotated[list[TextPart], Field(min_length=1, max_length=1024, fail_fast=True)]
-Content = Annotated[
-    Annotated[Text, Tag("#text")] | Annotated[Parts, Tag("#parts")], Discriminator(_kind)
-]
 OnePrompt = Annotated[list[SomeText], Field(min_length=1, max_length=1)]
 Prompt = Annotated[
-    Annotated[SomeText, Tag("#text")] | Annotated[OnePrompt, Tag("#parts")], Discriminator(_kind)
+    Annotated[SomeText, Tag("#text")] | Annotated[OnePrompt, Tag("#parts")], Discriminator(kind_of)
 ]
-
-
-class ChatMessage(NullIsDefault):
-    """One message of a chat."""
-
-    role: Annotated[str, Field(min_length=1, max_length=32)]
-    """`developer` is read as `system`."""
-    content: Content
-    """Text, or parts of text, which are joined."""
-    name: None = None
-    reasoning: str | None = None
-    """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
-    reasoning_content: str | None = None
-    """As `reasoning`."""
-    refusal: None = None
-    audio: None = None
-    function_call: None = None
-    tool_call_id: None = None
-    tool_calls: EmptyList = None
-    annotations: EmptyList = None
 
 
 class StreamOptions(NullIsDefault):
@@ -108,12 +72,6 @@ class StreamOptions(NullIsDefault):
     include_usage: bool = False
     """A last chunk without choices that has the usage."""
     include_obfuscation: No = False
-
-
-class TextFormat(Body):
-    """The only format there is."""
-
-    type: Literal["text"]
 
 
 class UncertaintyWanted(ScoresWanted, ReasoningBounds):
@@ -149,10 +107,13 @@ class _OpenAIRequest(NullIsDefault):
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
 
-    n: One = 1
-    frequency_penalty: Zero = 0
-    presence_penalty: Zero = 0
-    logit_bias: EmptyObject = None
+    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
+    """Choices: the scored answer first, then others of its samples. Above 1 with a `temperature`
+    above 0 only."""
+
+    frequency_penalty: NoPenalty = 0
+    presence_penalty: NoPenalty = 0
+    logit_bias: NoBias = None
     user: Label | None = None
 
     @classmethod
@@ -177,7 +138,47 @@ class _OpenAIRequest(NullIsDefault):
                 "is the samples' where the answer is greedy; here it is that of the request",
                 {"field": "uncertainty.temperature"},
             )
+        if self.n > 1:
+            self._check_several()
         return self
+
+    def _check_alternatives(self, num: int, field: str) -> None:
+        """Refuse alternatives to the tokens of an answer that is drawn or streamed."""
+        if not num:
+            return
+        if self.temperature or self.uncertainty.strategy not in (None, "greedy"):
+            message = "tells alternatives of a greedy answer: leave temperature and strategy out"
+            raise PydanticCustomError("one_of", message, {"field": field})
+        if self.stream:
+            message = "tells alternatives with a whole answer: leave stream out"
+            raise PydanticCustomError("one_of", message, {"field": field})
+
+    def _check_several(self) -> None:
+        """Refuse several choices where they would be one, or where only one of them is meant."""
+        wanted = self.uncertainty
+        faults = {
+            "n": (not self.temperature, "needs a temperature above 0: all choices would be one"),
+            "uncertainty.strategy": (
+                wanted.strategy == "greedy",
+                "must be a sample with n above 1: the greedy answer is one text",
+            ),
+            "uncertainty.num_samples": (
+                "num_samples" in wanted.model_fields_set
+                and (wanted.num_samples == "auto" or wanted.num_samples < self.n),
+                "must be at least n: choices are samples",
+            ),
+            "uncertainty.on_reject": (
+                wanted.on_reject != "answer",
+                "must be answer with n above 1: the decision is about the first choice alone",
+            ),
+            "uncertainty.on_unit_reject": (
+                wanted.on_unit_reject != "keep",
+                "must be keep with n above 1: the decision is about the first choice alone",
+            ),
+        }
+        for field, (applies, message) in faults.items():
+            if applies:
+                raise PydanticCustomError("one_of", message, {"field": field})
 
     @property
     def wants_usage(self) -> bool:
@@ -198,27 +199,98 @@ class ChatRequest(_OpenAIRequest):
     """How long the model may reason: the chat template's variable of that name."""
     logprobs: bool = False
     """Log-probs of the answer's tokens."""
-    top_logprobs: Zero = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS)] = 0
+    """With `logprobs`: so many of the likeliest tokens in the place of each of the greedy answer's,
+    in a whole response."""
 
-    audio: None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] = []  # noqa: RUF012 - pydantic copies it
+    """That the model may call, where its chat template shows them. By default answers are then
+    scored without samples, and the values of a call are units."""
+    tool_choice: ToolChoice = "auto"
+    """`none` shows the model no tools; `required`, or the name of a tool, holds the answer to one
+    call of any tool, or of this one."""
+    parallel_tool_calls: bool = True
+    """Whether an answer may call several tools; one that must call, calls one."""
+
+    audio: NoSound = None
     function_call: NoTool = None
-    functions: EmptyList = None
-    metadata: Annotated[
-        dict[str, JsonValue] | None, Field(max_length=16), BeforeValidator(few_values)
-    ] = None
-    """Accepted and ignored."""
+    functions: NoFunctions = None
+    metadata: Platform | None = None
     modalities: Annotated[list[Literal["text"]] | None, Field(max_length=1)] = None
-    parallel_tool_calls: bool | None = None
-    prediction: None = None
+    moderation: NoModeration = None
+    prediction: NoPrediction = None
     prompt_cache_key: Label | None = None
-    response_format: TextFormat | None = None
+    prompt_cache_options: Platform | None = None
+    prompt_cache_retention: Label | None = None
+    response_format: ResponseFormat | None = None
+    """What the answer and each sample are held to, unless they call tools. With a schema
+    `uncertainty.units` is `fields` by default."""
     safety_identifier: Label | None = None
-    service_tier: Annotated[Any, only("auto", "default")] = None
-    store: No = False
-    tool_choice: NoTool = None
-    tools: EmptyList = None
-    verbosity: Annotated[Any, only("medium")] = None
-    web_search_options: None = None
+    service_tier: UsualTier = None
+    store: NoStore = False
+    verbosity: FixedVerbosity = None
+    web_search_options: NoSearch = None
+
+    @property
+    def tools_shown(self) -> tuple[dict[str, Any], ...]:
+        """Tools as the model's template gets them."""
+        if self.tool_choice == "none":
+            return ()
+        return tools_of(self.tools)
+
+    @property
+    def tools_required(self) -> tuple[dict[str, Any], ...]:
+        """Those of which one must be called; none where the model may call or not."""
+        if self.tool_choice == "required":
+            return self.tools_shown
+        if isinstance(self.tool_choice, str):
+            return ()
+        name = self.tool_choice.function.name
+        return tuple(tool for tool in self.tools_shown if tool["function"]["name"] == name)
+
+    @property
+    def holds_calls(self) -> bool:
+        """Whether calls are held to the parameters of their tools."""
+        if not self.tools_shown or self.tools_required:
+            return bool(self.tools_required)
+        is_strict = any(tool.function.strict for tool in self.tools)
+        return is_strict or not self.parallel_tool_calls or self._has_format
+
+    @property
+    def held_by(self) -> str:
+        """What says how answers are held."""
+        if self.tools_required or (self.holds_calls and not self._has_format):
+            return "tools"
+        return "response_format"
+
+    @property
+    def _has_format(self) -> bool:
+        return self.response_format is not None and self.response_format.type != "text"
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        names = [tool.function.name for tool in self.tools]
+        if len(set(names)) < len(names):
+            raise PydanticCustomError("one_of", "two tools have one name", {"field": "tools"})
+        if self.tool_choice not in ("none", "auto") and not self.tools_required:
+            message = "there is no such tool among tools"
+            raise PydanticCustomError("one_of", message, {"field": "tool_choice"})
+        if not self.tools_shown:
+            return self
+        if self.uncertainty.on_reject == "escalate":
+            message = "a second model is shown no tools"
+            raise PydanticCustomError("one_of", message, {"field": "uncertainty.on_reject"})
+        if self.uncertainty.on_unit_reject == "remove":
+            message = "nothing can be removed from a call: keep, or abstain"
+            raise PydanticCustomError("one_of", message, {"field": "uncertainty.on_unit_reject"})
+        return self
+
+    @model_validator(mode="after")
+    def _check_tops(self) -> Self:
+        if self.top_logprobs and not self.logprobs:
+            raise PydanticCustomError("one_of", "needs logprobs", {"field": "top_logprobs"})
+        self._check_alternatives(self.top_logprobs, "top_logprobs")
+        return self
 
     @model_validator(mode="after")
     def _one_bound(self) -> Self:
@@ -236,95 +308,38 @@ class ChatRequest(_OpenAIRequest):
         """Whether log-probs of the answer's tokens are wanted."""
         return self.logprobs
 
+    @property
+    def num_tops(self) -> int:
+        """How many likeliest tokens are wanted in the place of each."""
+        return self.top_logprobs
+
 
 class CompletionRequest(_OpenAIRequest):
     """Raw text to be continued, as OpenAI's clients send it."""
 
+    held_by: ClassVar[str] = "response_format"
+
     prompt: Prompt
     """One text, or a list of one."""
-    logprobs: Zero = None
-    """0 for the log-probs of the answer's tokens."""
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
+    place of each of the greedy answer's, too, in a whole response."""
 
-    best_of: One = 1
+    best_of: OneTried = 1
     echo: No = False
     suffix: Annotated[Any, only("")] = None
+
+    @model_validator(mode="after")
+    def _check_tops(self) -> Self:
+        self._check_alternatives(self.num_tops, "logprobs")
+        return self
 
     @property
     def wants_logprobs(self) -> bool:
         """Whether log-probs of the answer's tokens are wanted; 0 asks for them, too."""
         return self.logprobs is not None
 
-
-def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
-    """What the core is asked by a chat or a text.
-
-    Args:
-        body: of the request.
-        light: whether the model's name asks for light mode.
-
-    Raises:
-        InvalidRequest: name, mode and temperature contradict each other, or a light request says
-            something of samples.
-    """
-    wanted, temperature = body.uncertainty, body.uncertainty.temperature
-    if light and wanted.mode == "full":
-        raise InvalidRequest("is light by the model's name", field="mode")
-    light = light or wanted.mode == "light"
-    if light:
-        check_light(wanted, "uncertainty.")
-    strategy = wanted.strategy or "greedy"
-    if body.temperature:  # the answer is drawn as samples are
-        if light:
-            message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
-            raise InvalidRequest(message, field="temperature")
-        temperature, strategy = body.temperature, wanted.strategy or "sample"
-    own: dict[str, Any] = {}
-    if isinstance(body, ChatRequest):
-        own["messages"] = tuple(map(_message_of, body.messages))
-        variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
-        own["chat_template_kwargs"] = variables
-    else:
-        own["prompt"] = "".join(body.prompt)  # a list holds one
-    if wanted.estimators is not None:
-        own["estimators"] = tuple(wanted.estimators)
-    if wanted.json_schema is not None:
-        own["json_schema"] = wanted.json_schema
-    num_samples, stop_mass = wanted.sample_bounds
-    return Ask(
-        sampling=SamplingParams(
-            num_samples=num_samples,
-            max_new_tokens=body.max_tokens,
-            temperature=temperature,
-            top_k=wanted.top_k,
-            top_p=body.top_p,
-            stop=tuple(body.stop),
-            seed=body.seed,
-            stop_mass=stop_mass,
-            max_reasoning_tokens=wanted.max_reasoning_tokens,
-            max_sample_reasoning_tokens=wanted.max_sample_reasoning_tokens,
-        ),
-        strategy=strategy,
-        light=light,
-        primary=wanted.estimator,
-        similarity=wanted.similarity,
-        return_samples=wanted.return_samples,
-        return_tokens=body.wants_logprobs,
-        explain=wanted.explain,
-        units=wanted.units,
-        cache=wanted.cache,
-        timeout_s=wanted.timeout_s,
-        target_error=wanted.target_error,
-        on_reject=wanted.on_reject,
-        calibration=wanted.calibration,
-        **own,
-    )
-
-
-def _message_of(message: ChatMessage) -> dict[str, str]:
-    """The message as the model's template gets it."""
-    role, content = message.role, message.content
-    if role == "developer":
-        role = "system"
-    if not isinstance(content, str):
-        content = "".join(part.text for part in content)
-    return {"role": role, "content": content}
+    @property
+    def num_tops(self) -> int:
+        """How many likeliest tokens are wanted in the place of each."""
+        return self.logprobs or 0

@@ -1,10 +1,9 @@
 """Bodies of OpenAI's responses, with what this service adds; shapes, no logic."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from app.http.described import Described
+from app.http.described import ABSENT, Described
+from app.http.openai.tools import ToolCallInfo
 from app.http.provenance_schemas import Provenance
 from app.http.schemas import Scored
 from models.records import FinishReason
@@ -26,6 +25,17 @@ class Uncertainty(Scored, Figure):
     """what stands behind the scores"""
 
 
+class TopLogprob(Described):
+    """A token that might stand there."""
+
+    token: str
+    """its text; of one that ends the answer the tokenizer's name of it"""
+    logprob: float
+    """in nats, ≤ 0, under the raw distribution"""
+    bytes: list[int] | None
+    """of `token` in UTF-8, each 0 to 255"""
+
+
 class TokenLogprob(Described):
     """One token of the answer, the terminating one included."""
 
@@ -35,8 +45,8 @@ class TokenLogprob(Described):
     """in nats, ≤ 0, under the raw distribution"""
     bytes: list[int] | None
     """of `token` in UTF-8, each 0 to 255"""
-    top_logprobs: Annotated[list[None], Field(max_length=0)] = []  # noqa: RUF012 - pydantic copies it
-    """empty: no alternatives are told here"""
+    top_logprobs: list[TopLogprob] = []  # noqa: RUF012 - pydantic copies it
+    """as many of the likeliest tokens in its place as were asked for, the likeliest first"""
 
 
 class ChatLogprobs(Described):
@@ -55,8 +65,9 @@ class TextLogprobs(Described):
     """texts that join to the answer"""
     token_logprobs: list[float]
     """in nats, each ≤ 0"""
-    top_logprobs: None = None
-    """no alternatives are told here"""
+    top_logprobs: list[dict[str, float]] | None = None
+    """of each token the likeliest ones in its place, in nats, each ≤ 0; null where none were asked
+    for"""
     text_offset: list[int]
     """character at which each token begins, ≥ 0"""
 
@@ -67,9 +78,11 @@ class AssistantMessage(Described):
     role: Literal["assistant"] = "assistant"
     """always assistant"""
     content: str | None
-    """null where it did not pass and was to be held back"""
+    """null where it only calls tools, or did not pass and was to be held back"""
     refusal: str | None
     """why it was held back"""
+    tool_calls: list[ToolCallInfo] = ABSENT
+    """what the model asks to be called; absent where nothing"""
     reasoning: str | None = None
     """what the model wrote before it; null where nothing, or where it was held back"""
     reasoning_content: str | None = None
@@ -77,33 +90,33 @@ class AssistantMessage(Described):
 
 
 class ChatChoice(Described):
-    """The one choice."""
+    """One choice: the scored answer, or another sample."""
 
-    index: Literal[0] = 0
-    """always 0"""
+    index: int = 0
+    """≥ 0; 0 for the scored answer"""
     message: AssistantMessage
     """the answer"""
     logprobs: ChatLogprobs | None
     """null unless asked for"""
-    finish_reason: FinishReason
+    finish_reason: FinishReason | Literal["tool_calls"]
     """what ended the answer"""
-    uncertainty: Uncertainty
-    """how sure the model is of it"""
+    uncertainty: Uncertainty | None
+    """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
 
 class TextChoice(Described):
-    """The one choice."""
+    """One choice: the scored answer, or another sample."""
 
-    index: Literal[0] = 0
-    """always 0"""
+    index: int = 0
+    """≥ 0; 0 for the scored answer"""
     text: str
     """the answer; empty where it did not pass and was to be held back"""
     logprobs: TextLogprobs | None
     """null unless asked for"""
     finish_reason: FinishReason
     """what ended the answer"""
-    uncertainty: Uncertainty
-    """how sure the model is of it"""
+    uncertainty: Uncertainty | None
+    """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
 
 class CompletionTokensDetails(Described):
@@ -145,7 +158,7 @@ class ChatCompletion(_Completion):
     object: Literal["chat.completion"] = "chat.completion"
     """always the same"""
     choices: list[ChatChoice]
-    """one"""
+    """`n` of them"""
 
 
 class Completion(_Completion):
@@ -154,7 +167,7 @@ class Completion(_Completion):
     object: Literal["text_completion"] = "text_completion"
     """always the same"""
     choices: list[TextChoice]
-    """one"""
+    """`n` of them"""
 
 
 class ServedModel(Described):

@@ -27,7 +27,7 @@ export class Chat {
     const isChat = this.#turns.length > 0 || system !== "";
     const chosen = this.#form.input.value;
     const kind = chosen === "auto" ? this.#preferred : chosen;
-    if (kind === "prompt" && !isChat) return { prompt };
+    if ((kind === "prompt" || prompt === "") && !isChat) return { prompt };
     const messages = [...this.#turns, { role: "user", content: prompt }];
     if (system) messages.unshift({ role: "system", content: system });
     return { messages };
@@ -40,7 +40,7 @@ export class Chat {
   switched(body, { code, message }) {
     const isRefused =
       code === "chat_template_error" ||
-      (code === "not_calibrated" && message.startsWith("calibrated for input "));
+      (code === "not_calibrated" && /^not calibrated for (messages|prompt):/.test(message));
     const isFree = this.#form.input.value === "auto" && (body.messages ?? [0]).length === 1;
     if (!isRefused || !isFree || this.#isSwitched) return false;
     this.#preferred = body.messages ? "prompt" : "messages";

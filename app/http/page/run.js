@@ -25,6 +25,7 @@ const WARNINGS = {
   similarity_out_of_domain: "The embedded similarity model does not know this language model’s answers.",
   reasoning_excluded: "The reasoning before the answer was left out of what is compared.",
   reasoning_unfinished: "The model was still reasoning at its limit of tokens: there is no answer yet.",
+  prompt_out_of_domain: "The prompt is unlike those that were calibrated: no confidence holds for it.",
   out_of_domain: "The answer is unlike those that the probe was trained on: do not trust the light scores.",
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",

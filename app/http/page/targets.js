@@ -52,22 +52,28 @@ export class Targets {
     const steps = [...this.#select.options].map((one) => one.value);
     const mode = this.#form.elements.mode.value === "light" ? "light" : "full";
     const known = this.#calibrator?.thresholds ?? {};
-    const name = REPORTED[mode].find((one) => known[one]);
-    const share = (value) => {
-      if (value === "") return 1;
-      return known[name]?.find((one) => one.target_error === Number(value))?.share_accepted;
+    const isOfFields = this.#form.elements.fields.checked;
+    const offered = isOfFields
+      ? this.#calibrator?.units.field
+      : known[REPORTED[mode].find((one) => known[one])];
+    const promised = (value) => {
+      if (value === "") return { share_accepted: 1 };
+      return offered?.find((one) => one.target_error === Number(value)) ?? {};
     };
     slider.max = String(steps.length - 1);
     slider.valueAsNumber = this.#select.selectedIndex;
     slider.hidden = this.#part("shares").hidden = steps.length < 2;
     const chosen = this.#select.value;
-    const words = saying(chosen, share(chosen));
+    const what = isOfFields ? "field" : "answer";
+    const words = isOfFields && chosen && this.#calibrator && !offered
+      ? "The calibrator says nothing of fields: there is no verdict."
+      : saying(what, chosen, promised(chosen));
     slider.setAttribute("aria-valuetext", words);
     this.#part("said").textContent = steps.length < 2 ? "" : words;
     this.#part("shares").style.setProperty("--steps", steps.length);
     slider.style.setProperty("--steps", steps.length);
     this.#part("shares").replaceChildren(
-      ...steps.map((value) => column(value, share(value), value === chosen)),
+      ...steps.map((value) => column(what, value, promised(value), value === chosen)),
     );
   }
 }
@@ -76,21 +82,32 @@ function option(target) {
   return el("option", { value: String(target) }, `at most ${percent(target)}`);
 }
 
-function saying(value, share) {
+function saying(what, value, { share_accepted: share, labels_missing: missing }) {
   if (value === "") return "No verdict: nothing is held against an answer.";
   const most = `At most ${percent(Number(value))} wrong`;
   if (share === undefined) return `${most}.`;
-  if (share === 0) return `${most}: no answer passes, the calibrator’s labels cannot promise it.`;
-  return `${most}: ${percent(share)} of answers like the calibrator’s pass.`;
+  if (share === 0) {
+    const needed = missing ? `: about ${missing} more are needed` : "";
+    return `${most}: no ${what} passes, the calibrator’s labels cannot promise it${needed}.`;
+  }
+  return `${most}: ${percent(share)} of ${what}s like the calibrator’s pass.`;
 }
 
-/** A step of the slider: a bar as high as the share that passes, and what it stands for. */
-function column(value, share, isChosen) {
+/**
+ * A step of the slider: a bar as high as the share that passes, and what it stands for; grey, with
+ * the reason as its title, where nothing can be promised.
+ */
+function column(what, value, promised, isChosen) {
+  const share = promised.share_accepted;
+  const isVain = share === 0;
   const bar = el("span", { class: "bar" });
   bar.style.setProperty("--share", share ?? 0);
   return el(
     "span",
-    { class: isChosen ? "step chosen" : "step" },
+    {
+      class: `step${isChosen ? " chosen" : ""}${isVain ? " vain" : ""}`,
+      title: isVain ? saying(what, value, promised) : "",
+    },
     el("small", {}, share === undefined ? "" : percent(share)),
     bar,
     el("small", {}, value === "" ? "any" : percent(Number(value))),

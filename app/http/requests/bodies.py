@@ -24,6 +24,7 @@ from app.http.requests.fields import (
     encodable,
     template_variables,
 )
+from app.http.requests.response_format import ResponseFormat, held_to
 from app.scoring.ask import Ask, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
@@ -132,6 +133,13 @@ class GenerateRequest(ScoringRequest, ReasoningBounds):
     show. It takes no field of samples."""
     strategy: AnswerStrategy = "greedy"
     """Which answer is scored: the greedy one, or one of the samples."""
+    response_format: ResponseFormat | None = None
+    """What the answer and each sample are held to, as OpenAI's. With a schema `units` is `fields`
+    by default."""
+    distinct: bool = False
+    """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in
+    waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its
+    probability (`rb_`); with those that count samples it is refused."""
     stream: bool = False
     """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
     greedy or sample, and `on_reject` answer."""
@@ -198,8 +206,9 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     """
     if isinstance(body, GenerateRequest) and body.mode == "light":
         check_light(body)
-    own: dict[str, Any] = {}
+    own: dict[str, Any] = {"units": body.units}
     bounds: tuple[int | None, int | None] = (None, None)
+    distinct = False
     if body.messages is not None:
         own["messages"] = tuple(message.model_dump() for message in body.messages)
     if body.estimators is not None:
@@ -207,6 +216,9 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     if isinstance(body, GenerateRequest):
         own |= {"strategy": body.strategy, "light": body.mode == "light"}
         bounds = body.max_reasoning_tokens, body.max_sample_reasoning_tokens
+        if body.response_format is not None:
+            own |= held_to(body.response_format, body.json_schema, body.units)
+        distinct = body.distinct
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:
@@ -230,17 +242,19 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             stop_mass=stop_mass,
             max_reasoning_tokens=bounds[0],
             max_sample_reasoning_tokens=bounds[1],
+            distinct=distinct,
         ),
         primary=body.estimator,
         similarity=body.similarity,
         return_samples=body.return_samples,
         return_tokens=body.return_tokens,
         explain=body.explain,
-        units=body.units,
         cache=body.cache,
         timeout_s=body.timeout_s,
         target_error=body.target_error,
         on_reject=body.on_reject,
+        escalate_below=body.escalate_below,
+        on_unit_reject=body.on_unit_reject,
         calibration=body.calibration,
         **own,
     )

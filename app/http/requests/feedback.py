@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.feedback.protocol import CONTROL
+from app.feedback.protocol import CONTROL, MAX_PARTS
 from app.http.requests.fields import NULL, Body, encodable
 from models.calibration import ALL
 
@@ -34,10 +34,53 @@ _OF_QUALITY: JsonDict = {
     "required": ["quality"],
     "properties": {"quality": {"type": "number"}, "correct": NULL},
 }
+_OF_UNITS: JsonDict = {
+    "required": ["units"],
+    "properties": {"units": {"type": "array"}, "quality": NULL, "correct": NULL},
+}
+_BY_PATH: JsonDict = {
+    "required": ["path"],
+    "properties": {"path": {"type": "string"}, "span": NULL},
+}
+_BY_SPAN: JsonDict = {
+    "required": ["span"],
+    "properties": {"span": {"type": "array"}, "path": NULL},
+}
+
+
+class UnitFeedback(Body):
+    """A label of one part: exactly one of `path` and `span` names it, as the response did."""
+
+    path: Annotated[str | None, Field(max_length=4096), AfterValidator(encodable)] = None
+    """JSON Pointer of a field."""
+    span: Annotated[list[Annotated[int, Field(ge=0)]] | None, Field(min_length=2, max_length=2)] = (
+        None
+    )
+    """Its first character, and the one behind its last."""
+    correct: bool
+    """Whether the part is right."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_BY_PATH, _BY_SPAN]})
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if (self.path is None) == (self.span is None):
+            raise PydanticCustomError(
+                "one_of", "exactly one of path and span must be given", {"field": "path"}
+            )
+        return self
+
+    @property
+    def named(self) -> str | tuple[int, int]:
+        """Its path or its span."""
+        if self.path is not None:
+            return self.path
+        start, end = self.span or (0, 0)
+        return start, end
 
 
 class FeedbackRequest(Body):
-    """A label of one answer: exactly one of `correct` and `quality`."""
+    """A label of one answer: `correct` or `quality`, or labels of `units` of it, or both."""
 
     id: Annotated[str, Field(min_length=1, max_length=256), AfterValidator(encodable)]
     """`id` of the response."""
@@ -45,6 +88,10 @@ class FeedbackRequest(Body):
     """Whether the answer is right."""
     quality: Annotated[float | None, Field(ge=0, le=1)] = None
     """How good the answer is: 1 is right, 0 is wrong."""
+    units: Annotated[
+        list[UnitFeedback] | None, Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)
+    ] = None
+    """Which of its parts are right; the response must have told its `units`."""
     task: Annotated[
         str | None,
         Field(min_length=1, max_length=64, json_schema_extra=_OF_TASK),
@@ -54,19 +101,23 @@ class FeedbackRequest(Body):
     ] = None
     """What kind of question it was, for a calibration by task."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_CORRECT, _OF_QUALITY]})
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_CORRECT, _OF_QUALITY, _OF_UNITS]})
 
     @model_validator(mode="after")
     def _one_label(self) -> Self:
-        if (self.correct is None) == (self.quality is None):
+        is_both = self.correct is not None and self.quality is not None
+        is_none = self.correct is None and self.quality is None and self.units is None
+        if is_both or is_none:
             raise PydanticCustomError(
-                "one_of", "exactly one of correct and quality must be given", {"field": "correct"}
+                "one_of",
+                "exactly one of correct and quality must be given, or units",
+                {"field": "correct"},
             )
         return self
 
     @property
-    def as_quality(self) -> float:
-        """The label as a number, 1 for right."""
-        if self.quality is None:
-            return float(self.correct or 0)
+    def as_quality(self) -> float | None:
+        """The label of the whole as a number, 1 for right; None where there is none."""
+        if self.correct is not None:
+            return float(self.correct)
         return self.quality

@@ -19,7 +19,7 @@ from pydantic.config import JsonDict
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.http.described import Described
-from app.scoring.ask import OnReject, Units
+from app.scoring.ask import OnReject, OnUnitReject, Units
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest
@@ -203,6 +203,7 @@ _OF_SAMPLES = (
     "top_p",
     "similarity",
     "max_sample_reasoning_tokens",
+    "distinct",
 )
 
 
@@ -280,7 +281,8 @@ class ScoresWanted(NullIsDefault):
     """Samples in groups by meaning, and a sentence about them."""
     units: Units | None = None
     """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
-    `answer` for the whole alone."""
+    `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the
+    whole alone."""
     json_schema: JsonSchema | None = None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
     `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
@@ -295,6 +297,13 @@ class ScoresWanted(NullIsDefault):
     on_reject: OnReject = "answer"
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds
     it back, `escalate` asks a second model."""
+    escalate_below: Annotated[float | None, Field(ge=0, le=1)] = None
+    """With `target_error`: an answer that does not pass is to be verified from this confidence on,
+    and escalated below it, says `decision.action`. Default: 0.5."""
+    on_unit_reject: OnUnitReject = "keep"
+    """With `units` fields or sentences and `target_error`, what becomes of those that do not pass:
+    `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place
+    of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: Annotated[str | None, Field(max_length=64)] = None
     """Group of the calibrator, such as a task. Default: "all"."""
 

@@ -1,11 +1,12 @@
 """`POST /generate-with-uncertainty`."""
 
+from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.json_calls import answer, read_body, takes
+from app.http.json_calls import answer, is_in_background, read_body, takes
 from app.http.requests.bodies import GenerateRequest, ask_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
@@ -26,6 +27,8 @@ async def generate_with_uncertainty(request: Request) -> Response:
     body = await read_body(request, _BODY)
     service: Service = request.app.state.service
     request_id, ask = request.state.request_id, ask_of(body)
+    if is_in_background(request):
+        ask = replace(ask, in_background=True)
 
     if body.stream:
         work = partial(service.run, ask, request_id)

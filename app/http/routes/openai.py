@@ -1,23 +1,18 @@
 """OpenAI's endpoints: `POST /v1/chat/completions`, `POST /v1/completions`, `GET /v1/models`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, TypeAdapter
 
-from app.http.json_calls import answer, read_body, takes
+from app.http.json_calls import answer, is_in_background, read_body, takes
+from app.http.openai.asks import ask_of
+from app.http.openai.chunks import CHAT_CHUNKS, TEXT_CHUNKS, ChunkKind, Chunks
 from app.http.openai.errors import named_by_params
 from app.http.openai.names import is_light, served_names, unknown_model
-from app.http.openai.requests import ChatRequest, CompletionRequest, ask_of
-from app.http.openai.responses import (
-    CHAT_CHUNKS,
-    TEXT_CHUNKS,
-    ChunkKind,
-    Chunks,
-    Wanted,
-    chat_completion,
-    completion,
-)
+from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.responses import Wanted, chat_completion, completion
 from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
@@ -25,6 +20,7 @@ from app.http.openai.schemas import (
     ServedModel,
     ServedModels,
 )
+from app.http.openai.tools import CallStream
 from app.http.service import Service
 from app.http.streams import EventStream
 from app.scoring.ask import Ask
@@ -32,6 +28,7 @@ from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from models.errors import StatisticUnavailable
 from models.records import OnToken
+from models.units.tool_calls import names_of
 
 router = APIRouter(tags=["OpenAI"])
 _CHAT, _TEXT = TypeAdapter(ChatRequest), TypeAdapter(CompletionRequest)
@@ -78,15 +75,22 @@ async def _respond(
     chunk_kind: ChunkKind,
 ) -> Response:
     service: Service = request.app.state.service
-    wanted = Wanted(request.state.request_id, body.model, body.wants_logprobs, body.wants_usage)
+    wanted = Wanted(
+        request.state.request_id, body.model, body.wants_logprobs, body.wants_usage, body.n
+    )
 
     async def run(on_token: OnToken | None = None) -> Result:
-        with named_by_params():
+        with named_by_params(body.held_by):
             ask = _ask_here(body, service.ready_scorer())
+            if is_in_background(request):
+                ask = replace(ask, in_background=True)
             return await service.run(ask, wanted.id, on_token)
 
     if body.stream:
-        return EventStream(run, Chunks(chunk_kind, wanted), service.telemetry)
+        calls = None
+        if isinstance(body, ChatRequest) and body.tools_shown:
+            calls = CallStream(names_of(body.tools_shown))
+        return EventStream(run, Chunks(chunk_kind, wanted, calls), service.telemetry)
 
     async def response() -> BaseModel:
         return whole(await run(), wanted)

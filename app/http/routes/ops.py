@@ -4,7 +4,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from app.http.middleware import OPS_PORT
 from app.http.ops_schemas import (
@@ -18,14 +19,16 @@ from app.http.ops_schemas import (
 )
 from app.http.responses import model_info, split_of
 from app.http.service import Service
+from app.http.telemetry import Write
 from app.scoring.ask import Ask
+from app.scoring.calibrators import compares_prompts
 from app.scoring.limits import missing_statistics
-from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY
+from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
 from app.settings import Settings
-from models.calibration import ALL, Calibrator, Threshold
+from models.calibration import ALL, Calibration, Calibrator, Threshold
 from models.errors import NotReady
 from models.estimators import ESTIMATORS, formula, needs
-from workers.protocol import GeneratorInfo
+from workers.protocol import GeneratorInfo, Workers
 
 router = APIRouter(tags=["operation"])
 
@@ -88,17 +91,22 @@ async def get_version(request: Request) -> Version:
         default_similarity=default,
         nli_model=nli_model,
         probes=probes,
-        calibrator=_calibrator_info(service.scorer.judge.calibrator()),
+        calibrator=_calibrator_info(service.scorer.judge.calibrator(), workers),
         limits=limits,
     )
 
 
-def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
+def _calibrator_info(calibrator: Calibrator | None, workers: Workers) -> LoadedCalibrator | None:
     if calibrator is None:
         return None
-    by_estimator = calibrator.groups[ALL]
+    by_estimator: dict[str, Calibration] = {}
+    for part in calibrator.parts:
+        if part.binding.unit == "answer":
+            for name, one in part.groups[ALL].items():
+                by_estimator.setdefault(name, one)
+    units = _of_units(calibrator)
     targets: dict[float, None] = {}  # in their order, each once
-    for one in by_estimator.values():
+    for one in (*by_estimator.values(), *units.values()):
         for threshold in one.thresholds:
             targets[threshold.target_error] = None
     thresholds: dict[str, list[LoadedThreshold]] = {}
@@ -107,17 +115,32 @@ def _calibrator_info(calibrator: Calibrator | None) -> LoadedCalibrator | None:
     return LoadedCalibrator(
         id=calibrator.id,
         source=calibrator.source,
-        groups=list(calibrator.groups),
+        groups=calibrator.groups,
         estimators=list(by_estimator),
         target_errors=list(targets),
+        compares_prompts=compares_prompts(calibrator, workers),
         thresholds=thresholds,
+        units={kind: list(map(_threshold_info, one.thresholds)) for kind, one in units.items()},
     )
+
+
+def _of_units(calibrator: Calibrator) -> dict[str, Calibration]:
+    """By kind of the parts of answers, the calibration of the estimator that is reported."""
+    found: dict[str, Calibration] = {}
+    for part in calibrator.parts:
+        for name in filter(part.groups[ALL].__contains__, PRIMARY_OF_PARTS):
+            if part.binding.unit != "answer":
+                found.setdefault(part.binding.unit, part.groups[ALL][name])
+    return found
 
 
 def _threshold_info(one: Threshold) -> LoadedThreshold:
     share = one.share_accepted or 0.0  # without a threshold nothing passes
     return LoadedThreshold(
-        target_error=one.target_error, uncertainty=one.uncertainty, share_accepted=share
+        target_error=one.target_error,
+        uncertainty=one.uncertainty,
+        share_accepted=share,
+        labels_missing=one.labels_missing,
     )
 
 
@@ -140,8 +163,13 @@ async def metrics(request: Request) -> Response:
     """Prometheus text exposition; where keys are needed, their names at the ops port alone."""
     service: Service = request.app.state.service
     shows_keys = service.access is None or OPS_PORT in request.scope
-    text = service.telemetry.exposition(shows_keys=shows_keys)
-    return Response(text, media_type=CONTENT_TYPE_LATEST)
+    write: Write = generate_latest
+    media_type = CONTENT_TYPE_LATEST
+    accepted = request.headers.get("accept", "")
+    if service.tracing is not None and "application/openmetrics-text" in accepted:
+        write, media_type = openmetrics.generate_latest, openmetrics.CONTENT_TYPE_LATEST
+    text = service.telemetry.exposition(write, shows_keys=shows_keys)
+    return Response(text, media_type=media_type)
 
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
@@ -9,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
 
 from app.http.errors import failure
-from app.http.json_calls import answer, read_body, takes
+from app.http.json_calls import answer, is_in_background, read_body, takes
 from app.http.logs import current_request_id
 from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
 from app.http.requests.faults import faults_of
@@ -49,17 +50,25 @@ async def score(request: Request) -> Response:
     """
     body = await read_body(request, SCORE_BODY)
     service: Service = request.app.state.service
-    return await answer(request, _results(service, body, request.state.request_id))
+    results = _results(
+        service, body, request.state.request_id, in_background=is_in_background(request)
+    )
+    return await answer(request, results)
 
 
-async def _results(service: Service, body: ScoreRequest | ScoreBatch, request_id: str) -> BaseModel:
+async def _results(
+    service: Service, body: ScoreRequest | ScoreBatch, request_id: str, *, in_background: bool
+) -> BaseModel:
     if isinstance(body, ScoreBatch):
         return await _score_all(service, body.items, request_id)
-    return await _score(service, body, request_id)
+    return await _score(service, body, request_id, in_background=in_background)
 
 
-async def _score(service: Service, body: ScoreRequest, request_id: str) -> GenerateResponse:
-    return to_response(await service.run(ask_of(body), request_id), request_id)
+async def _score(
+    service: Service, body: ScoreRequest, request_id: str, *, in_background: bool
+) -> GenerateResponse:
+    ask = replace(ask_of(body), in_background=in_background)
+    return to_response(await service.run(ask, request_id), request_id)
 
 
 async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:
@@ -76,12 +85,8 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
         except ValidationError as error:
             raise RequestValidationError(faults_of(error)) from None
         # The time of each item begins with the call, and includes what it waits for its turn.
-        async with (
-            deadline(body.timeout_s, began_at),
-            own_turns,
-            admission.item_turn(caller.name),
-        ):
-            return await _score(service, body, item_id)
+        async with deadline(body.timeout_s, began_at), own_turns:
+            return await _score(service, body, item_id, in_background=True)
 
     async def outcome(item: JsonValue, number: int) -> ScoreOutcome:
         item_id = f"{request_id}-{number}"

@@ -4,7 +4,14 @@ from cocoa_client.asynchronous import AsyncAnswerStream, AsyncClient
 from cocoa_client.client import AnswerStream, Client
 from cocoa_client.core import ScoreItem
 from cocoa_client.errors import CocoaError
-from cocoa_client.models import FeedbackKept, GenerateResponse, ScoreOutcome, Token
+from cocoa_client.models import FeedbackKept, GenerateResponse, ScoreOutcome, Token, UnitInfo
+from cocoa_client.units import (
+    fields_of,
+    rejected_units,
+    sentences_of,
+    units_by_uncertainty,
+    value_of,
+)
 
 __all__ = [
     "AnswerStream",
@@ -17,4 +24,10 @@ __all__ = [
     "ScoreItem",
     "ScoreOutcome",
     "Token",
+    "UnitInfo",
+    "fields_of",
+    "rejected_units",
+    "sentences_of",
+    "units_by_uncertainty",
+    "value_of",
 ]

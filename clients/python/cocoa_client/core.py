@@ -88,10 +88,16 @@ def score_all(items: Sequence[ScoreItem], timeout_s: float | None) -> Call[Score
 
 
 def feedback(
-    id: str, correct: bool | None, quality: float | None, task: str | None
+    id: str,
+    correct: bool | None,
+    quality: float | None,
+    task: str | None,
+    units: Mapping[str, bool] | None,
 ) -> Call[FeedbackKept]:
     """The call of `POST /feedback`."""
-    given = {"id": id, "correct": correct, "quality": quality, "task": task}
+    given: dict[str, Any] = {"id": id, "correct": correct, "quality": quality, "task": task}
+    if units is not None:
+        given["units"] = [{"path": path, "correct": right} for path, right in units.items()]
     body = {name: value for name, value in given.items() if value is not None}
     return Call("POST", "/feedback", FeedbackKept, body)
 

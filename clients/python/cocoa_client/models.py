@@ -24,6 +24,10 @@ class DecisionInfo(BaseModel):
     """largest wanted share of wrong answers among the accepted, 0 to 1"""
     guarantee: str
     """the promise in words"""
+    action: Literal["accept", "verify", "escalate"]
+    """let it pass; or have it verified, from a confidence of `escalate_below` on; or ask somebody else"""
+    reason: str
+    """of the action, in a sentence"""
 
 
 class EntropySplit(BaseModel):
@@ -110,8 +114,10 @@ class FeedbackKept(BaseModel):
 
     id: str
     """of the answer"""
-    quality: float
-    """0 to 1: 1 is right, 0 is wrong"""
+    quality: float | None
+    """0 to 1: 1 is right, 0 is wrong; null where nothing was said of the whole"""
+    units: int | None = None
+    """parts of it that were labelled, ≥ 1"""
     task: str | None
     """the calibrator's group that it counts to"""
 
@@ -136,6 +142,8 @@ class LoadedThreshold(BaseModel):
     """an answer passes up to here, a real number; null where the labels allow no threshold"""
     share_accepted: float
     """of the labelled answers, 0 to 1: what passes"""
+    labels_missing: int | None
+    """about so many more labels like the calibrator's would allow a threshold, ≥ 1; null where there is one, or where no number of them would"""
 
 
 class LoadedCalibrator(BaseModel):
@@ -151,8 +159,12 @@ class LoadedCalibrator(BaseModel):
     """calibrated on all labels"""
     target_errors: list[float]
     """that a request may ask for, 0 to 1 each"""
+    compares_prompts: bool
+    """whether prompts unlike those of its labels are told"""
     thresholds: dict[str, list[LoadedThreshold]]
     """by estimator, of those that are reported as `uncertainty` where none is named"""
+    units: dict[str, list[LoadedThreshold]]
+    """by kind of the parts of answers that are calibrated, of the estimator that is reported"""
 
 
 class MissingField(BaseModel):
@@ -218,7 +230,9 @@ class Provenance(BaseModel):
     similarity_model: ModelInfo | None = None
     """behind the similarity"""
     nli_model: ModelInfo | None = None
-    """behind the NLI estimators, where one is asked for"""
+    """behind the NLI estimators and the support of sentences, where one is asked for"""
+    sentence_pairs: int | None = None
+    """with `units` sentences: pairs of a part of a sample and a sentence that the NLI model reads, ≥ 0, be it from the cache"""
     consistency_std_error: float | None = None
     """how far the samples pin consistency down, 0 to 1, where they were compared"""
     found_mass: float | None = None
@@ -302,13 +316,24 @@ class Token(BaseModel):
     """of the distribution that it was chosen from, in nats, ≥ 0; null where unknown"""
 
 
+class UnitDecision(BaseModel):
+    """Whether a part may pass."""
+
+    accept: bool
+    """whether its uncertainty is at most the threshold of `units_decision`"""
+    removed: bool | None = None
+    """with `on_unit_reject` remove: whether `refined_text` is without it"""
+    reason: str | None = None
+    """why it does not pass, and why it stays where it was to be removed"""
+
+
 class UnitInfo(BaseModel):
     """A part of the answer, with its own scores; what its kind has not is absent."""
 
     kind: Literal["answer", "sentence", "claim", "field"]
     """`answer` is all of it"""
     text: str
-    """what it says; of a field the JSON text of its value"""
+    """what it says; of a field the JSON text of its value, of a sentence as it stands in `text`"""
     path: str | None = None
     """JSON Pointer (RFC 6901) of a field"""
     span: Annotated[list[int] | None, Field(max_length=2, min_length=2)] = None
@@ -317,6 +342,10 @@ class UnitInfo(BaseModel):
     """its first token, ≥ 0, and the one behind its last; absent where it has none"""
     support: float | None = None
     """mean over the samples of how far each says the same, 0 to 1; absent without samples"""
+    contradiction: float | None = None
+    """of a sentence: mean over the samples of how far each denies it, 0 to 1"""
+    contradicted_by: list[int] | None = None
+    """of a sentence: indices, ≥ 0, of the samples that deny it rather than say it"""
     alternatives: list[Alternative] | None = None
     """values of the samples, the most frequent first"""
     missing: list[MissingField] | None = None
@@ -325,6 +354,10 @@ class UnitInfo(BaseModel):
     """whose score is the uncertainty; null where none that was asked for is defined for parts"""
     uncertainty: float | None
     """its score, a real number; higher is less sure; null with the reason of that score"""
+    confidence: float | None = None
+    """of a part: probability that it is right, 0 to 1, by the calibrator; null where it has no uncertainty, or for `reasons` of the response"""
+    decision: UnitDecision | None = None
+    """of a part, with `target_error`"""
     scores: dict[str, float | None]
     """by estimator, those that are defined for this kind and known of the answer; real numbers, higher is less sure"""
     reasons: dict[str, str]
@@ -381,6 +414,10 @@ class GenerateResponse(BaseModel):
     """with `units`: mean uncertainty of the parts, a real number; null where none has any"""
     units_max: float | None = None
     """with `units`: greatest uncertainty of the parts, a real number; null where none has any"""
+    units_decision: DecisionInfo | None = None
+    """with `units` and `target_error`: whether all parts pass, and what passing promises"""
+    refined_text: str | None = None
+    """with `on_unit_reject` remove: the answer with null in place of the values that do not pass; null with its reason"""
     samples: list[Sample] | None = None
     """with `return_samples`; null where the answer is held back"""
     escalation: EscalationInfo | None = None

@@ -43,6 +43,8 @@ EstimatorName: TypeAlias = Literal[
     "capped_sp",
     "capped_cocoa_sp",
     "capped_rb_cocoa_sp",
+    "unseen_rb_consistency",
+    "unseen_rb_cocoa_sp",
     "marginal_sp",
     "marginal_rb_consistency",
     "marginal_cocoa_sp",
@@ -59,6 +61,12 @@ EstimatorName: TypeAlias = Literal[
     "p_true",
     "bsdetector",
 ]
+
+
+class JsonObjectFormat(TypedDict, total=False):
+    """Any JSON object."""
+
+    type: Required[Literal["json_object"]]
 
 
 JsonValue: TypeAlias = Any
@@ -106,8 +114,8 @@ class GenerateOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
-    units: Literal["answer", "fields"] | None
-    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `answer` for the whole alone."""
+    units: Literal["answer", "fields", "sentences"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the whole alone."""
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
@@ -118,6 +126,10 @@ class GenerateOptions(TypedDict, total=False):
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version); brings a `decision`."""
     on_reject: Literal["answer", "abstain", "escalate"] | None
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back, `escalate` asks a second model."""
+    escalate_below: float | None
+    """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
+    on_unit_reject: Literal["keep", "remove", "abstain"] | None
+    """With `units` fields or sentences and `target_error`, what becomes of those that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
     """Group of the calibrator, such as a task. Default: "all"."""
     max_new_tokens: int | None
@@ -134,6 +146,30 @@ class GenerateOptions(TypedDict, total=False):
     """`light` draws no samples: a probe on the model's hidden states predicts what they would show. It takes no field of samples."""
     strategy: Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None
     """Which answer is scored: the greedy one, or one of the samples."""
+    response_format: Any
+    """What the answer and each sample are held to, as OpenAI's. With a schema `units` is `fields` by default."""
+    distinct: bool | None
+    """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its probability (`rb_`); with those that count samples it is refused."""
+
+
+class NamedSchema(TypedDict, total=False):
+    """A schema with its name."""
+
+    name: Required[str]
+    """Of the caller's choice; it changes nothing."""
+    description: str | None
+    """Accepted and not shown to the model."""
+    schema: dict[str, JsonValue] | None
+    """What each answer is valid under. Default: any JSON object."""
+    strict: bool | None
+    """Answers are held to the schema either way."""
+
+
+class JsonSchemaFormat(TypedDict, total=False):
+    """JSON that is valid under a schema."""
+
+    type: Required[Literal["json_schema"]]
+    json_schema: Required[NamedSchema]
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -172,8 +208,8 @@ class ScoreOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
-    units: Literal["answer", "fields"] | None
-    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `answer` for the whole alone."""
+    units: Literal["answer", "fields", "sentences"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the whole alone."""
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
@@ -184,6 +220,10 @@ class ScoreOptions(TypedDict, total=False):
     """Largest share of wrong answers among those that pass, one of the calibrator's (GET /version); brings a `decision`."""
     on_reject: Literal["answer", "abstain", "escalate"] | None
     """What becomes of an answer that does not pass: `answer` gives it all the same, `abstain` holds it back, `escalate` asks a second model."""
+    escalate_below: float | None
+    """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
+    on_unit_reject: Literal["keep", "remove", "abstain"] | None
+    """With `units` fields or sentences and `target_error`, what becomes of those that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
     """Group of the calibrator, such as a task. Default: "all"."""
     max_new_tokens: int | None
@@ -202,3 +242,9 @@ class ScoreOptions(TypedDict, total=False):
     """Log-prob of each token, in nats, of whoever wrote the answer, its end included; the model here does not read the answer then."""
     samples: list[ClientSample] | None
     """Other answers to the same prompt. Default: some are drawn here."""
+
+
+class TextFormat(TypedDict, total=False):
+    """Any text."""
+
+    type: Required[Literal["text"]]

@@ -69,7 +69,7 @@ def make_reader(runner: Any) -> Reader:
     """The reader of a model runner whose model is loaded, which is told which layers to show.
 
     Raises:
-        ProbeRefused: a probe that the deployment names does not fit the model.
+        ProbeRefused: a probe, or the prompts, that the deployment names do not fit the model.
     """
     config = runner.vllm_config
     model_config = config.model_config
@@ -85,6 +85,7 @@ def make_reader(runner: Any) -> Reader:
         ),
         f"{model_config.dtype} {model_config.quantization}",
         settings.get("probes", ()),
+        settings.get("prompts", ""),
         _obstacle(runner),
         runner.device,
     )

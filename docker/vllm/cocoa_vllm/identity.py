@@ -8,7 +8,7 @@ from pathlib import Path
 FORMAT = 1
 # Hexadecimal digits a column: integers below 65,536 are exact in every precision of a log-prob.
 _DIGITS = 4
-REVISION_DIGITS, PROBE_DIGITS = 12, 16
+REVISION_DIGITS, PROBE_DIGITS, PROMPTS_DIGITS = 12, 16, 16
 
 # Why there is no Light.
 READY, NO_PROBE, NO_SUPPORT, SPECULATIVE, PARALLEL, OTHER_LOGPROBS = range(6)
@@ -39,7 +39,7 @@ def mark_of(*parts: object) -> int:
 
 
 def identity_columns(
-    mark: int, light: int, revision: str, probes: Sequence[str]
+    mark: int, light: int, revision: str, probes: Sequence[str], prompts: str = ""
 ) -> tuple[float, ...]:
     """The columns of an `identity` reply.
 
@@ -48,8 +48,10 @@ def identity_columns(
         light: READY, or why not.
         revision: hexadecimal, or "".
         probes: SHA-256 of each, hexadecimal.
+        prompts: that of a calibration's prompts; "" for none.
     """
     spelt = [number for sha256 in probes for number in spell(sha256, PROBE_DIGITS)]
+    spelt += spell(prompts, PROMPTS_DIGITS)
     return (mark, FORMAT, light, len(probes), *spell(revision, REVISION_DIGITS), *spelt)
 
 

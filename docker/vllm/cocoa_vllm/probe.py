@@ -11,6 +11,7 @@ from safetensors.torch import load
 from torch import Tensor
 from torch.nn import functional
 
+from cocoa_vllm.distance import DeviceDistance
 from cocoa_vllm.sums import Answers
 
 WEIGHTS, CARD = "probe.safetensors", "card.json"
@@ -21,7 +22,7 @@ TOKEN_FEATURES = ("sp", "mte", "log_length")
 
 
 class ProbeRefused(ValueError):
-    """A folder that is no probe for this model; the message says why."""
+    """What the deployment names does not fit this model; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ class DeviceProbe:
         self._layers = _layers(tensors)
         # The paper's regression has no sigmoid.
         self._clamps = (card["architecture"], card["target"]) == ("paper", "consistency")
-        self._distance = {
-            name.removeprefix("distance."): tensor.double()
-            for name, tensor in tensors.items()
-            if name.startswith("distance.")
-        }
+        distance = {}
+        for name, tensor in tensors.items():
+            if name.startswith("distance."):
+                distance[name.removeprefix("distance.")] = tensor
+        self._distance = DeviceDistance(distance)
 
     @classmethod
     def open(cls, folder: Path, model: Model, device: torch.device) -> Self:
@@ -84,7 +85,7 @@ class DeviceProbe:
         named = {"sp": answers.sp, "mte": answers.mte, "log_length": answers.length.log()}
         numbers = [named[name][:, None] for name in self._token_features]
         features = torch.cat([answers.means[:, layer], *numbers], dim=1)
-        readings = torch.stack([self._value(features), self._percentile(features)], dim=1)
+        readings = torch.stack([self._value(features), self._distance.percentile(features)], dim=1)
         return torch.where(answers.length[:, None] > 0, readings, torch.nan)
 
     def _value(self, features: Tensor) -> Tensor:
@@ -96,25 +97,6 @@ class DeviceProbe:
                 x = functional.gelu(functional.layer_norm(x, weight.shape, weight, bias))
         raw = functional.linear(x, *self._layers[-1])[:, 0]
         return raw.clamp(0, 1) if self._clamps else raw.sigmoid()
-
-    def _percentile(self, features: Tensor) -> Tensor:
-        """In float64: a residual is the difference of two large numbers."""
-        known = self._distance
-        centred = features.double() - known["mean"]
-        along = centred @ known["components"].T
-        residual = (centred**2).sum(1) - (along**2).sum(1)
-        squared = (along**2 / known["variances"]).sum(1)
-        squared += residual.clamp(min=0) / known["residual_variance"]
-        return interpolated(squared.sqrt(), known["percentiles"]).float()
-
-
-def interpolated(values: Tensor, points: Tensor) -> Tensor:
-    """`numpy.interp(values, points, 0 … N-1)` of values (r,) and rising points (N,)."""
-    left = torch.searchsorted(points, values, right=True).sub(1).clamp(0, len(points) - 2)
-    low, high = points[left], points[left + 1]
-    inside = left + (values - low) / (high - low)
-    position = torch.where(values < points[0], 0.0, inside)
-    return torch.where(values >= points[-1], len(points) - 1.0, position)
 
 
 def _layers(tensors: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from cocoa_vllm.columns import entropies, finite, insert
 from cocoa_vllm.identity import NO_PROBE, READY, identity_columns, mark_of
-from cocoa_vllm.modes import Mode
+from cocoa_vllm.modes import Mode, compares_prompt, is_light
 from cocoa_vllm.probe import DeviceProbe, Model
+from cocoa_vllm.prompts import DevicePrompts
 from cocoa_vllm.sums import Sums, sent
 
 logger = logging.getLogger("vllm.cocoa")
@@ -36,24 +37,41 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The rows of one step; `states` (r, L, d) of those of mode `light` where there is Light."""
+    """The rows of one step.
+
+    Attributes:
+        rows: that opted in.
+        shown: those of them whose states are read.
+        states: (r, L, d) of `shown`; None without any.
+    """
 
     rows: Sequence[Row]
+    shown: Sequence[Row] = ()
     states: Tensor | None = None
 
     def of(self, mode: Mode) -> list[Row]:
         """The rows of one mode, in their order."""
         return [row for row in self.rows if row.mode == mode]
 
+    def states_of(self, rows: Sequence[Row]) -> Tensor:
+        """(r, L, d) of rows that are among `shown`."""
+        if self.states is None:
+            raise ValueError("no state was read in this step")
+        place = {row.index: i for i, row in enumerate(self.shown)}
+        return self.states.index_select(
+            0, sent([place[row.index] for row in rows], self.states.device)
+        )
+
 
 class Reader:
-    """Probes, running sums, and the numbers of `identity`.
+    """Probes, prompts of a calibration, running sums, and the numbers of `identity`.
 
     Args:
         model: that is served.
         precision: of its weights, in words that change with it.
         folders: of the probes that the deployment names.
-        obstacle: READY, or why this deployment has no Light whatever its probes.
+        prompts: file of the calibration's prompts; "" for none.
+        obstacle: READY, or why this deployment shows no states.
     """
 
     def __init__(
@@ -61,6 +79,7 @@ class Reader:
         model: Model,
         precision: str,
         folders: Sequence[str],
+        prompts: str,
         obstacle: int,
         device: torch.device,
     ) -> None:
@@ -70,23 +89,40 @@ class Reader:
             self.probes = [DeviceProbe.open(Path(folder), model, device) for folder in folders]
         elif folders:
             logger.error("cocoa: there is no Light here, reason %d (docker/vllm/README.md)", light)
-        self.layers = tuple(sorted({probe.layer for probe in self.probes}))
+        self.prompts: DevicePrompts | None = None
+        if prompts and obstacle == READY:
+            self.prompts = DevicePrompts.open(Path(prompts), model, device)
+        elif prompts:
+            logger.error(
+                "cocoa: no prompt is compared, reason %d (docker/vllm/README.md)", obstacle
+            )
+        layers, of_prompts = {probe.layer for probe in self.probes}, ""
+        if self.prompts is not None:
+            layers.add(self.prompts.layer)
+            of_prompts = self.prompts.sha256
+        self.layers = tuple(sorted(layers))
         sha256s = [probe.sha256 for probe in self.probes]
+        # Without the prompts: a calibration is made before there are any, and binds the mark.
         mark = mark_of(model.revision, precision, light, *sha256s)
         self._mark = float(mark)
-        self._identity = identity_columns(mark, light, model.revision, sha256s)
+        self._identity = identity_columns(mark, light, model.revision, sha256s, of_prompts)
         self._sums = Sums(len(self.layers), model.dimension, device)
         self._device = device
         logger.info(
-            "cocoa: model revision %s, probes %s on layers %s",
+            "cocoa: model revision %s, probes %s, prompts %s, on layers %s",
             model.revision or "unknown",
             [sha256[:12] for sha256 in sha256s],
+            of_prompts[:12] or "none",
             list(self.layers),
         )
 
     def forget(self, requests: Iterable[str]) -> None:
         """Free what ended requests held."""
         self._sums.forget(requests)
+
+    def shown(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows whose states are read in this step: of answers, or of a prompt's last token."""
+        return [row for row in rows if self._reads(row) or self._compares(row)]
 
     def entropies(self, step: Step, logits: Tensor) -> Tensor:
         """(r,) of the step's rows; before the sampler, which scales the logits in place."""
@@ -110,19 +146,44 @@ class Reader:
                 columns = torch.tensor(self._identity, device=self._device).expand(len(rows), -1)
             else:
                 chosen = entropy.index_select(0, places)
-                columns = torch.stack([torch.full_like(chosen, self._mark), chosen], dim=1)
-                if mode == "light" and step.states is not None:
+                told = [torch.stack([torch.full_like(chosen, self._mark), chosen], dim=1)]
+                if compares_prompt(mode):
+                    told.append(self._compared(rows, step))
+                if is_light(mode) and self.probes:
                     drawn = logprobs_tensors.logprobs[:, 0].index_select(0, index)
-                    readings = self._readings(rows, step.states, drawn, chosen)
-                    columns = torch.cat([columns, readings], dim=1)
+                    told.append(self._readings(rows, step, drawn, chosen))
+                columns = torch.cat(told, dim=1)
             insert(logprobs_tensors, index, finite(columns))
 
+    def _reads(self, row: Row) -> bool:
+        return is_light(row.mode) and bool(self.probes)
+
+    def _compares(self, row: Row) -> bool:
+        """In the one step that ends at the prompt's last token, whatever was computed before."""
+        return compares_prompt(row.mode) and row.step == 0 and self.prompts is not None
+
+    def _compared(self, rows: Sequence[Row], step: Step) -> Tensor:
+        """(r, 2): mark of the prompts, and this prompt's percentile in its answer's first token."""
+        found = torch.full((len(rows), 2), torch.nan, device=self._device)
+        if self.prompts is None:
+            return found
+        found[:, 0] = self.prompts.mark
+        if first := [row for row in rows if self._compares(row)]:
+            states = step.states_of(first)[:, self.layers.index(self.prompts.layer)]
+            places = sent([rows.index(row) for row in first], self._device)
+            found[places, 1] = self.prompts.percentile(states)
+        return found
+
     def _readings(
-        self, rows: Sequence[Row], states: Tensor, logprobs: Tensor, entropy: Tensor
+        self, rows: Sequence[Row], step: Step, logprobs: Tensor, entropy: Tensor
     ) -> Tensor:
         """(r, 2P): value and percentile of each probe."""
         answers = self._sums.add(
-            [row.request for row in rows], [row.step for row in rows], states, logprobs, entropy
+            [row.request for row in rows],
+            [row.step for row in rows],
+            step.states_of(rows),
+            logprobs,
+            entropy,
         )
         readings = [probe(answers, self.layers.index(probe.layer)) for probe in self.probes]
         return torch.cat(readings, dim=1)

@@ -85,10 +85,10 @@ def _step(runner: Any, state: Any) -> Step | None:
         rows.append(Row(index, request, mode, read - int(batch.num_prompt_tokens[index])))
     if not rows:
         return None
-    step = Step(rows)
-    light = [row.index for row in step.of("light")]
-    if not light or not runner.cocoa.layers:
-        return step
-    ends = runner.query_start_loc.gpu[1:].index_select(0, sent(light, runner.device)) - 1
-    shown = [layer.index_select(0, ends) for layer in state.aux_hidden_states]
-    return Step(rows, torch.stack(shown, dim=1).float())
+    shown = runner.cocoa.shown(rows)
+    if not shown:
+        return Step(rows)
+    places = sent([row.index for row in shown], runner.device)
+    ends = runner.query_start_loc.gpu[1:].index_select(0, places) - 1
+    states = [layer.index_select(0, ends) for layer in state.aux_hidden_states]
+    return Step(rows, shown, torch.stack(states, dim=1).float())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cocoa_lab.calibration.fitting import CannotCalibrate, fit
+from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.metrics import ece, expected_ece
 from models.records import Array
 
@@ -26,9 +27,17 @@ class Check:
     expected: float
 
 
-def cross_check(uncertainty: Array, correct: Array, seed: int = 0) -> Check | None:
-    """Each fifth of the labels by a curve from the others; None where a part cannot be fitted."""
-    folds = np.random.default_rng(seed).permutation(len(correct)) % _NUM_FOLDS
+def cross_check(
+    uncertainty: Array, correct: Array, answers: Counts | None = None, seed: int = 0
+) -> Check | None:
+    """Each fifth of the labels by a curve from the others; None where a fifth cannot be fitted.
+
+    Of parts, `answers` (n,) says which are of one answer; these stay together.
+    """
+    if answers is None:
+        answers = np.arange(len(correct))
+    names, answer = np.unique(answers, return_inverse=True)
+    folds = (np.random.default_rng(seed).permutation(len(names)) % _NUM_FOLDS)[answer]
     confidence = np.empty(len(correct))
     for fold in range(_NUM_FOLDS):
         held_out = folds == fold

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from app.feedback.protocol import FeedbackConfig, Label, StoreFailed, from_json
 from app.feedback.redis import labels_key
 from app.lines import complete_lines
 from cocoa_lab.calibration.fitting import CannotCalibrate
-from cocoa_lab.calibration.labels import Labels, correct_of
+from cocoa_lab.calibration.labels import Labelled, Labels, correct_of
 from models.calibration import Binding
 from models.records import Array
 
@@ -82,10 +82,10 @@ def read_feedback(
     config: FeedbackConfig,
     correct_at: float | None = None,
     namespace: str | None = None,
-) -> tuple[Labels, Binding, str, list[str]]:
-    """The labels of what most are of, what they are bound to, what they are, and notes.
+) -> tuple[list[Labelled], str, list[str]]:
+    """The labels for each way of asking, the most frequent first, what they are, and notes.
 
-    Scores of other models or samplings are not comparable: notes count what is left out.
+    Those of other models than most are of are left out: notes count them.
 
     Args:
         source: path or URL of what `POST /feedback` kept.
@@ -106,29 +106,66 @@ def read_feedback(
     groups: defaultdict[str, list[tuple[Label, Binding]]] = defaultdict(list)
     num_brought = 0
     for label in of_namespace:
-        binding = label.answer.binding
-        if binding is None:
-            num_brought += 1
-        else:
-            groups[repr(replace(binding, share_cut=0.0))].append((label, binding))
+        bindings = []
+        if label.quality is not None:
+            bindings.append(label.answer.binding)
+        if label.parts:
+            bindings.append(label.answer.parts_binding)
+        for binding in bindings:
+            if binding is None:
+                num_brought += 1
+            else:
+                groups[repr(replace(binding, share_cut=0.0))].append((label, binding))
     if num_brought:
         notes.append(f"{num_brought} labels of samples or log-probs of clients' own are left out")
     if not groups:
         raise CannotCalibrate("; ".join(["no labels", *notes]))
-    most = max(groups.values(), key=len)
-    labels, bindings = zip(*most, strict=True)
-    others = [group[0][1] for group in groups.values() if group is not most]
-    if others:
-        num_others = sum(map(len, groups.values())) - len(most)
-        differing = ", ".join(_differing(bindings[0], others))
-        notes.append(f"{num_others} labels of other scores are left out, by {differing}")
+    by_size = sorted(groups.values(), key=len, reverse=True)
+    most = by_size[0][0][1]
+    kept = [group for group in by_size if not _other_models(group[0][1], most)]
+    num_labels = sum(map(len, kept))
+    if num_others := sum(map(len, by_size)) - num_labels:
+        differing: dict[str, None] = {}
+        for group in by_size:
+            differing |= dict.fromkeys(_other_models(group[0][1], most))
+        names = ", ".join(differing)
+        notes.append(f"{num_others} labels of other models are left out, by {names}")
+    parts = [_labelled(group, correct_at) for group in kept]
+    return parts, f"feedback, {num_labels} labels", notes
+
+
+def _labelled(group: Sequence[tuple[Label, Binding]], correct_at: float | None) -> Labelled:
+    labels, bindings = zip(*group, strict=True)
+    if bindings[0].unit != "answer":
+        return _labelled_parts(labels, bindings)
     quality = np.array([label.quality for label in labels])
-    kept = Labels(
-        [label.task or "" for label in labels], correct_of(quality, correct_at), _scores(labels)
-    )
+    tasks = [label.task or "" for label in labels]
+    rows = [label.answer.scores for label in labels]
     share_cut = float(np.mean([binding.share_cut for binding in bindings]))
-    binding = replace(bindings[0], share_cut=share_cut)
-    return kept, binding, f"feedback, {len(labels)} labels", notes
+    return Labelled(
+        Labels(tasks, correct_of(quality, correct_at), _scores(rows)),
+        (replace(bindings[0], share_cut=share_cut),),
+    )
+
+
+def _labelled_parts(labels: Sequence[Label], bindings: Sequence[Binding]) -> Labelled:
+    """The labelled parts of answers, those of one answer together."""
+    rows: list[Mapping[str, float | None]] = []
+    correct: list[float] = []
+    answers: list[int] = []
+    for number, label in enumerate(labels):
+        for one in label.parts:
+            rows.append(label.answer.parts[one.part].scores)
+            correct.append(float(one.correct))
+            answers.append(number)
+    share_cut = float(np.mean([binding.share_cut for binding in bindings]))
+    found = Labels(
+        [labels[number].task or "" for number in answers],
+        np.array(correct),
+        _scores(rows),
+        answers=np.array(answers, dtype=int),
+    )
+    return Labelled(found, (replace(bindings[0], share_cut=share_cut),))
 
 
 def _of_namespace(
@@ -156,22 +193,24 @@ def _of_namespace(
     return taken, [f"{len(taken)} of {len(labels)} labels are of namespace {namespace!r}"]
 
 
-def _scores(labels: Sequence[Label]) -> Mapping[str, Array]:
-    """Estimator to its uncertainties (n,), NaN where an answer has none."""
+def _scores(rows: Sequence[Mapping[str, float | None]]) -> Mapping[str, Array]:
+    """Estimator to its uncertainties (n,), NaN where a row has none."""
     scores: dict[str, Array] = {}
-    for row, label in enumerate(labels):
-        for name, value in label.answer.scores.items():
-            values = scores.setdefault(name, np.full(len(labels), np.nan))
+    for row, known in enumerate(rows):
+        for name, value in known.items():
+            values = scores.setdefault(name, np.full(len(rows), np.nan))
             if value is not None:
                 values[row] = value
     return scores
 
 
-def _differing(kept: Binding, others: Sequence[Binding]) -> list[str]:
-    """Names of what tells the others from what is kept."""
-    found: dict[str, None] = {}
-    for other in others:
-        for name, value in asdict(other).items():
-            if name != "share_cut" and value != getattr(kept, name):
-                found[name] = None
-    return list(found)
+def _other_models(one: Binding, other: Binding) -> list[str]:
+    """By which models two bindings differ; another similarity function is no other model."""
+    names = ["model_id", "revision", "generator", "nli"]
+    if one.similarity == other.similarity:
+        names.append("comparer")
+    found = [name for name in names if getattr(one, name) != getattr(other, name)]
+    shared = one.probes.keys() & other.probes.keys()
+    if any(one.probes[name] != other.probes[name] for name in shared):
+        found.append("probes")
+    return found

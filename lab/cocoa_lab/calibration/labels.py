@@ -1,7 +1,8 @@
 """Labelled scores: what `cocoa evaluate` left in a folder, as arrays."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import orjson
 
 from app.lines import complete_lines
 from cocoa_lab.calibration.fitting import CannotCalibrate
+from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.run import Draw, Variant
-from models.calibration import Binding
+from models.calibration import Binding, binding_of
 from models.locations import without_folders
 from models.records import Array
 from models.selection import Strategy
@@ -29,17 +31,42 @@ class Labels:
         tasks: (n,) names, "" where none is known.
         correct: (n,) 0 or 1.
         scores: estimator to its uncertainties (n,), NaN where it has none.
+        ids: (n,) of the prompts, by which answers to the same ones are found; none where not known.
+        answers: (n,) of parts of answers, numbers that say which are of one answer; None where each
+            label is of a whole answer.
     """
 
     tasks: Sequence[str]
     correct: Array
     scores: Mapping[str, Array]
+    ids: Sequence[str] = ()
+    answers: Counts | None = None
 
     def of_task(self, task: str) -> "Labels":
         """Those of one task."""
         rows = np.array(self.tasks) == task
         scores = {name: u[rows] for name, u in self.scores.items()}
-        return Labels([task] * int(rows.sum()), self.correct[rows], scores)
+        answers = None if self.answers is None else self.answers[rows]
+        return Labels([task] * int(rows.sum()), self.correct[rows], scores, answers=answers)
+
+    def known(self, name: str) -> tuple[Array, Array, Counts | None]:
+        """Of those that have a score of this name: the scores, what is right, and the answers."""
+        u = self.scores[name]
+        rows = ~np.isnan(u)
+        answers = None if self.answers is None else self.answers[rows]
+        return u[rows], self.correct[rows], answers
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Labels of one way of asking.
+
+    Attributes:
+        bindings: what their scores came from, and what has the same scores.
+    """
+
+    labels: Labels
+    bindings: tuple[Binding, ...]
 
 
 def read_labels(
@@ -49,42 +76,73 @@ def read_labels(
     strategy: Strategy | None = None,
     similarity: str | None = None,
     draw: str | None = None,
-) -> tuple[Labels, Binding, str]:
-    """The answers of a run under one variant, what they are bound to, and what they are.
+) -> tuple[list[Labelled], str]:
+    """The answers of a run, for each way of asking, and what they are.
 
     Args:
         folder: of a finished `cocoa evaluate`.
         correct_at: quality from which an answer counts as right; None where all are 0 or 1.
-        strategy: how the answers were chosen; None as in the run's first variant.
-        similarity: name of the function; None as there.
-        draw: name of the draw of samples; None as there.
+        strategy: how the answers were chosen; None takes all of the run's.
+        similarity: name of the function; None takes all.
+        draw: name of the draw of samples; None takes all.
 
     Raises:
         CannotCalibrate: no such results, or quality of degrees without `correct_at`.
     """
     results = _results(folder)
-    rows: list[Any] = []
-    variant: Variant | None = None
+    if "binding" in results:  # of a run over parts of answers, which has one way of asking
+        return [_of_parts(folder, results)], _source_of_parts(results)
+    wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
+    rows: defaultdict[tuple[str, Variant], list[Any]] = defaultdict(list)
     for line in map(orjson.loads, complete_lines(folder / "scores.jsonl")):
         found = Variant(line["strategy"], line["similarity"], line["draw"])
-        if variant is None:  # the first line is of the run's first variant
-            variant = Variant(
-                strategy or found.strategy, similarity or found.similarity, draw or found.draw
-            )
-        if found == variant and line["quality"] is not None:
-            rows.append(line)
-    if variant is None or not rows:
-        wanted = ", ".join(variant or ("any variant",))
-        raise CannotCalibrate(f"{folder} holds no labelled answers of {wanted}")
-    quality = np.array([row["quality"] for row in rows], dtype=np.float64)
-    scores: dict[str, Array] = {}
-    for name in rows[0]["scores"]:
-        scores[name] = np.array([row["scores"][name] for row in rows], dtype=np.float64)
-    labels = Labels([row["task"] for row in rows], correct_of(quality, correct_at), scores)
+        is_wanted = all(one in ("", own) for one, own in zip(wanted, found, strict=True))
+        if is_wanted and line["quality"] is not None:
+            rows[line.get("input", "prompt"), found].append(line)
+    if not rows:
+        words = ", ".join(filter(None, wanted)) or "any variant"
+        raise CannotCalibrate(f"{folder} holds no labelled answers of {words}")
+    parts = []
+    for (asked, variant), lines in rows.items():
+        parts.append(Labelled(_labels(lines, correct_at), _bindings(results, asked, variant)))
     dataset = results["settings"]["dataset"]
-    measures = sorted({task["quality"] for task in results["tasks"]})
-    source = f"{without_folders(dataset)}, {len(rows)} labels by {', '.join(measures)}"
-    return labels, _binding(results, variant), source
+    measures = ", ".join(sorted({task["quality"] for task in results["tasks"]}))
+    num_labels = len({line["id"] for lines in rows.values() for line in lines})
+    return parts, f"{without_folders(dataset)}, {num_labels} labels by {measures}"
+
+
+def _of_parts(folder: Path, results: Mapping[str, Any]) -> Labelled:
+    """The labelled parts of a run over the parts of answers."""
+    lines: list[Any] = list(map(orjson.loads, complete_lines(folder / "units.jsonl")))
+    numbers: dict[str, int] = {}
+    for line in lines:
+        numbers.setdefault(line["id"], len(numbers))
+    scores: dict[str, Array] = {}
+    for name in lines[0]["scores"] if lines else ():
+        values = [line["scores"].get(name) for line in lines]
+        scores[name] = np.array(values, dtype=np.float64)  # NaN for None
+    labels = Labels(
+        [line["task"] for line in lines],
+        np.array([line["correct"] for line in lines], dtype=np.float64),
+        scores,
+        ids=[f"{line['id']} {line['path']}" for line in lines],
+        answers=np.array([numbers[line["id"]] for line in lines], dtype=int),
+    )
+    return Labelled(labels, (binding_of(results["binding"]),))
+
+
+def _source_of_parts(results: Mapping[str, Any]) -> str:
+    dataset = without_folders(results["settings"]["dataset"])
+    return f"{dataset}, {results['num_parts']} labels of {results['num_answers']} answers' parts"
+
+
+def _labels(lines: Sequence[Any], correct_at: float | None) -> Labels:
+    quality = np.array([line["quality"] for line in lines], dtype=np.float64)
+    scores: dict[str, Array] = {}
+    for name in lines[0]["scores"]:
+        scores[name] = np.array([line["scores"][name] for line in lines], dtype=np.float64)
+    tasks, ids = [line["task"] for line in lines], [line["id"] for line in lines]
+    return Labels(tasks, correct_of(quality, correct_at), scores, ids)
 
 
 def _results(folder: Path) -> Any:
@@ -92,7 +150,7 @@ def _results(folder: Path) -> Any:
         results = orjson.loads((folder / RESULTS).read_bytes())
     except (OSError, ValueError):
         raise CannotCalibrate(f"{folder} holds no results of `cocoa evaluate`") from None
-    if "origin" not in results:
+    if not {"origin", "binding"} & results.keys():
         raise CannotCalibrate(f"{folder / RESULTS} does not say what its scores came from")
     return results
 
@@ -110,16 +168,21 @@ def correct_of(quality: Array, correct_at: float | None) -> Array:
     return quality
 
 
-def _binding(results: Mapping[str, Any], variant: Variant) -> Binding:
+def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple[Binding, ...]:
+    """What the scores of a variant came from; where answers end by themselves, given ones as well.
+
+    A model that reads its own greedy answer gives its tokens the log-probs that they were written
+    with; one that a stop string has cut has no end of its own to be read.
+    """
     header, origin = results["header"], results["origin"]
     if origin["stop"] is None:
         raise CannotCalibrate("the prompts have different stop strings")
     sampling, draw = header["sampling"], Draw.named(variant.draw)
-    return Binding(
+    binding = Binding(
         model_id=header["model"],
         revision=header["revision"],
         generator=origin["generator"],
-        input="prompt",
+        input=asked,
         strategy=variant.strategy,
         num_samples=draw.num_samples,
         stop_mass=draw.stop_mass,
@@ -133,4 +196,8 @@ def _binding(results: Mapping[str, Any], variant: Variant) -> Binding:
         comparer=origin["comparers"][variant.similarity],
         nli=origin["nli"],
         probes={},
+        distinct=sampling.get("distinct", False),
     )
+    if variant.strategy != "greedy" or origin["stop"] or binding.distinct:
+        return (binding,)
+    return binding, replace(binding, strategy="given")

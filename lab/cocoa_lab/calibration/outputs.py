@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Column, Table
 
+from cocoa_lab.calibration.calibrating import Fitted, way_of
 from cocoa_lab.calibration.checking import Check, cross_check, risk_coverage
 from cocoa_lab.calibration.labels import Labels
 from cocoa_lab.plots import FAINT, INK, MUTED, STYLE, draw_reliability, save
@@ -21,10 +22,8 @@ _SHOWN = ("rb_cocoa_sp", "cocoa_sp", "consistency", "sp")
 def checks_of(calibrator: Calibrator, labels: Labels) -> dict[str, Check]:
     """How good each calibration of all labels is, on labels that it was not fitted on."""
     checks: dict[str, Check] = {}
-    for name in calibrator.groups[ALL]:
-        u = labels.scores[name]
-        known = ~np.isnan(u)
-        if (check := cross_check(u[known], labels.correct[known])) is not None:
+    for name in calibrator.parts[0].groups[ALL]:
+        if (check := cross_check(*labels.known(name))) is not None:
             checks[name] = check
     return checks
 
@@ -34,7 +33,7 @@ def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) 
     first = next(iter(by_estimator.values()))
     targets = [f"{100 * one.target_error:g} %" for one in first.thresholds]
     columns = [Column(name, no_wrap=True) for name in ("estimator", "ECE", *targets)]
-    title = "Share of answers that may be accepted, with at most so many wrong"
+    title = "Share that may be accepted, with at most so many wrong"
     shown = Table(*columns, box=None, pad_edge=False, title=title, title_justify="left")
     for name, one in by_estimator.items():
         error = "-"
@@ -48,10 +47,23 @@ def table(by_estimator: Mapping[str, Calibration], checks: Mapping[str, Check]) 
     return shown
 
 
-def shown_estimators(calibrator: Calibrator) -> list[str]:
+def shown_estimators(by_estimator: Mapping[str, Calibration]) -> list[str]:
     """Those that are drawn and told in words, the default estimator first."""
-    known = calibrator.groups[ALL]
-    return [name for name in _SHOWN if name in known] or list(known)[: len(_SHOWN)]
+    return list(filter(by_estimator.__contains__, _SHOWN)) or list(by_estimator)[: len(_SHOWN)]
+
+
+def lines(fitted: Fitted) -> list[str]:
+    """Each way of asking, with what its first estimator lets pass; those that share it together."""
+    ways: dict[int, list[str]] = {}
+    found = []
+    for part in fitted.calibrator.parts:
+        ways.setdefault(id(part.groups), []).append(way_of(part.binding))
+    for part in fitted.calibrator.parts:
+        if told := ways.pop(id(part.groups), None):
+            by_estimator = part.groups[ALL]
+            [name, *_] = shown_estimators(by_estimator)
+            found.append(f"{' / '.join(told)}: {name}: {'; '.join(sentences(by_estimator[name]))}")
+    return found
 
 
 def sentences(one: Calibration) -> list[str]:
@@ -66,8 +78,13 @@ def sentences(one: Calibration) -> list[str]:
             found.append(f"no threshold is sure to keep at most {target}{missing}")
             continue
         share = 100 * (threshold.share_accepted or 0.0)
+        what, pooled = "answers", ""
+        if threshold.share_pooled is not None:
+            what = "parts"
+            pooled = f" on average over answers ({100 * threshold.share_pooled:.2g} % of all kept)"
         found.append(
-            f"accept {share:.0f} % of answers (up to {threshold.uncertainty:.4g}), at most {target}"
+            f"accept {share:.0f} % of {what} (up to {threshold.uncertainty:.4g}), "
+            f"at most {target}{pooled}"
         )
     return found
 
@@ -84,7 +101,7 @@ def write_plots(
     checked = {name: checks[name] for name in names if name in checks}
     if checked:
         save(reliability_figure(checked), folder / "reliability")
-    by_estimator = calibrator.groups[ALL]
+    by_estimator = calibrator.parts[0].groups[ALL]
     drawn = list(filter(by_estimator.__contains__, names))
     save(_risk_figure(by_estimator, labels, drawn), folder / "risk-coverage")
 
@@ -134,7 +151,7 @@ def _risk_panel(axes: Axes, one: Calibration, uncertainty: np.ndarray, correct: 
             )
     axes.set_xlim(0, 1)
     axes.set_ylim(0, max(0.3, float(wrong.max()) + 0.02))
-    axes.set_xlabel("share of answers accepted")
+    axes.set_xlabel("share accepted")
 
 
 def _share(threshold: Threshold) -> str:

@@ -1,6 +1,8 @@
 """`cocoa calibrate`: from labelled results to a calibrator that the service loads."""
 
+import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,14 +15,16 @@ from cocoa_lab.commands.failing import reason_of
 def calibrate(
     out: Annotated[Path, typer.Option(help="The calibrator's file, JSON; plots lie beside it.")],
     results: Annotated[
-        Path | None,
-        typer.Option(help="Folder of `cocoa evaluate`, with its results.json and scores."),
+        list[Path] | None,
+        typer.Option(
+            help="Folder of `cocoa evaluate`, with its results.json and scores; may be repeated."
+        ),
     ] = None,
     feedback: Annotated[
         str | None,
         typer.Option(
             help="File or redis:// URL with the labels that `POST /feedback` kept, in place of "
-            "--results."
+            "--results or beside it, for ways of asking that were not evaluated."
         ),
     ] = None,
     by: Annotated[
@@ -33,13 +37,13 @@ def calibrate(
     ] = None,
     strategy: Annotated[
         Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None,
-        typer.Option(help="Of the answers of --results; the run's first."),
+        typer.Option(help="Of the answers of --results; all of the run's by default."),
     ] = None,
     similarity: Annotated[
-        str | None, typer.Option(help="Function, of --results; the run's first.")
+        str | None, typer.Option(help="Function, of --results; all by default.")
     ] = None,
     num_samples: Annotated[
-        str | None, typer.Option(help="Number of samples, or auto, of --results; the run's first.")
+        str | None, typer.Option(help="Number of samples, or auto, of --results; all by default.")
     ] = None,
     namespace: Annotated[
         str | None,
@@ -48,13 +52,13 @@ def calibrate(
     force: Annotated[bool, typer.Option("--force", help="Overwrite another calibrator.")] = False,
 ) -> None:
     """Fit confidence, percentiles and thresholds for every estimator of labelled answers."""
-    if (results is None) == (feedback is None):
-        typer.echo("give either --results or --feedback", err=True)
+    if not results and feedback is None:
+        typer.echo("give --results or --feedback", err=True)
         raise typer.Exit(2)
     if feedback is None and namespace is not None:
         typer.echo("--namespace chooses among --feedback", err=True)
         raise typer.Exit(2)
-    if feedback is not None and (strategy or similarity or num_samples):
+    if not results and (strategy or similarity or num_samples):
         typer.echo("--strategy, --similarity and --num-samples choose among --results", err=True)
         raise typer.Exit(2)
     try:
@@ -63,7 +67,8 @@ def calibrate(
         from cocoa_lab.calibration.calibrating import to_json
         from cocoa_lab.calibration.feedback import read_feedback
         from cocoa_lab.calibration.fitting import CannotCalibrate
-        from cocoa_lab.calibration.labels import read_labels
+        from cocoa_lab.calibration.labels import Labelled, read_labels
+        from cocoa_lab.calibration.prompts import domain_of
     except ImportError as error:
         typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
         raise typer.Exit(1) from None
@@ -71,37 +76,47 @@ def calibrate(
 
     from app.feedback.protocol import StoreFailed
     from models.calibration import ALL
+    from models.probes.domain import beside
 
     if out.exists() and not force:
         typer.echo(f"{out} exists; --force overwrites it", err=True)
         raise typer.Exit(1)
+    sources: dict[str, list[Labelled]] = {}
     notes: list[str] = []
     try:
-        if results is not None:
-            labels, binding, source = read_labels(
-                results, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
+        for folder in results or ():
+            of_run, source = read_labels(
+                folder, correct_at, strategy=strategy, similarity=similarity, draw=num_samples
             )
-        else:
+            sources.setdefault(source, []).extend(of_run)
+        if feedback is not None:
             config = settings_or_exit().feedback
-            labels, binding, source, notes = read_feedback(
-                feedback or "", config, correct_at, namespace
-            )
-        fitted = fit_all(labels, binding, source, by_task=by == "task")
+            sent, source, notes = read_feedback(feedback, config, correct_at, namespace)
+            sources.setdefault(source, []).extend(sent)
+        fitted = fit_all(sources, by_task=by == "task")
     except (CannotCalibrate, StoreFailed, OSError, ValueError) as error:
         _tell(reason_of(error), err=True)
         raise typer.Exit(1) from None
-    calibrator = fitted.calibrator
+    calibrator, labels = fitted.calibrator, fitted.labels[0]
+    by_estimator = calibrator.parts[0].groups[ALL]
+    domain = b""
+    try:
+        domain = domain_of(results or ()).to_bytes()
+        calibrator = replace(calibrator, prompts=hashlib.sha256(domain).hexdigest())
+    except CannotCalibrate as error:
+        notes.append(f"foreign prompts cannot be told from these: {error}")
     checks = outputs.checks_of(calibrator, labels)
     console = Console()
-    console.print(outputs.table(calibrator.groups[ALL], checks))
-    shown = outputs.shown_estimators(calibrator)
-    console.print(f"{shown[0]}: " + "; ".join(outputs.sentences(calibrator.groups[ALL][shown[0]])))
-    for (group, name), reason in fitted.left_out.items():
-        notes.append(f"{name} of {group} is left out: {reason}")
-    for note in notes:
+    console.print(outputs.table(by_estimator, checks))
+    shown = outputs.shown_estimators(by_estimator)
+    for line in outputs.lines(fitted):
+        console.print(line)
+    for note in (*notes, *fitted.notes):
         _tell(f"note: {note}")
     plots = out.parent / f"{out.stem}-plots"
     outputs.write_plots(calibrator, labels, checks, shown, plots)
+    if domain:
+        beside(out).write_bytes(domain)
     out.write_text(to_json(calibrator), encoding="utf-8")
     typer.echo(f"{calibrator.source}: {out}, {plots}/; serve it with COCOA_CALIBRATOR={out}")
 

@@ -4,12 +4,13 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 
 import typer
 
 from app.cli.environment import settings_or_exit
 from cocoa_lab.commands.command_line import command_line
+from cocoa_lab.commands.evaluate_units import evaluate_units
 from cocoa_lab.commands.failing import reason_of
 from cocoa_lab.measures import MEASURES
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cocoa_lab.run import Draw, Run
     from models.selection import Strategy
 
+_ANSWERS = "greedy,most_probable,mbr"
 _MEASURES = [*MEASURES, "judge"]
 
 Name = TypeVar("Name", bound=str)
@@ -28,7 +30,7 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Argument(
-            help='"testbed", "testbed/facts", "testbed-second", a .jsonl file, or a name.'
+            help='"testbed", "testbed/facts", "testbed-chat", a .jsonl file, or a name.'
         ),
     ],
     out: Annotated[
@@ -40,10 +42,14 @@ def evaluate(
     num_samples: Annotated[
         str | None,
         typer.Option(
-            help="M, the number of sampled answers, or auto; further ones after commas are "
-            "compared with the first. Default: 10, or as many as are there to be scored again."
+            help="M, the number of sampled answers, or auto (auto-5: at most 5); further ones "
+            "after commas are compared with the first. Default: 10 and auto, or as many as are "
+            "there to be scored again."
         ),
     ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="Samples that do not repeat; greedy answers only.")
+    ] = False,
     estimators: Annotated[
         str | None, typer.Option(help="Names with commas between; all by default.")
     ] = None,
@@ -53,9 +59,7 @@ def evaluate(
             help="Similarity function; further ones after commas are compared with the first."
         ),
     ] = None,
-    answers: Annotated[
-        str, typer.Option(help="Answer strategies with commas between.")
-    ] = "greedy,most_probable,mbr",
+    answers: Annotated[str, typer.Option(help="Answer strategies with commas between.")] = _ANSWERS,
     quality: Annotated[
         str | None,
         typer.Option(
@@ -80,6 +84,12 @@ def evaluate(
     data_dir: Annotated[
         Path | None, typer.Option(help="Local copies of datasets that are else downloaded.")
     ] = None,
+    units: Annotated[
+        Literal["fields"] | None,
+        typer.Option(
+            help="Score and label the parts of answers: a .jsonl file with units or a reference."
+        ),
+    ] = None,
     rescore: Annotated[
         bool, typer.Option("--rescore", help="Score what is there; load no language model.")
     ] = False,
@@ -103,9 +113,28 @@ def evaluate(
     from cocoa_lab.quality import QUALITY, quality_names
     from models.errors import CocoaError, ModelNotLoaded
     from models.estimators import ESTIMATORS
-    from models.records import SamplingParams
 
     settings = settings_or_exit()
+    if units is not None:
+        if answers != _ANSWERS or quality is not None or rescore or distinct:
+            message = "takes neither --answers, --quality, --rescore nor --distinct"
+            raise typer.BadParameter(message, param_hint="--units")
+        evaluate_units(
+            dataset,
+            out,
+            units=units,
+            limit=limit,
+            num_samples=num_samples,
+            estimators=estimators,
+            similarity=similarity,
+            seed=seed,
+            num_resamples=num_resamples,
+            settings=settings,
+            force=force,
+        )
+        return
+    if distinct and answers == _ANSWERS:
+        answers = "greedy"
     measure = None
     if quality is not None:
         measure = _known(quality, _MEASURES, "--quality")[0]
@@ -116,8 +145,6 @@ def evaluate(
                 "needs --judge-url and --judge-model", param_hint="--quality judge"
             )
         measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
-    if num_samples is None and not rescore:
-        num_samples = str(SamplingParams().num_samples)
     draws = chosen = similarities = None
     if num_samples is not None:
         draws = _draws(num_samples)
@@ -139,9 +166,11 @@ def evaluate(
             measure_names=quality_names(examples, measure),
             measures=measures,
             rescore=rescore,
+            distinct=distinct,
         )
         if not force:
-            check_replaceable(out, outputs.settings_of(dataset, seed, draws), len(examples))
+            told = outputs.settings_of(dataset, seed, draws, distinct=distinct)
+            check_replaceable(out, told, len(examples))
         out.mkdir(parents=True, exist_ok=True)
         run = _with_progress(spec, settings)
         page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)

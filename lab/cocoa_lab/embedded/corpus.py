@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -51,6 +52,7 @@ class Example:
     answer: str
 
 
+@cache
 def all_topics() -> dict[str, list[Topic]]:
     """Every topic of every task, trained and held out."""
     return {

@@ -71,7 +71,10 @@ RECIPES = (FIRST_RECIPE, SECOND_RECIPE)
 
 
 def new_language_model(
-    tokenizer: PreTrainedTokenizerFast, shape: LanguageModelShape, seed: int
+    tokenizer: PreTrainedTokenizerFast,
+    shape: LanguageModelShape,
+    seed: int,
+    context_tokens: int = CONTEXT_TOKENS,
 ) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -81,7 +84,7 @@ def new_language_model(
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
         num_key_value_heads=shape.heads,
-        max_position_embeddings=CONTEXT_TOKENS,
+        max_position_embeddings=context_tokens,
         tie_word_embeddings=True,
         initializer_range=shape.hidden**-0.5 / 2,
         bos_token_id=tokenizer.bos_token_id,
@@ -102,8 +105,10 @@ def encode(
     return [Encoded([*p, *a, eos], len(p)) for p, a in zip(prompt_ids, answer_ids, strict=True)]
 
 
-def answer_loss(model: LlamaForCausalLM, batch: Sequence[Encoded], pad_id: int) -> Tensor:
-    """Summed negative log-likelihood of the answers' tokens and EOS, in nats."""
+def token_losses(
+    model: LlamaForCausalLM, batch: Sequence[Encoded], pad_id: int
+) -> tuple[Tensor, Tensor]:
+    """Negative log-likelihoods of the answers' tokens and EOS, (N,) nats, and their rows, (N,)."""
     each = [torch.tensor(example.ids) for example in batch]
     ids = pad_sequence(each, batch_first=True, padding_value=pad_id)  # (B, T)
     longest = ids.shape[1]
@@ -114,7 +119,13 @@ def answer_loss(model: LlamaForCausalLM, batch: Sequence[Encoded], pad_id: int) 
     # Padding is on the right and attention is causal, so no mask is needed. Logits are computed
     # only at the positions that count.
     hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][counted]
-    return cross_entropy(model.lm_head(hidden), ids[:, 1:][counted], reduction="sum")
+    losses = cross_entropy(model.lm_head(hidden).float(), ids[:, 1:][counted], reduction="none")
+    return losses, counted.nonzero()[:, 0]
+
+
+def answer_loss(model: LlamaForCausalLM, batch: Sequence[Encoded], pad_id: int) -> Tensor:
+    """Summed negative log-likelihood of the answers' tokens and EOS, in nats."""
+    return token_losses(model, batch, pad_id)[0].sum()
 
 
 def train_language_model(

@@ -68,11 +68,18 @@ def _save(
 
 
 def train(
-    model: nn.Module, losses_of: Losses, schedule: Schedule, checkpoint: Path | None = None
+    model: nn.Module,
+    losses_of: Losses,
+    schedule: Schedule,
+    checkpoint: Path | None = None,
+    after_step: Callable[[int], None] | None = None,
 ) -> list[float]:
     """Trains in place, from `checkpoint` where that file exists, and returns every step's loss.
 
-    float32 throughout: bfloat16 autocast only pays on CPUs with native bfloat16 (AVX512-BF16, AMX).
+    float32 throughout, where `losses_of` does not ask for less: bfloat16 autocast only pays on CPUs
+    with native bfloat16 (AVX512-BF16, AMX).
+
+    after_step: called with the number of steps done, after each.
     """
     optimizers = _optimizers(model, schedule)
     peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
@@ -94,8 +101,11 @@ def train(
             if (step + 1) % schedule.log_every == 0:
                 mean_loss = sum(losses[-schedule.log_every :]) / schedule.log_every
                 progress.console.print(f"step {step + 1}: mean loss {mean_loss:.4f}")
-            if checkpoint is not None and (step + 1) % schedule.checkpoint_every == 0:
+            is_last = step + 1 == schedule.steps
+            if checkpoint is not None and ((step + 1) % schedule.checkpoint_every == 0 or is_last):
                 _save(checkpoint, model, optimizers, losses)
+            if after_step is not None:
+                after_step(step + 1)
     model.eval()
     return losses
 

@@ -6,12 +6,13 @@ An interrupted training is resumed where it stopped.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.agreement import AGREEMENT, as_targets
 from cocoa_lab.probes.checkpoint import (
     Epoch,
@@ -31,7 +32,6 @@ from models.probes.distance import Distance
 from models.probes.network import ProbeNetwork
 from models.records import Array
 
-MAX_COMPONENTS = 64  # of the distance from the training set
 # Rows of each layer's features that tell one set of data from another.
 _FINGERPRINT_ROWS = 64
 
@@ -178,19 +178,3 @@ def fingerprint(
         some = features[:: max(1, len(features) // _FINGERPRINT_ROWS)]
         digest.update(np.ascontiguousarray(some, np.float32).tobytes())
     return digest.hexdigest()
-
-
-def fit_distance(training: Array, held_out: Array) -> Distance:
-    """From rows (N, d) of the training set, and percentiles from rows (K, d) of none of it."""
-    mean = training.mean(axis=0, dtype=np.float64)
-    _, singular, rows = np.linalg.svd(training - mean, full_matrices=False)
-    variances = singular**2 / max(1, len(training) - 1)
-    rank = min(MAX_COMPONENTS, int((variances > 1e-10 * max(variances[0], 1e-300)).sum()) or 1)
-    others = training.shape[1] - rank
-    floor = max(1e-6 * variances[0], 1e-12)  # a direction that never varied must not decide alone
-    residual = np.inf
-    if others:
-        residual = max(variances[rank:].sum() / others, floor)
-    along = np.maximum(variances[:rank], floor)
-    fitted = Distance(mean, rows[:rank], along, np.array(residual), np.zeros(101))
-    return replace(fitted, percentiles=np.percentile(fitted.of(held_out), np.arange(101)))

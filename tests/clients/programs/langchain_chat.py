@@ -1,42 +1,60 @@
-"""LangChain's ChatOpenAI, unmodified: prints what it got from the service as JSON.
+"""LangChain's ChatOpenAI and the client's ChatCocoa: prints what they got from the service as JSON.
 
-It drops what a choice has beyond OpenAI's fields, which `WithUncertainty` keeps.
+The first drops what a choice has beyond OpenAI's fields; the second keeps it.
 """
 
+import asyncio
 import json
 import sys
+from typing import Literal
 
+from cocoa_client.langchain import ChatCocoa
 from langchain_openai import ChatOpenAI
 from openai import UnprocessableEntityError
+from pydantic import BaseModel, ConfigDict
 
 QUESTION = "What is the capital of France?"
 
 
-class WithUncertainty(ChatOpenAI):
-    """Keeps a choice's `uncertainty` in the message's `response_metadata`."""
+class City(BaseModel):
+    """A city, and nothing else: the embedded model would go on."""
 
-    def _create_chat_result(self, response, generation_info=None):
-        result = super()._create_chat_result(response, generation_info)
-        body = response if isinstance(response, dict) else response.model_dump()
-        for generation, choice in zip(result.generations, body["choices"], strict=True):
-            generation.message.response_metadata["uncertainty"] = choice["uncertainty"]
-        return result
+    model_config = ConfigDict(extra="forbid")
 
-    def _convert_chunk_to_generation_chunk(self, chunk, *args, **kwargs):
-        generation = super()._convert_chunk_to_generation_chunk(chunk, *args, **kwargs)
-        for choice in chunk.get("choices") or ():
-            if generation is not None and "uncertainty" in choice:
-                generation.message.response_metadata["uncertainty"] = choice["uncertainty"]
-        return generation
+    name: Literal["Paris", "Lyon", "Rome"]
+
+
+def summed(chunks):
+    joined = chunks[0]
+    for chunk in chunks[1:]:
+        joined += chunk
+    return joined
+
+
+async def asynchronous(model):
+    whole = await model.ainvoke(QUESTION)
+    return whole, summed([chunk async for chunk in model.astream(QUESTION)])
+
+
+def structured(settings):
+    """The object and its uncertainty, and that of a stream; tools.py has the one of a call."""
+    model = ChatCocoa(**settings)
+    got = model.with_structured_output(City, include_raw=True).invoke(QUESTION)
+    streamed = summed(list(model.stream(QUESTION, response_format=City)))
+    return {
+        "parsed": got["parsed"].model_dump(),
+        "uncertainty": got["raw"].response_metadata["uncertainty"],
+        "streamed_uncertainty": streamed.response_metadata["uncertainty"],
+    }
 
 
 def main(url):
     settings = {"base_url": f"{url}/v1", "api_key": "none", "max_retries": 0, "seed": 1}
     settings |= {"max_tokens": 24, "extra_body": {"uncertainty": {"num_samples": 4}}}
     plain = ChatOpenAI(model="cocoa", **settings)
-    keeping = WithUncertainty(model="cocoa", stream_usage=True, **settings)
-    light = WithUncertainty(model="cocoa:light", base_url=f"{url}/v1", api_key="none")
-    drawn = WithUncertainty(model="cocoa", temperature=0.7, **settings)
+    keeping = ChatCocoa(stream_usage=True, **settings)
+    light = ChatCocoa(model="cocoa:light", base_url=f"{url}/v1", api_key="none")
+    drawn = ChatCocoa(temperature=0.7, **settings)
     # The embedded model takes one question alone, and the service says so.
     chat = [("system", "Be brief."), ("human", "Hello"), ("ai", "Hello!"), ("human", QUESTION)]
     refused = None
@@ -44,11 +62,8 @@ def main(url):
         plain.invoke(chat)
     except UnprocessableEntityError as error:
         refused = error.param
-    kept = keeping.invoke(QUESTION)
-    chunks = list(keeping.stream(QUESTION))
-    joined = chunks[0]
-    for chunk in chunks[1:]:
-        joined += chunk
+    kept, joined = keeping.invoke(QUESTION), summed(list(keeping.stream(QUESTION)))
+    awaited, awaited_stream = asyncio.run(asynchronous(keeping))
     told = {
         "text": plain.invoke(QUESTION).content,
         "finish_reason": plain.invoke(QUESTION).response_metadata["finish_reason"],
@@ -59,8 +74,11 @@ def main(url):
         "usage": kept.usage_metadata,
         "streamed_uncertainty": joined.response_metadata["uncertainty"],
         "streamed_usage": joined.usage_metadata,
+        "awaited_uncertainty": awaited.response_metadata["uncertainty"],
+        "awaited_stream_uncertainty": awaited_stream.response_metadata["uncertainty"],
         "light": light.invoke(QUESTION).response_metadata["uncertainty"],
         "drawn": drawn.invoke(QUESTION).response_metadata["uncertainty"],
+        "structured": structured(settings),
     }
     print(json.dumps(told))
 

@@ -43,7 +43,7 @@ async function main() {
       models,
       streamed: await streamed(client),
       light: completion.choices[0],
-      refused: await failure(client.chat.completions.create({ ...asked, n: 2 })),
+      refused: await failure(client.chat.completions.create({ ...asked, store: true })),
       unknown: await failure(client.chat.completions.create({ ...asked, model: "gpt-9" })),
       late: await failure(client.chat.completions.create(late)),
     }),

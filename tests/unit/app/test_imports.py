@@ -10,6 +10,7 @@ import sys
 import pytest
 
 LIBRARIES = (
+    "mcp",
     "torch",
     "transformers",
     "sentence_transformers",

@@ -152,6 +152,7 @@ BOUNDS = {
     "port": ("COCOA_PORT", ["-1", "65536", "http"], "0"),
     "log_level": ("COCOA_LOG_LEVEL", ["loud"], "error"),
     "drain_s": ("COCOA_DRAIN_S", ["-1", "nan", "inf"], "0.9"),
+    "guardrail_ttl_s": ("COCOA_GUARDRAIL_TTL_S", ["0", "1.5"], "1"),
     "stall_s": ("COCOA_STALL_S", ["-1", "nan"], "0"),
     "max_body_bytes": ("COCOA_LIMITS__MAX_BODY_BYTES", ["1023"], "1024"),
     "max_concurrent_items": ("COCOA_LIMITS__MAX_CONCURRENT_ITEMS", ["0"], "1"),
@@ -159,6 +160,9 @@ BOUNDS = {
     "max_text_sentences": ("COCOA_LIMITS__MAX_TEXT_SENTENCES", ["0"], "1"),
     "max_pairs": ("COCOA_LIMITS__MAX_PAIRS", ["0"], "1"),
     "max_units": ("COCOA_LIMITS__MAX_UNITS", ["0"], "1"),
+    "max_images": ("COCOA_LIMITS__MAX_IMAGES", ["-1"], "0"),
+    "max_image_bytes": ("COCOA_LIMITS__MAX_IMAGE_BYTES", ["0"], "1"),
+    "max_image_urls": ("COCOA_LIMITS__MAX_IMAGE_URLS", ["-1", "true"], "1"),
     "max_relevance_characters": ("COCOA_LIMITS__MAX_RELEVANCE_CHARACTERS", ["0"], "1"),
     "max_rows": ("COCOA_GENERATION__MAX_ROWS", ["0"], "1"),
     "max_cache_tokens": ("COCOA_GENERATION__MAX_CACHE_TOKENS", ["0"], "1"),
@@ -192,3 +196,11 @@ def test_a_url_with_a_password_is_refused_and_not_quoted(load, group):
         load(**{f"COCOA_{group}__URL": "http://well.example,http://user:secret@models.example"})
     assert "set the API key instead" in str(error.value)
     assert "secret" not in str(error.value)
+
+
+def test_tools_for_agents_need_their_package(load, monkeypatch):
+    assert load(COCOA_MCP="true").mcp
+    monkeypatch.setattr("app.settings.find_spec", lambda name: None)
+    assert not load().mcp
+    with pytest.raises(ValueError, match=r"^COCOA_MCP: .*pip install 'cocoa-serve\[mcp\]'"):
+        load(COCOA_MCP="true")

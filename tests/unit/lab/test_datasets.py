@@ -45,6 +45,15 @@ def test_the_second_testbed_asks_the_same_in_the_form_of_the_second_language_mod
     assert load("testbed-second/arithmetic", limit=None) == second[720:1441]
 
 
+def test_the_testbed_as_chats_has_the_same_prompts_under_the_same_ids():
+    prompts, chats = load("testbed/facts", limit=9), load("testbed-chat/facts", limit=9)
+
+    for prompt, chat in zip(prompts, chats, strict=True):
+        assert chat.messages == ({"role": "user", "content": prompt.prompt},)
+        shown = f"user: {prompt.prompt}"
+        assert replace(prompt, prompt=shown, messages=chat.messages) == chat
+
+
 def test_a_limit_draws_with_the_seed_and_keeps_the_order():
     everything = load("testbed/facts", limit=None)
     drawn = load("testbed/facts", limit=20, seed=1)

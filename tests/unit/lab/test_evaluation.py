@@ -18,9 +18,10 @@ from cocoa_lab.run import Draw
 from models.errors import InvalidRequest
 from models.estimators import needs
 from models.similarity.protocol import NliConfig
-from models.statistics import PROBE_STATISTICS
+from models.statistics import PROBE_STATISTICS, supplied_by
 from tests.aligned import align_scores
 from tests.conftest import serving
+from tests.fakes import engine
 from tests.fakes.engine import FakeEngine
 from tests.fakes.estimators import OF_ANSWERS
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
@@ -78,11 +79,11 @@ def scores(run):
 @pytest.fixture
 def calls(monkeypatch):
     """Calls of every fake engine but its warm-up, and pairs of every fake pair model."""
-    seen = {"generate": 0, "pairs": []}
+    seen = {"generate": 0, "states": 0, "pairs": []}
     prepare, score = FakeEngine.prepare, FakePairModel.score
 
     def counted(self, request, *, streams=False):
-        seen["generate"] += request.prompt != "Hello"
+        seen["states" if request.prompt_layer else "generate"] += request.prompt != "Hello"
         return prepare(self, request, streams=streams)
 
     def noted(self, pairs):
@@ -124,9 +125,44 @@ async def test_scores_are_those_of_the_service(tmp_path, strategy, draw):
 def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tmp_path, calls):
     seen = []
     run = evaluate(spec(tmp_path), lambda: seen.append(1))
-    assert calls["generate"] == len(seen) == 12
+    assert calls["generate"] == calls["states"] == len(seen) == 12
     assert set(scores(run)) == {(e.id, s, "fake") for e in examples(12) for s in STRATEGIES}
     assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())
+
+
+def test_chats_are_asked_as_chats(tmp_path, monkeypatch):
+    asked, prepare = [], FakeEngine.prepare
+
+    def noted(self, request, *, streams=False):
+        asked.append(request.messages or request.prompt)
+        return prepare(self, request, streams=streams)
+
+    monkeypatch.setattr(FakeEngine, "prepare", noted)
+    prompt, other = examples(2)
+    messages = ({"role": "user", "content": "Hi?"},)
+    chat = replace(other, prompt="user: Hi?", messages=messages)
+    run = evaluate(spec(tmp_path, examples=[prompt, chat], estimators=["sp"]))
+
+    assert prompt.prompt in asked
+    assert messages in asked
+    with pytest.raises(AnotherRun, match="another prompt's"):
+        evaluate(spec(tmp_path, examples=[prompt, other], estimators=["sp"]))
+    assert [one.example.input for one in run.prompts] == ["prompt", "messages"]
+
+
+def test_without_a_number_of_samples_there_are_ten_and_the_waves_that_came_first_of_them(
+    tmp_path, calls
+):
+    run = evaluate(spec(tmp_path, count=2, draws=None, strategies=["greedy"]))
+    assert [variant.draw for variant in run.variants] == ["10", "auto"]
+    assert calls["generate"] == 2
+
+
+def test_where_no_log_probs_are_told_there_are_no_waves_by_default(tmp_path, monkeypatch):
+    told = supplied_by("answer", "samples") - {"sample_token_logprobs"}
+    monkeypatch.setattr(engine, "supplied_by", lambda *sources: told)
+    run = evaluate(spec(tmp_path, count=2, draws=None, strategies=["greedy"]))
+    assert [variant.draw for variant in run.variants] == ["10"]
 
 
 def test_each_pair_of_a_prompt_is_asked_once_for_all_of_its_answers(tmp_path, calls):
@@ -198,7 +234,49 @@ def test_only_what_reads_samples_is_compared_under_further_draws(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", ["0", "65", "-1", "1.5", "all", "", "²"])
+@pytest.fixture
+def _unrepeated(monkeypatch):
+    """Fake engines that say that their draws need not repeat."""
+    load = FakeEngine.load.__func__
+
+    def loaded(cls, config):
+        engine = load(cls, config)
+        engine.info = replace(engine.info, no_distinct="")
+        return engine
+
+    monkeypatch.setattr(FakeEngine, "load", classmethod(loaded))
+
+
+@pytest.mark.usefixtures("_unrepeated")
+def test_draws_that_do_not_repeat_are_recorded_as_such_and_scored_again(tmp_path, calls):
+    draws = [Draw(5), Draw.named("auto-5")]
+    wanted = spec(tmp_path, strategies=["greedy"], draws=draws, distinct=True)
+    run = evaluate(wanted)
+    assert run.header.sampling["distinct"] is True
+    assert [variant.draw for variant in run.variants] == ["5", "auto-5"]
+    scored = run.prompts[0].answers[0].scores
+    assert "rb_cocoa_sp" in scored
+    assert not scored.keys() & {"cocoa_sp", "consistency", "lexical_similarity"}
+    again = evaluate(replace(wanted, rescore=True))
+    assert scores(again) == scores(run)
+    with pytest.raises(AnotherRun, match="sampling"):
+        evaluate(replace(wanted, distinct=False))
+    with pytest.raises(InvalidRequest, match="must be greedy with distinct"):
+        evaluate(spec(tmp_path, distinct=True))
+
+
+def test_a_model_whose_draws_repeat_is_not_asked_for_others(tmp_path, calls):
+    with pytest.raises(InvalidRequest, match="must be false here"):
+        evaluate(spec(tmp_path, strategies=["greedy"], distinct=True))
+    assert not calls["generate"]
+
+
+@pytest.mark.parametrize("name", ["5", "auto", "auto-5"])
+def test_a_draw_is_found_by_its_name(name):
+    assert Draw.named(name).name == name
+
+
+@pytest.mark.parametrize("name", ["0", "65", "-1", "1.5", "all", "", "²", "auto-0", "auto-"])
 def test_a_draw_is_a_number_of_samples_or_auto(name):
     with pytest.raises(ValueError, match="1 to 64"):
         Draw.named(name)
@@ -216,9 +294,9 @@ def test_a_larger_run_goes_on_where_a_smaller_one_ended_and_its_seeds_are_its_ex
     for folder in (small, large):
         folder.mkdir()
     evaluate(spec(small, examples=examples(12)[3:6]))
-    calls["generate"] = 0
+    calls["generate"] = calls["states"] = 0
     first = scores(evaluate(spec(small)))
-    assert calls["generate"] == 9
+    assert calls["generate"] == calls["states"] == 9
     assert first == scores(evaluate(spec(large)))
 
 

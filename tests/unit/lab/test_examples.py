@@ -52,6 +52,17 @@ def test_any_jsonl_file_is_a_dataset(tmp_path):
     ]
 
 
+def test_a_chat_is_an_example_and_shown_as_its_messages(tmp_path):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}]
+    path = write(tmp_path / "mine.jsonl", {"messages": messages, "reference": "4"}, GOOD)
+
+    chat, prompt = load(str(path), limit=None)
+
+    assert (chat.input, prompt.input) == ("messages", "prompt")
+    assert chat.messages == tuple(messages)
+    assert chat.prompt == "system: Be brief.\nuser: 2 + 2?"
+
+
 GOOD = {"prompt": "p", "reference": "r"}
 
 
@@ -60,10 +71,10 @@ GOOD = {"prompt": "p", "reference": "r"}
     [
         pytest.param("{", "no JSON", id="no json"),
         pytest.param("[1]", "no JSON object", id="no object"),
-        pytest.param({"reference": "r"}, "field 'prompt' is missing", id="no prompt"),
+        pytest.param({"reference": "r"}, "field 'prompt' or 'messages' is missing", id="no prompt"),
         pytest.param(
             {"prompt": "", "reference": "r"},
-            "field 'prompt' is missing or empty",
+            "field 'prompt' or 'messages' is missing or empty",
             id="empty prompt",
         ),
         pytest.param(
@@ -103,6 +114,21 @@ GOOD = {"prompt": "p", "reference": "r"}
         ),
         pytest.param(
             GOOD | {"max_new_tokens": 0}, "field 'max_new_tokens' is below 1", id="no new tokens"
+        ),
+        pytest.param(
+            GOOD | {"messages": [{"role": "user", "content": "p"}]},
+            "'messages' cannot stand beside 'prompt'",
+            id="messages beside a prompt",
+        ),
+        pytest.param(
+            {"messages": [], "reference": "r"},
+            "field 'messages' is no list of messages",
+            id="no messages",
+        ),
+        pytest.param(
+            {"messages": [{"role": "user", "content": ["p"]}], "reference": "r"},
+            "holds another thing than {'role', 'content'}",
+            id="a message in parts",
         ),
         pytest.param(GOOD | {"fame": "high"}, "field 'fame' is not a number", id="text as fame"),
         pytest.param(

@@ -1,6 +1,7 @@
 """A calibrator's file, and what its plain arrays say."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,9 +24,33 @@ def test_a_file_brings_back_what_was_written_and_is_named_by_its_content(tmp_pat
     back = Calibrator.load(saved(tmp_path / "one.json", made))
     other = Calibrator.load(saved(tmp_path / "two.json", calibrator(num_samples=5)))
 
-    assert_same(back.groups, made.groups)
-    assert (back.binding, back.source, back.delta) == (made.binding, made.source, made.delta)
+    assert_same(back.parts, made.parts)
+    assert (back.source, back.delta) == (made.source, made.delta)
     assert len(back.id) == 12 != other.id != back.id
+
+
+def test_parts_that_share_their_calibrations_stand_once_in_a_file(tmp_path):
+    [first] = calibrator().parts
+    [other] = calibrator({ALL: {"sp": calibration(threshold=2.0)}}, num_samples=5).parts
+    shared = replace(first, binding=replace(first.binding, input="messages", unit="field"))
+    path = saved(tmp_path / "three.json", replace(calibrator(), parts=(first, shared, other)))
+
+    back = Calibrator.load(path)
+
+    assert_same(back.parts, (first, shared, other))
+    assert path.read_text().count('"knots"') == 2
+
+
+def test_a_file_of_one_way_of_asking_is_read_as_one_part(tmp_path):
+    made = calibrator()
+    value = json.loads(to_json(made))
+    [part] = value.pop("parts")
+    [binding] = part["bindings"]
+    del binding["reasoning"], binding["unit"]  # what was not known then
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(value | {"format": 1, "binding": binding} | part))
+
+    assert_same(Calibrator.load(path).parts, made.parts)
 
 
 @pytest.mark.parametrize(
@@ -63,26 +88,34 @@ def changed(change):
 
 
 def in_calibration(name, value):
-    return lambda one: one["groups"][ALL]["rb_cocoa_sp"].update({name: value})
+    return lambda one: calibration_in(one).update({name: value})
+
+
+def calibration_in(value):
+    return value["parts"][0]["groups"][ALL]["rb_cocoa_sp"]
+
+
+def binding_in(value):
+    return value["parts"][0]["bindings"][0]
 
 
 BAD = {
     "no JSON": "{",
-    "another format": changed(lambda one: one.update(format=2)),
+    "another format": changed(lambda one: one.update(format=3)),
     "a list": "[]",
     "200,000 opened lists": "[" * 200_000,
     "true for a confidence": changed(in_calibration("confidences", [True, 0.5, 0.0])),
-    "no group of all": changed(lambda one: one.update(groups={"facts": {}})),
-    "an unknown binding": changed(lambda one: one["binding"].update(moon="full")),
-    "a binding too few": changed(lambda one: one["binding"].pop("top_k")),
+    "no parts": changed(lambda one: one.update(parts=[])),
+    "no bindings": changed(lambda one: one["parts"][0].update(bindings=[])),
+    "no group of all": changed(lambda one: one["parts"][0].update(groups={"facts": {}})),
+    "an unknown binding": changed(lambda one: binding_in(one).update(moon="full")),
+    "a binding too few": changed(lambda one: binding_in(one).pop("top_k")),
     "NaN": changed(in_calibration("knots", [0.0, float("nan"), 4.0])),
     "confidence above 1": changed(in_calibration("confidences", [1.5, 0.5, 0.0])),
     "confidence that rises": changed(in_calibration("confidences", [0.5, 0.75, 0.0])),
     "knots that descend": changed(in_calibration("knots", [0.0, 4.0, 2.0])),
     "fewer confidences than knots": changed(in_calibration("confidences", [1.0])),
-    "no knots": changed(
-        lambda one: one["groups"][ALL]["rb_cocoa_sp"].update(knots=[], confidences=[])
-    ),
+    "no knots": changed(lambda one: calibration_in(one).update(knots=[], confidences=[])),
     "quantiles that descend": changed(in_calibration("quantiles", [1.0, 0.0])),
     "an unknown field": changed(in_calibration("moon", 1.0)),
 }

@@ -8,13 +8,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cocoa_lab.calibration.calibrating import to_json
 from models.errors import ModelNotLoaded
+from models.probes.domain import PromptDomain, beside
 from models.probes.protocol import ProbeConfig
 from models.similarity import PAIR_MODELS
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakePairModel
+from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_probes import saved
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
@@ -281,3 +284,35 @@ def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, 
     with pytest.raises(ModelNotLoaded, match=r"PROBES.* sp, mte, log_length .* fake lacks"):
         with_probe()
     assert with_probe(token_features=()).generator.info.probes
+
+
+def with_calibrator(path):
+    config = WorkerConfig(*FAKE, NliConfig(model=""), ProbeConfig("", ""), str(path))
+    return asyncio.run(build_workers(config)).generator.info.prompts
+
+
+def test_the_prompts_of_a_calibrator_are_loaded_with_it(tmp_path):
+    path = tmp_path / "made.json"
+    made = with_prompts(calibrator(), path)
+    assert with_calibrator(path) == made.prompts
+    assert with_calibrator("") == with_calibrator("auto") == ""
+
+
+def test_a_calibrator_without_prompts_has_none(tmp_path):
+    path = tmp_path / "made.json"
+    path.write_text(to_json(calibrator()))
+    assert with_calibrator(path) == ""
+
+
+def test_prompts_that_are_not_the_calibrators_or_of_another_model_are_refused(tmp_path):
+    path = tmp_path / "made.json"
+    with_prompts(calibrator(), path)
+    beside(path).write_bytes(PromptDomain("other", 2, ()).to_bytes())
+    with pytest.raises(ModelNotLoaded, match=r"COCOA_CALIBRATOR.*not the file that the calibrator"):
+        with_calibrator(path)
+    beside(path).unlink()
+    with pytest.raises(ModelNotLoaded, match="holds no prompts of a calibration"):
+        with_calibrator(path)
+    with_prompts(calibrator(), path, generator="other")
+    with pytest.raises(ModelNotLoaded, match="another language model's"):
+        with_calibrator(path)

@@ -7,7 +7,7 @@ import pytest
 
 from models.records import GenerationRequest, ProbeReading
 from tests.results import generation, sequence
-from workers.probe_reading import read, with_inputs_of, with_readings
+from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
 
 
 @dataclass
@@ -110,3 +110,21 @@ def test_a_reading_that_is_no_number_in_its_range_is_left_out(field, value):
     written = generation(answer_hidden_mean=np.array([[0.5, 0.5], [0.25, 0.25]]))
     readings = read({"broken": Broken(), "sound": LayerProbe(2)}, (2, 1), written)
     assert readings == {"sound": ProbeReading(0.5, 50.0, False)}
+
+
+class Far:
+    """Finds every prompt foreign whose state is positive."""
+
+    def is_foreign(self, state):
+        return bool(state[0] > 0)
+
+
+@pytest.mark.parametrize(("state", "warnings"), [(1.0, ("prompt_out_of_domain",)), (-1.0, ())])
+def test_a_foreign_prompt_is_told_and_its_state_dropped(state, warnings):
+    compared = with_prompt_compared(Far(), generation(prompt_state=np.array([state])))
+    assert (compared.warnings, compared.prompt_state) == (warnings, None)
+
+
+def test_a_prompt_without_a_state_is_no_prompt_of_the_domain():
+    with pytest.raises(ValueError, match="no state of the prompt"):
+        with_prompt_compared(Far(), generation())

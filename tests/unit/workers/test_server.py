@@ -59,6 +59,7 @@ async def code_of(response):
         ("generate", {"headers": HEADERS | {wire.TIMEOUT_HEADER: "soon"}}, (400, "wire_mismatch")),
         ("compare", {"content": wire.encode_compare("fake", [])}, (422, "invalid_request")),
         ("fit-contexts", {"content": wire.encode_fit(None, [])}, (422, "invalid_request")),
+        ("token-ends", {"content": wire.encode_texts([])}, (422, "invalid_request")),
     ],
 )
 async def test_a_call_that_cannot_be_taken_is_refused_before_any_work(path, changes, expected):

@@ -64,8 +64,15 @@ def test_a_generation_comes_back_to_the_last_bit():
         {"statistics": supplied_by("answer")},
         {"statistics": supplied_by("samples") | {"answer_texts"}},
         {"hidden_layers": (1,)},
+        {"prompt_layer": 1},
     ],
-    ids=["other samples", "samples unasked", "answer's numbers unasked", "no hidden states"],
+    ids=[
+        "other samples",
+        "samples unasked",
+        "answer's numbers unasked",
+        "no hidden states",
+        "no state of the prompt",
+    ],
 )
 def test_a_generation_that_answers_another_request_is_none(asked):
     request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
@@ -142,6 +149,16 @@ def test_contexts_are_right_parts_of_what_was_asked():
             wire.decode_contexts(wrong, texts)
 
 
+def test_ends_of_tokens_lie_in_the_texts_and_never_fall():
+    texts = ["one two", ""]
+    assert wire.decode_texts(wire.encode_texts(texts)) == texts
+    value = result_of(wire.encode_token_ends([[3, 7], []]))
+    assert wire.decode_token_ends(value, texts) == [[3, 7], []]
+    for wrong in ([[3, 7]], [[7, 3], []], [[3, 8], []], [[-1], []], [[3.0], []], [["3"], []]):
+        with pytest.raises(wire.Garbled):
+            wire.decode_token_ends(wrong, texts)
+
+
 def test_tokens_and_first_tokens_come_back():
     for token in (Token("é", -0.5, 1.25), Token("")):
         line = wire.encode_token(token)
@@ -169,9 +186,9 @@ def test_what_a_worker_is_comes_back():
     ("kind", "body", "reason"),
     [
         ("generation", b"<html>", "no generation worker"),
-        ("generation", b'{"wire": 1}', "version 1 of the wire, not 2"),
-        ("generation", b'{"wire": 2, "comparers": {}}', "no generation worker"),
-        ("similarity", b'{"wire": 2, "generator": 3}', "no similarity worker"),
+        ("generation", b'{"wire": 1}', "version 1 of the wire, not 4"),
+        ("generation", b'{"wire": 4, "comparers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 4, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],
 )

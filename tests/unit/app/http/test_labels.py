@@ -11,7 +11,7 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import Decision, Judgement
 from app.scoring.result import Escalation
 from models.calibration import Binding
-from models.records import SamplingParams
+from models.records import GivenAnswer, SamplingParams
 from tests.results import PROBES, a_result, comparer_info, generation, sequence
 
 SAMPLING = SamplingParams(5, 32, 0.7, 20, 0.9, ("\n",), seed=3, stop_mass=0.5)
@@ -80,9 +80,14 @@ def test_the_probes_that_were_read_are_bound():
     assert made(replace(result, plan=plan)).binding.probes == {name: "abcdef"}
 
 
-@pytest.mark.parametrize(
-    "brought", [{"samples": (GivenSample("b"),)}, {"answer_token_logprobs": (-0.5,)}], ids=str
-)
+BROUGHT = [
+    {"samples": (GivenSample("b"),)},
+    {"answer_token_logprobs": (-0.5,)},
+    {"answer": GivenAnswer("b", append_eos=False)},
+]
+
+
+@pytest.mark.parametrize("brought", BROUGHT, ids=str)
 def test_scores_on_what_the_client_brought_are_bound_to_nothing(brought):
     assert made(a_result(ask=Ask(prompt="a", **brought))).binding is None
 

@@ -8,7 +8,7 @@ from app.http.responses import provenance_of, to_response
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of
-from models.records import GivenAnswer, ProbeReading
+from models.records import GivenAnswer, ProbeReading, SamplingParams
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
 
@@ -36,6 +36,15 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
 
 def test_a_given_answer_that_a_model_scored_was_tokenised_again():
     assert provenance_of(a_result(plan=a_plan(strategy="given"))).retokenized
+
+
+def test_draws_that_do_not_repeat_have_no_standard_error():
+    known = {"similarity": np.array([0.5, 1.0])}
+    unrepeated = Ask(prompt="Where?", sampling=SamplingParams(distinct=True))
+
+    assert provenance_of(a_result(statistics=known)).consistency_std_error == pytest.approx(0.25)
+    about = provenance_of(a_result(statistics=known, ask=unrepeated))
+    assert "consistency_std_error" not in about.model_fields_set
 
 
 def test_the_nli_model_is_named_where_it_was_asked():

@@ -148,6 +148,7 @@ def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     ("estimator", "stop_mass", "codes"),
     [
         ("semantic_entropy", 0.7, ["scores_move_with_samples"]),
+        ("sar", 0.7, ["scores_move_with_samples"]),
         ("semantic_entropy", None, []),
         ("cocoa_sp", 0.7, []),
     ],

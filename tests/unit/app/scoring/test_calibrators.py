@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.scoring.calibrators import load_calibrator
-from app.scoring.judging import check_deployment
+from app.scoring.calibrators import check_deployment, compares_prompts, load_calibrator
 from cocoa_lab.calibration.calibrating import to_json
 from tests.made_calibrators import BINDING, calibrator
 from tests.results import PROBES, comparer_info
@@ -54,6 +53,14 @@ def test_another_deployments_calibrator_is_refused_with_what_differs(message, ch
     check_deployment(calibrator(nli="fake nli"), deployment())
 
 
+def test_every_part_is_of_this_deployment():
+    [fitting] = calibrator(nli="fake nli").parts
+    [foreign] = calibrator(nli="fake nli", comparer="x").parts
+    two = replace(calibrator(), parts=(fitting, foreign))
+    with pytest.raises(ValueError, match="the similarity function fake was x"):
+        check_deployment(two, deployment())
+
+
 def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
     without = deployment(probes={})
     without.nli = None
@@ -67,6 +74,27 @@ def test_auto_is_the_embedded_calibrator_beside_the_embedded_models_only(tmp_pat
     assert load_calibrator("", deployment()) is None
     path = tmp_path / "made.json"
     path.write_text(to_json(calibrator(nli="fake nli")))
-    assert load_calibrator(str(path), deployment()).binding == replace(BINDING, nli="fake nli")
+    [part] = load_calibrator(str(path), deployment()).parts
+    assert part.binding == replace(BINDING, nli="fake nli")
     with pytest.raises(FileNotFoundError):
         load_calibrator(str(tmp_path / "none.json"), deployment())
+
+
+@pytest.mark.parametrize(("served", "is_compared"), [("abc", True), ("", False), ("other", False)])
+def test_a_model_that_does_not_compare_prompts_with_the_calibrators_is_logged(
+    served, is_compared, tmp_path, caplog
+):
+    path = tmp_path / "made.json"
+    path.write_text(to_json(replace(calibrator(nli="fake nli"), prompts="abc")))
+    found = load_calibrator(str(path), deployment(prompts=served))
+
+    assert found.prompts == "abc"
+    assert compares_prompts(found, deployment(prompts=served)) == is_compared
+    assert ("prompts are not compared" in caplog.text) != is_compared
+
+
+def test_a_calibrator_without_prompts_compares_none(tmp_path, caplog):
+    path = tmp_path / "made.json"
+    path.write_text(to_json(calibrator(nli="fake nli")))
+    assert not compares_prompts(load_calibrator(str(path), deployment()), deployment())
+    assert "prompts" not in caplog.text

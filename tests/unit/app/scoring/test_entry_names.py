@@ -89,6 +89,11 @@ def test_what_is_applied_on_the_way_out_does_not(change):
     assert key(BASE | change) == key(BASE)
 
 
+def test_draws_that_do_not_repeat_have_a_name_of_their_own():
+    wanted = BASE | {"estimators": ["rb_cocoa_sp"]}
+    assert key(wanted | {"distinct": True}) != key(wanted) == key(wanted | {"distinct": False})
+
+
 def test_how_many_samples_there_are_counts_where_one_of_them_is_the_answer():
     chosen = BASE | {"strategy": "most_probable"}
     names = {
@@ -193,3 +198,9 @@ def test_a_pair_is_ordered_and_its_texts_do_not_run_together():
         pair_name("", "other", "a", "b"),
     }
     assert len(names) == 4
+
+
+def test_the_prompts_that_others_are_compared_with_are_part_of_the_name():
+    comparing = [key(BASE, generator=replace(GENERATOR, prompts=one)) for one in ("", "a", "b")]
+    assert comparing[0] == key(BASE)
+    assert len(set(comparing)) == 3

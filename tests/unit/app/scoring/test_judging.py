@@ -1,20 +1,28 @@
 """Which asks a calibrator speaks of, what it says, and what it refuses."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from app.scoring import judging
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.judging import check_asked, judge, why_unlike
+from app.scoring.judging import check_asked, part_of
+from app.scoring.unlike import why_unlike
 from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
-from models.records import ProbeReading, Reasoning, SamplingParams
+from models.records import GivenAnswer, Grammar, ProbeReading, Reasoning, SamplingParams
 from tests.made_calibrators import calibration, calibrator
 from tests.results import a_plan, sequence
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
 PLAN = a_plan(estimators=("rb_cocoa_sp",), primary="rb_cocoa_sp")
 TARGET = replace(ASK, target_error=0.05)
+
+
+def judge(ask, plan, calibrator, *of_answer):
+    """What is said of an uncertainty, and of what makes the answer unlike others."""
+    return judging.judge(ask, plan, calibrator, part_of(ask, plan, calibrator), *of_answer)
 
 
 def sampled(**changes):
@@ -26,36 +34,62 @@ OTHER = {
     "a chat": (
         replace(ASK, prompt=None, messages=({},)),
         PLAN,
-        "input prompt, asked with messages",
+        "for messages: ask with prompt, or calibrate",
     ),
-    "another strategy": (ASK, replace(PLAN, strategy="mbr"), "strategy greedy, asked with mbr"),
+    "another strategy": (
+        ASK,
+        replace(PLAN, strategy="mbr"),
+        "strategy mbr: ask with strategy greedy",
+    ),
     "log-probs from elsewhere": (
         replace(ASK, answer_token_logprobs=(-0.5,)),
         PLAN,
         "given log-probs",
     ),
-    "fewer samples": (sampled(num_samples=5), PLAN, "num_samples 10, asked with 5"),
-    "waves": (sampled(stop_mass=0.7), PLAN, "stop_mass None, asked with 0.7"),
-    "temperature": (sampled(temperature=0.5), PLAN, "temperature 1.0, asked with 0.5"),
-    "top_k": (sampled(top_k=0), PLAN, "top_k 50, asked with 0"),
-    "top_p": (sampled(top_p=0.5), PLAN, "top_p 1.0, asked with 0.5"),
-    "a stop string": (sampled(stop=(".",)), PLAN, "stop"),
-    "a smaller limit": (sampled(max_new_tokens=8), PLAN, "max_new_tokens 64, asked with 8"),
+    "fewer samples": (sampled(num_samples=5), PLAN, "for num_samples 5: ask with num_samples 10,"),
+    "waves": (
+        sampled(stop_mass=0.7),
+        PLAN,
+        "(max_samples 10, stop_mass 0.7): ask with num_samples 10",
+    ),
+    "temperature": (
+        sampled(temperature=0.5),
+        PLAN,
+        "temperature 0.5: ask with temperature 1.0",
+    ),
+    "top_k": (sampled(top_k=0), PLAN, "for top_k 0: ask with top_k 50,"),
+    "top_p": (sampled(top_p=0.5), PLAN, "for top_p 0.5: ask with top_p 1.0,"),
+    "draws that do not repeat": (
+        sampled(distinct=True),
+        PLAN,
+        "for distinct True: ask with distinct False,",
+    ),
+    "a stop string": (sampled(stop=(".",)), PLAN, "for stop ['.']: ask with stop [],"),
+    "a smaller limit": (
+        sampled(max_new_tokens=8),
+        PLAN,
+        "max_new_tokens 8: ask with max_new_tokens 64",
+    ),
     "a bound of reasonings": (
         sampled(max_reasoning_tokens=8),
         PLAN,
-        "max_reasoning_tokens None, asked with 8",
+        "for max_reasoning_tokens 8: ask with max_reasoning_tokens not set,",
+    ),
+    "answers that are held to a grammar": (
+        replace(ASK, grammar=Grammar("json_schema", "{}")),
+        PLAN,
+        "for json_schema followed: ask with json_schema none,",
     ),
     "an effort": (
         replace(ASK, chat_template_kwargs={"reasoning_effort": "low"}),
         PLAN,
-        "reasoning_effort None, asked with low",
+        "for reasoning_effort low: ask with reasoning_effort not set,",
     ),
-    "another similarity": (ASK, replace(PLAN, similarity="rouge_l"), "similarity fake"),
+    "another similarity": (ASK, replace(PLAN, similarity="rouge_l"), "ask with similarity fake,"),
     "another estimator": (
         ASK,
         replace(PLAN, estimators=("cocoa_ppl",), primary="cocoa_ppl"),
-        "cocoa_ppl is not calibrated",
+        "cocoa_ppl is not calibrated: see GET /version",
     ),
 }
 
@@ -65,7 +99,7 @@ def test_a_score_of_something_else_has_no_confidence_and_no_decision(ask, plan, 
     said = judge(ask, plan, calibrator(), 0.5)
     assert (said.confidence, said.percentile, said.decision, said.calibrator) == (None,) * 4
     assert why in said.reason
-    with pytest.raises(NotCalibrated, match=why) as refused:
+    with pytest.raises(NotCalibrated, match=re.escape(why)) as refused:
         check_asked(replace(ask, target_error=0.05), plan, calibrator())
     assert refused.value.field == "target_error"
 
@@ -74,20 +108,78 @@ def test_a_bound_of_reasonings_is_the_one_that_was_calibrated():
     bound = calibrator(reasoning={"max_reasoning_tokens": 8})
     said = judge(sampled(max_reasoning_tokens=8), PLAN, bound, 0.5)
     assert said.confidence is not None
-    assert "max_reasoning_tokens 8, asked with None" in judge(ASK, PLAN, bound, 0.5).reason
+    assert (
+        "for max_reasoning_tokens not set: ask with max_reasoning_tokens 8,"
+        in judge(ASK, PLAN, bound, 0.5).reason
+    )
+
+
+def test_draws_that_do_not_repeat_are_calibrated_by_such_draws_alone():
+    unrepeated = calibrator(distinct=True)
+    assert judge(sampled(distinct=True), PLAN, unrepeated, 0.5).confidence is not None
+    said = judge(ASK, PLAN, unrepeated, 0.5)
+    assert "for distinct False: ask with distinct True," in said.reason
 
 
 def test_without_a_limit_of_ones_own_the_default_limit_is_compared():
     default = sampled(max_new_tokens=None)
     same, larger = ({"max_new_tokens": limit, "share_cut": 0.2} for limit in (256, 512))
     assert judge(default, PLAN, calibrator(**same), 0.5).confidence is not None
-    assert "asked with 256" in judge(default, PLAN, calibrator(**larger), 0.5).reason
+    assert (
+        "for max_new_tokens 256: ask with max_new_tokens 512"
+        in judge(default, PLAN, calibrator(**larger), 0.5).reason
+    )
 
 
 def test_a_calibrator_of_chats_speaks_of_chats_and_not_of_prompts():
     chat = replace(ASK, prompt=None, messages=({},))
     assert judge(chat, PLAN, calibrator(input="messages"), 0.5).confidence is not None
     assert judge(ASK, PLAN, calibrator(input="messages"), 0.5).confidence is None
+
+
+def several(*parts):
+    """A calibrator of parts with these groups and changes of the binding."""
+    made = [calibrator(groups, **changes).parts[0] for groups, changes in parts]
+    return replace(calibrator(), parts=tuple(made))
+
+
+STRICT, LOOSE = ({ALL: {"rb_cocoa_sp": calibration(threshold=u)}} for u in (0.1, 3.0))
+
+
+def test_the_first_part_that_is_good_for_an_ask_speaks_of_it():
+    known = several(
+        (STRICT, {"input": "messages"}), (LOOSE, {"stop_mass": 0.7}), (STRICT, {}), (LOOSE, {})
+    )
+    auto = replace(sampled(stop_mass=0.7), target_error=0.05)
+    assert judge(TARGET, PLAN, known, 0.5).decision.threshold == 0.1
+    assert judge(auto, PLAN, known, 0.5).decision.threshold == 3.0
+    assert known.groups == [ALL]
+
+
+def test_a_part_without_the_estimator_or_of_parts_of_answers_does_not_speak():
+    known = several(({ALL: {"sp": calibration()}}, {}), (STRICT, {"unit": "field"}), (LOOSE, {}))
+    assert judge(TARGET, PLAN, known, 0.5).decision.threshold == 3.0
+    known = replace(known, parts=known.parts[:2])
+    assert judge(ASK, PLAN, known, 0.5).reason.startswith("rb_cocoa_sp is not calibrated")
+
+
+def test_a_given_answer_that_does_not_end_is_another_thing_than_one_that_does():
+    known, plan = calibrator(strategy="given"), replace(PLAN, strategy="given")
+    ended, begun = (GivenAnswer("Rome", append_eos=ends) for ends in (True, False))
+    assert judge(replace(ASK, answer=ended), plan, known, 0.5).confidence is not None
+    said = judge(replace(ASK, answer=begun), plan, known, 0.5)
+    assert "for append_eos False: ask with append_eos True" in said.reason
+
+
+def test_the_reason_names_what_the_nearest_part_would_have_to_be_asked():
+    known = several((STRICT, {"input": "messages", "temperature": 0.5}), (LOOSE, {"top_k": 7}))
+    said = judge(ASK, PLAN, known, 0.5)
+    assert said.reason == "not calibrated for top_k 50: ask with top_k 7, or calibrate for it"
+    far = judge(sampled(temperature=0.2), PLAN, known, 0.5)
+    assert far.reason == (
+        "not calibrated for prompt, temperature 0.2: "
+        "ask with messages, temperature 0.5, or calibrate for it"
+    )
 
 
 def test_what_no_sample_is_read_for_heeds_no_sampling():
@@ -117,7 +209,8 @@ def test_an_answer_passes_up_to_the_threshold(uncertainty, accept):
 
 
 def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
-    said = judge(replace(ASK, target_error=0.01), PLAN, calibrator(), 0.0)
+    never = calibrator({ALL: {"rb_cocoa_sp": calibration(thresholds=(Threshold(0.01, None),))}})
+    said = judge(replace(ASK, target_error=0.01), PLAN, never, 0.0)
     assert (said.decision.accept, said.decision.threshold) == (False, None)
     assert "no threshold is sure to keep at most 1 % wrong" in said.decision.guarantee
     assert "more labels" not in said.decision.guarantee
@@ -148,7 +241,8 @@ def test_a_group_has_a_calibration_of_its_own():
     assert judge(of_facts, PLAN, calibrator(groups), 2.0).decision.accept
     assert not judge(TARGET, PLAN, calibrator(groups), 2.0).decision.accept
     of_sums = replace(ASK, calibration="sums")
-    assert judge(of_sums, PLAN, calibrator(groups), 2.0).reason == "rb_cocoa_sp is not calibrated"
+    reason = judge(of_sums, PLAN, calibrator(groups), 2.0).reason
+    assert reason.startswith("rb_cocoa_sp is not calibrated")
 
 
 REFUSED = {
@@ -171,10 +265,10 @@ def test_a_decision_that_nobody_can_make_is_refused_before_any_work(ask, message
 
 @pytest.mark.parametrize("ask", [TARGET, replace(ASK, calibration="facts")])
 def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
-    with pytest.raises(NotCalibrated, match="no calibrator is loaded"):
+    with pytest.raises(NotCalibrated, match="no calibrator is loaded: see COCOA_CALIBRATOR"):
         check_asked(ask, PLAN, None)
     check_asked(ASK, PLAN, None)
-    assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded"
+    assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded: see COCOA_CALIBRATOR"
 
 
 def test_an_answer_behind_a_reasoning_has_no_confidence_and_never_passes():
@@ -200,7 +294,7 @@ UNLIKE = {
 
 @pytest.mark.parametrize(("answer", "code"), UNLIKE.values(), ids=list(UNLIKE))
 def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
-    unlike = why_unlike(answer, PLAN, {}, calibrator().binding)
+    unlike = why_unlike(answer, PLAN, {}, calibrator().parts[0].binding)
     said = judge(TARGET, PLAN, calibrator(), 0.0, unlike)
 
     assert said.reason.startswith(f"{code}: ")
@@ -209,10 +303,20 @@ def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
     assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
 
 
+def test_an_answer_to_a_foreign_prompt_never_passes():
+    binding = calibrator().parts[0].binding
+    unlike = why_unlike(sequence("Paris"), PLAN, {}, binding, is_foreign=True)
+    said = judge(TARGET, PLAN, calibrator(), 0.0, unlike)
+
+    assert said.reason.startswith("prompt_out_of_domain: ")
+    assert (said.confidence, said.decision.accept) == (None, False)
+    assert why_unlike(sequence("Paris"), PLAN, {}, binding) is None
+
+
 def test_a_cut_answer_may_pass_where_cut_ones_were_calibrated():
     cut = sequence("Par", finish_reason="length")
 
-    assert why_unlike(cut, PLAN, {}, calibrator(share_cut=0.2).binding) is None
+    assert why_unlike(cut, PLAN, {}, calibrator(share_cut=0.2).parts[0].binding) is None
 
 
 @pytest.mark.parametrize(
@@ -222,6 +326,6 @@ def test_an_answer_that_a_probe_cannot_read_does_not_pass_by_that_probe(primary,
     readings = {"predicted_dissimilarity": ProbeReading(0.1, 99.9, out_of_domain=True)}
     plan = replace(PLAN, estimators=(primary,), primary=primary)
 
-    unlike = why_unlike(sequence("Paris"), plan, readings, calibrator().binding)
+    unlike = why_unlike(sequence("Paris"), plan, readings, calibrator().parts[0].binding)
 
     assert (unlike and unlike.partition(":")[0]) == code

@@ -190,6 +190,12 @@ def test_tokens_behind_a_reasoning_lie_behind_what_its_last_token_left_over():
     assert (spans.starts.tolist(), spans.ends.tolist()) == ([2, 6], [6, 10])
 
 
+def test_a_blank_that_a_given_answer_was_read_with_stands_before_it():
+    spans = token_spans(sequence('{"a": 1}', token_texts=(" ", "{", '"a"', ": 1}", "")))
+
+    assert (spans.starts.tolist(), spans.ends.tolist()) == ([-1, 0, 1, 4], [0, 1, 4, 8])
+
+
 def test_texts_of_another_answer_lie_nowhere():
     assert not len(token_spans(sequence("x" * 100, token_texts=("other",))).indices)
 

@@ -1,7 +1,10 @@
 """What the plugin writes is what `workers.openai` reads: they share a page, and no code."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from cocoa_vllm import columns as written
@@ -11,12 +14,13 @@ from cocoa_vllm.reader import Row, Step
 from models.engines.sampling import entropies
 from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
-from tests.unit.docker.vllm.fakes import D, V, reader, sampled
+from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
 from workers.openai import columns as read
-from workers.openai.capabilities import Capabilities
+from workers.openai.capabilities import Capabilities, Fingerprint, OpenAIServer
 from workers.openai.replies import ENTROPY_COLUMN, FIRST_SENTINEL, read_choices
 from workers.openai.requests import Prompt
 from workers.protocol import ProbeInfo
+from workers.standing import ChangedModel
 
 pytestmark = pytest.mark.anyio
 CAN = Capabilities("fake", logprobs=20, raw_greedy=True, completes=True, tokenizes=True)
@@ -38,8 +42,10 @@ class Worker:
 
     def reply(self, mode, top):
         tensors = sampled(self.logits, TOP)
-        states = torch.ones(1, len(self.of.layers), D) if self.of.layers else None
-        step = Step([Row(0, "a", mode, 0)], states if mode == "light" else None)
+        rows = [Row(0, "a", mode, 0)]
+        shown = self.of.shown(rows)
+        states = torch.ones(1, len(self.of.layers), D) if shown else None
+        step = Step(rows, shown, states)
         self.of.write(step, self.of.entropies(step, self.logits), tensors)
         ids = tensors.logprob_token_ids[0, : top + 1].tolist()
         values = tensors.logprobs[0, : top + 1].tolist()
@@ -92,18 +98,40 @@ async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
     assert read.probes_read(found, known(folders)) == {}
 
 
+def digest_of(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kinds", [None, 1, 2])
 @pytest.mark.parametrize("statistics", [set(), {"predicted_dissimilarity"}])
-async def test_the_adapter_asks_for_as_many_columns_as_it_reads(folders, statistics):
-    worker, probes = Worker(reader(*folders, revision=REVISION)), known(folders)
+async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
+    folders, statistics, kinds, tmp_path
+):
+    prompts = sha256 = ""
+    if kinds:
+        prompts = prompts_file(tmp_path, kinds=kinds)
+        sha256 = digest_of(prompts)
+    worker = Worker(reader(*folders, prompts=prompts, revision=REVISION))
     told = await read.read_columns(worker, CAN, Prompt(ids=(1,)))
     can = Capabilities("fake", logprobs=20, columns=told)
-    mode, top = read.mode_of(can, probes, frozenset(statistics))
+    known_prompts = read.prompts_read(told, sha256)
+    server = OpenAIServer(can, Fingerprint((), ()), probes=known(folders), prompts=known_prompts)
+    assert known_prompts == sha256
+    assert not read.prompts_read(told, "f" * 64)
+    mode, top = read.mode_of(server, frozenset(statistics))
     assert modes.complaint({modes.ARGUMENT: mode}, top) is None
     (choice,) = read_choices(worker.reply(mode, top), 1)
-    assert read.mark_of(choice) == told.mark
+    read.check(choice, server)
+    assert read.is_foreign(choice, server) == (
+        bool(kinds) and domain(kinds=kinds).is_foreign(np.ones(D))
+    )
+    if kinds:
+        other = replace(server, prompts="0" * 64)
+        with pytest.raises(ChangedModel):
+            read.check(choice, other)
     exact = entropies(worker.logits, worker.logits.logsumexp(-1)).tolist()
     assert choice.column(ENTROPY_COLUMN).tolist() == pytest.approx(exact, abs=1e-5)
-    readings = read.readings_of(choice, told, probes, frozenset(statistics))
+    readings = read.readings_of(choice, server, frozenset(statistics))
     assert readings.keys() == statistics
     for reading in readings.values():
         assert 0 <= reading.value <= 1

@@ -16,10 +16,10 @@ def test_digits_are_spelt_four_a_column_and_filled_up():
 
 
 def test_the_columns_of_a_reply():
-    columns = identity_columns(77, 0, "4bdbf27c164c", [SHA256])
+    columns = identity_columns(77, 0, "4bdbf27c164c", [SHA256], SHA256[::-1])
     spelt = [f"{int(number):04x}" for number in columns[4:]]
     assert columns[:4] == (77, 1, 0, 1)
-    assert "".join(spelt) == "4bdbf27c164c" + SHA256[:16]
+    assert "".join(spelt) == "4bdbf27c164c" + SHA256[:16] + SHA256[::-1][:16]
 
 
 def test_a_mark_changes_with_every_part_and_survives_single_precision():

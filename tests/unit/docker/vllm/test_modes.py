@@ -3,6 +3,11 @@
 import pytest
 from cocoa_vllm.modes import complaint, mode_of
 
+LEAST = [
+    *[("entropy", 2), ("light", 4), ("identity", 7)],
+    *[("entropy+prompt", 4), ("light+prompt", 6)],
+]
+
 
 @pytest.mark.parametrize("extra_args", [None, {}, {"session_id": "1"}, {"cocoa": "half"}])
 def test_who_names_no_mode_has_none(extra_args):
@@ -19,7 +24,7 @@ def test_an_unknown_mode_is_refused_with_those_there_are(wanted):
     assert "entropy, light, identity" in complaint({"cocoa": wanted}, 20)
 
 
-@pytest.mark.parametrize(("mode", "least"), [("entropy", 2), ("light", 4), ("identity", 7)])
+@pytest.mark.parametrize(("mode", "least"), LEAST)
 def test_a_mode_needs_as_many_logprobs_as_its_shortest_reply_has_columns(mode, least):
     assert complaint({"cocoa": mode}, least) is None
     for too_few in (None, 0, least - 1, -1):

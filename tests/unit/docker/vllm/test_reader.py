@@ -12,7 +12,7 @@ from models.engines.sampling import entropies
 from models.probes.features import joined
 from models.probes.probe import TrainedProbe
 from tests.tiny_probes import saved
-from tests.unit.docker.vllm.fakes import D, V, reader, sampled
+from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
 
 
 @pytest.fixture
@@ -36,12 +36,12 @@ def written(of, step, logits, num_logprobs=6):
 def test_each_row_has_the_columns_of_its_mode_and_others_none(folders):
     of, logits = reader(*folders), torch.randn(5, V)
     rows = [Row(4, "d", "light", 0), Row(0, "a", "entropy", 3), Row(2, "c", "identity", 0)]
-    tensors = written(of, Step(rows, torch.randn(1, 2, D)), logits, num_logprobs=20)
+    tensors = written(of, Step(rows, rows[:1], torch.randn(1, 2, D)), logits, num_logprobs=20)
     exact = entropies(logits, logits.logsumexp(-1)).tolist()
     assert columns(tensors, 0).keys() == {0, 1}
     assert columns(tensors, 0)[1] == pytest.approx(exact[0], abs=1e-5)
     assert columns(tensors, 1) == columns(tensors, 3) == {}
-    assert columns(tensors, 2).keys() == set(range(7 + 4 * 2))
+    assert columns(tensors, 2).keys() == set(range(7 + 4 * 2 + 4))
     assert columns(tensors, 4).keys() == set(range(6))
     assert columns(tensors, 4)[1] == pytest.approx(exact[4], abs=1e-5)
     assert len({columns(tensors, row)[0] for row in (0, 2, 4)}) == 1
@@ -52,7 +52,7 @@ def test_readings_of_a_whole_answer_are_those_in_process(folders):
     logits, states = torch.randn(num_tokens, 1, V), torch.randn(num_tokens, 1, 2, D)
     for step in range(num_tokens):
         row = Row(0, "a", "light", step)
-        tensors = written(of, Step([row], states[step]), logits[step])
+        tensors = written(of, Step([row], [row], states[step]), logits[step])
     sp = -sum(logits[step, 0].log_softmax(-1).max().item() for step in range(num_tokens))
     mte = entropies(logits[:, 0], logits[:, 0].logsumexp(-1)).mean().item()
     for i, (folder, layer) in enumerate(zip(folders, (1, 0), strict=True)):  # layers 2 and 1
@@ -75,7 +75,7 @@ def test_identity_spells_what_was_loaded(folders):
     assert [found[i] for i in range(7, 15)] == spelt
 
 
-def test_the_mark_changes_with_weights_precision_and_probes(folders):
+def test_the_mark_changes_with_weights_precision_and_probes(folders, tmp_path):
     readers = [
         reader(*folders),
         reader(*reversed(folders)),
@@ -84,6 +84,9 @@ def test_the_mark_changes_with_weights_precision_and_probes(folders):
         reader(*folders, precision="bfloat16"),
         reader(revision="2"),
     ]
+    # A calibration is bound to the mark before it has prompts.
+    with_prompts = reader(prompts=prompts_file(tmp_path))
+    assert with_prompts._mark == readers[3]._mark
     marks = []
     for of in readers:
         tensors = written(of, Step([Row(0, "a", "entropy", 0)]), torch.randn(1, V))
@@ -107,7 +110,8 @@ def test_where_there_is_no_light_its_requests_have_the_entropy_and_no_more(
 def test_what_is_no_number_travels_as_what_json_can_carry(folders):
     of, logits = reader(*folders), torch.randn(1, V)
     states = torch.full((1, 2, D), torch.inf)
-    tensors = written(of, Step([Row(0, "a", "light", 0)], states), logits)
+    row = Row(0, "a", "light", 0)
+    tensors = written(of, Step([row], [row], states), logits)
     assert columns(tensors, 0)[2] == columns(tensors, 0)[3] == MISSING
     logits[0, 0] = torch.nan
     tensors = written(of, Step([Row(0, "b", "entropy", 0)]), logits)
@@ -116,7 +120,54 @@ def test_what_is_no_number_travels_as_what_json_can_carry(folders):
 
 def test_ended_requests_are_forgotten(folders):
     of = reader(*folders)
-    written(of, Step([Row(0, "a", "light", 0)], torch.randn(1, 2, D)), torch.randn(1, V))
+    row = Row(0, "a", "light", 0)
+    written(of, Step([row], [row], torch.randn(1, 2, D)), torch.randn(1, V))
     assert len(of._sums) == 1
     of.forget({"a", "b"})
     assert len(of._sums) == 0
+
+
+def test_a_prompt_is_compared_in_its_answers_first_token_only(folders, tmp_path):
+    of, logits = reader(*folders, prompts=prompts_file(tmp_path)), torch.randn(5, V)
+    rows = [
+        *(Row(3, "d", "entropy+prompt", 0), Row(0, "a", "light+prompt", 0)),
+        *(Row(1, "b", "light+prompt", 7), Row(2, "c", "entropy+prompt", 1)),
+        *(Row(4, "e", "entropy", 0),),
+    ]
+    shown = of.shown(rows)
+    assert [row.request for row in shown] == ["d", "a", "b"]
+    states = torch.randn(3, 2, D)
+    states[0] += 9
+    states[1] += 30
+    tensors = written(of, Step(rows, shown, states), logits, num_logprobs=12)
+    found = [columns(tensors, row) for row in range(5)]
+    assert [found[i][3] for i in (1, 2)] == [MISSING, MISSING]
+    for row, place in ((3, 0), (0, 1)):
+        state = states[place, 1].numpy()  # layers 1 and 2
+        assert found[row][3] == pytest.approx(domain().percentile(state), abs=1e-3)
+        assert domain().is_foreign(state) == (row == 0)
+    assert len({found[i][2] for i in range(4)}) == 1
+    assert [sorted(one) for one in found] == [
+        *([*range(8)], [*range(8)], [*range(4)], [*range(4)], [*range(2)])
+    ]
+    alone = reader(*folders)
+    tensors = written(
+        alone,
+        Step([Row(0, "a", "light", 7)], alone.shown([Row(0, "a", "light", 7)]), states[2:]),
+        logits,
+    )
+    assert len(columns(tensors, 0)) == 6
+
+
+def test_without_prompts_there_is_nothing_to_compare_with():
+    of, logits = reader(), torch.randn(1, V)
+    rows = [Row(0, "a", "entropy+prompt", 0)]
+    assert of.shown(rows) == []
+    assert [columns(written(of, Step(rows), logits), 0)[i] for i in (2, 3)] == [MISSING, MISSING]
+
+
+def test_a_model_that_shows_no_states_compares_no_prompt(tmp_path, caplog):
+    of = reader(prompts=prompts_file(tmp_path), obstacle=NO_SUPPORT)
+    tensors = written(of, Step([Row(0, "a", "identity", 0)]), torch.randn(1, V), num_logprobs=12)
+    assert [columns(tensors, 0)[i] for i in range(7, 11)] == [0, 0, 0, 0]
+    assert "no prompt is compared, reason 2" in caplog.text

@@ -22,7 +22,17 @@ from cocoa_vllm.identity import (
 from cocoa_vllm.probe import ProbeRefused
 
 from tests.tiny_probes import saved
-from tests.unit.docker.vllm.fakes import CPU, Buffer, D, V, asking, loaded, reader, sampled
+from tests.unit.docker.vllm.fakes import (
+    CPU,
+    Buffer,
+    D,
+    V,
+    asking,
+    loaded,
+    prompts_file,
+    reader,
+    sampled,
+)
 
 MODES = {"light": "light", "entropy": "entropy", "plain": None, "chunk": "light", "late": "light"}
 REQUESTS = list(MODES)
@@ -95,6 +105,20 @@ def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(hooks, made, tmp_pat
     assert rows == [(0, "light", "light", 2), (1, "entropy", "entropy", 0), (4, "late", "light", 2)]
     states = runner.execute_model_state.aux_hidden_states[0]
     assert step.states.equal(states[[ENDS[0], ENDS[4]]][:, None])
+
+
+@RUNNERS
+def test_a_prompts_last_state_is_read_in_the_step_that_ends_at_it(
+    hooks, made, tmp_path, monkeypatch
+):
+    for name, mode in MODES.items():
+        monkeypatch.setitem(MODES, name, mode and "entropy+prompt")
+    runner = made(reader(prompts=prompts_file(tmp_path)))
+    step = hooks._step(runner, runner.execute_model_state)
+    assert [row.request for row in step.rows] == ["light", "entropy", "late"]
+    assert [row.request for row in step.shown] == ["entropy"]
+    states = runner.execute_model_state.aux_hidden_states[0]
+    assert step.states.equal(states[[ENDS[1]]][:, None])
 
 
 @RUNNERS
@@ -199,14 +223,15 @@ def _vllm(monkeypatch):
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_the_model_is_told_to_show_the_layers_of_all_probes(tmp_path):
+def test_the_model_is_told_to_show_the_layers_of_all_probes_and_of_prompts(tmp_path):
     folders = [saved(tmp_path), saved(tmp_path, "semantic_entropy", layer=1)]
-    runner = loaded("fake", folders=folders)
-    assert make_reader(runner).layers == (1, 2)
+    prompts = prompts_file(tmp_path, layer=3)
+    runner = loaded("fake", folders=folders, prompts=prompts)
+    assert make_reader(runner).layers == (1, 2, 3)
     assert runner.use_aux_hidden_state_outputs
-    assert runner.get_model().layers == (1, 2)
+    assert runner.get_model().layers == (1, 2, 3)
     assert runner.vllm_config.additional_config == {
-        "cocoa": {"probes": folders, "layers": [1, 2]},
+        "cocoa": {"probes": folders, "prompts": prompts, "layers": [1, 2, 3]},
         "other": 1,
     }
 

@@ -39,18 +39,19 @@ def labels(tmp_path):
 def test_labels_become_a_calibrator_of_their_deployment(run, labels):
     result, out = run("--feedback", labels)
     assert result.exit_code == 0, result.output
-    assert "note: 5 labels of other scores are left out, by generator" in result.output
+    assert "note: 5 labels of other models are left out, by generator" in result.output
     calibrator = Calibrator.load(out)
-    assert calibrator.binding == a_binding()
+    [part] = calibrator.parts
+    assert part.binding == a_binding()
     assert calibrator.source == "feedback, 115 labels"
-    assert calibrator.groups[ALL]["cocoa_sp"].num_labels == 115
+    assert part.groups[ALL]["cocoa_sp"].num_labels == 115
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "either --results or --feedback"),
-        (("--feedback", "a", "--results", "b"), "either --results or --feedback"),
+        ((), "give --results or --feedback"),
+        (("--feedback", "a", "--results", "b"), "b holds no results of `cocoa evaluate`"),
         (("--feedback", "a", "--similarity", "b"), "choose among --results"),
         (("--results", "a", "--namespace", "b"), "--namespace chooses among --feedback"),
         (("--feedback", "missing.jsonl"), "/missing.jsonl: No such file"),
@@ -94,7 +95,7 @@ def test_a_named_namespace_is_taken_alone_and_told(run, of_two):
     result, out = run("--feedback", of_two, "--namespace", "search")
     assert result.exit_code == 0, result.output
     assert "note: 60 of 130 labels are of namespace 'search'" in result.output
-    one = Calibrator.load(out).groups[ALL]["cocoa_sp"]
+    one = Calibrator.load(out).parts[0].groups[ALL]["cocoa_sp"]
     assert one.num_labels == 60
     assert one.confidence(0.1) > one.confidence(3.0)
 

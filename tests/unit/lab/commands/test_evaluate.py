@@ -192,7 +192,7 @@ def test_the_judges_key_and_a_formula_in_a_tasks_name_do_no_harm(tmp_path, cocoa
     written = [path for path in out.rglob("*") if path.is_file() and path.suffix != ".png"]
     assert len(written) > 6
     for path in written:
-        assert "SECRET" not in path.read_text(), path
+        assert b"SECRET" not in path.read_bytes(), path
     assert "--judge-key=…" in (out / "report.md").read_text()
     assert task in (out / "report.html").read_text()
 

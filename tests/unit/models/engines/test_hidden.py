@@ -145,3 +145,27 @@ def test_no_state_is_kept_but_the_latest_of_the_watched_layers():
     assert kept.shape == (1, 48)
     assert cache.tap.states[2].shape == (2, 48)
     assert cache.tap.states[2].untyped_storage().nbytes() == 2 * 48 * 4
+
+
+def last_of(prompt):
+    """What is asked for a prompt's state alone."""
+    return replace(light(prompt, layers=()), prompt_layer=LAYERS[1])
+
+
+@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+async def test_a_prompts_state_is_that_of_its_last_token_whatever_comes_behind_it(architecture):
+    model, tokenizer = random_model(architecture), byte_tokenizer()
+    given = replace(last_of(PROMPTS[0]), answer=GivenAnswer("Paris"))
+    sampled = [full(last_of(prompt)) for prompt in PROMPTS]
+    async with running(engine_of(model)) as worker:
+        alone = await worker.generate(last_of(PROMPTS[0]))
+        together = await generated(worker, sampled)
+        beside_a_mean = await worker.generate(replace(last_of(PROMPTS[0]), hidden_layers=LAYERS))
+        scored = await worker.generate(given)
+
+    expected = [reference(model, tokenizer(one).input_ids, [0])[1] for one in PROMPTS]
+    for one in (alone, beside_a_mean, scored):
+        np.testing.assert_allclose(one.prompt_state, expected[0], atol=1e-5)
+    for one, state in zip(together, expected, strict=True):
+        np.testing.assert_allclose(one.prompt_state, state, atol=1e-5)
+    assert alone.answer_hidden_mean is None

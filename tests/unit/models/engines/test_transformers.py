@@ -51,7 +51,7 @@ async def test_log_probs_and_entropies_equal_a_teacher_forced_pass(architecture)
 
 async def test_a_sequence_counts_its_tokens_with_the_terminating_one():
     async with running(engine_of(random_model("llama"))) as worker:
-        greedy = await worker.generate(request_for("Hello", max_new_tokens=200))
+        greedy = await worker.generate(request_for("Hello", num_samples=16, max_new_tokens=200))
         given = await worker.generate(request_for("Hello", answer=GivenAnswer("Paris")))
 
     for sequence in sequences(greedy):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.from_collection import save
 from cocoa_lab.probes.layer_training import standardise
-from cocoa_lab.probes.training import fit_distance
 from models.errors import InvalidLogits
 from models.probes.card import Card, ProbeMismatch, read_card
 from models.probes.features import joined

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from models.units.characters import spans_of_texts
 from models.units.comparison import MAX_LEAF_PAIRS
-from models.units.fields import compared, fields, string_pairs
-from models.units.json_values import MAX_DEPTH, parse
+from models.units.fields import compared, fields, string_pairs, without
+from models.units.json_values import MAX_DEPTH, parse, parsed
 from models.units.unit import support
 
 NAMES = st.sampled_from(["a", "b", "/~"])
@@ -216,3 +216,30 @@ def test_arrays_as_deep_as_they_may_be_are_compared():
     units, _ = beside(answer, sample, answer)
 
     assert np.mean([unit.supports for unit in units.values()]) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "left"),
+    [
+        ('{"a": 1, "b": "x"}', "/b", '{"a": 1, "b": null}'),
+        ('{"a": 1, "a": 2}', "/a", '{"a": 1, "a": null}'),
+        ('{"a": {"b": []}}', "/a/b", '{"a": {"b": null}}'),
+        ('["\\u00e9\\"", 7]', "/0", "[null, 7]"),
+        ("12345678901234567890", "", "null"),
+        ('```json\n{"a/b": 1}\n```', "/a~1b", '```json\n{"a/b": null}\n```'),
+    ],
+    ids=["last", "duplicate key", "nested", "escaped", "a number alone", "code block"],
+)
+def test_a_field_is_removed_from_the_text_and_nothing_else(text, path, left):
+    units = fields(parsed(text), text, spans_of_texts(()))
+
+    assert without(text, [unit for unit in units if unit.path == path]) == left
+    assert without(text, []) == text
+
+
+def test_without_all_fields_the_text_is_json_of_nulls():
+    text = '{"a": [1, {"b": "x"}], "c": {}}'
+
+    left = without(text, fields(parsed(text), text, spans_of_texts(())))
+
+    assert json.loads(left) == {"a": [None, {"b": None}], "c": None}

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from models.units.json_values import parse
-from models.units.schemas import NAMING_FORMATS, BadSchema, Rule, rules
+from models.units.schemas import NAMING_FORMATS, BadSchema, Rule, may_be_null, rules
 
 EXACT, PLAIN = Rule(exact=True), Rule()
 
@@ -187,3 +187,36 @@ def test_what_is_no_schema_is_told(value, schema):
 
 def test_a_negative_tolerance_is_none():
     assert rule(1, {"x-relative-tolerance": -1}) == PLAIN
+
+
+OPTIONAL = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "allowed"),
+    [
+        (True, True),
+        ({}, True),
+        ({"type": "string"}, False),
+        ({"type": ["string", "null"]}, True),
+        (OPTIONAL, True),
+        ({"oneOf": [{"type": "string"}, {"type": "number"}]}, False),
+        ({"allOf": [OPTIONAL, {"type": "string"}]}, False),
+        ({"enum": ["x", None]}, True),
+        ({"enum": ["x"]}, False),
+        ({"const": "x"}, False),
+        ({"$ref": "#/$defs/optional"}, True),
+        ({"$ref": "#/$defs/name"}, False),
+    ],
+    ids=str,
+)
+def test_a_leaf_may_be_null_where_its_schema_says_so(schema, allowed):
+    value, named = parse('{"a/b": ["x"]}'), {"optional": OPTIONAL, "name": {"type": "string"}}
+    whole = {"properties": {"a/b": {"items": schema}}, "$defs": named}
+
+    assert may_be_null(value, whole) == (frozenset({"/a~1b/0"}) if allowed else frozenset())
+
+
+def test_what_may_be_null_of_a_schema_that_is_none_is_an_error():
+    with pytest.raises(BadSchema):
+        may_be_null(parse('{"a": 1}'), {"properties": 7})

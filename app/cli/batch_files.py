@@ -1,0 +1,196 @@
+"""The files of a batch, in OpenAI's format: lines that ask, and lines that answer, one for each."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import orjson
+
+PATHS = ("/generate-with-uncertainty", "/score", "/v1/chat/completions", "/v1/completions")
+_ID = "batch_req_"  # and the number of the line
+
+
+class BadFile(ValueError):
+    """A file that is no output of this input, or that another run is writing."""
+
+
+class BadLine(ValueError):
+    """A line that asks nothing of the service.
+
+    Attributes:
+        code: stable, for programs.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line that asks.
+
+    Attributes:
+        number: of the line, from 1.
+        custom_id: whose answer it will be; None where the line does not say.
+        path: of the endpoint.
+        body: of the request.
+        fault: why it cannot be sent; None where it can.
+    """
+
+    number: int
+    custom_id: str | None = None
+    path: str = ""
+    body: Mapping[str, Any] | None = None
+    fault: BadLine | None = None
+
+
+def count_lines(path: Path) -> int:
+    """How many lines a file has that are not blank."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def read_lines(file: BinaryIO) -> Iterator[Line]:
+    """What each line asks, one after another: a file of gigabytes is never held."""
+    known: set[str | None] = set()
+    for number, content in enumerate(file, 1):
+        if not content.strip():
+            continue
+        line = _line_of(number, content)
+        if line.fault is None and line.custom_id in known:
+            fault = BadLine("duplicate_custom_id", "an earlier line has this custom_id")
+            line = Line(number, line.custom_id, fault=fault)
+        if line.fault is None:
+            known.add(line.custom_id)
+        yield line
+
+
+def _line_of(number: int, content: bytes) -> Line:
+    custom_id: str | None = None
+    try:
+        given = _object_of(content)
+        custom_id = _text_of(given, "custom_id")
+        path = _text_of(given, "url")
+        if path not in PATHS:
+            raise BadLine("invalid_line", f"url should be one of {', '.join(PATHS)}")
+        if given.get("method", "POST") != "POST":
+            raise BadLine("invalid_line", "method should be POST")
+        body = given.get("body")
+        if not isinstance(body, dict):
+            raise BadLine("invalid_line", "body should be an object")
+        if body.get("stream"):
+            raise BadLine("invalid_line", "body.stream should be left out: answers come whole")
+    except BadLine as fault:
+        return Line(number, custom_id, fault=fault)
+    return Line(number, custom_id, path, body)
+
+
+def _object_of(content: bytes) -> dict[str, Any]:
+    try:
+        given = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise BadLine("invalid_line", "the line should be JSON") from None
+    if not isinstance(given, dict):
+        raise BadLine("invalid_line", "the line should be a JSON object")
+    return given
+
+
+def _text_of(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadLine("invalid_line", f"{name} should be a text")
+    return value
+
+
+class Answers:
+    """Lines that answer, in a file that an earlier run may have begun.
+
+    Each is written by one call of the system, so that a killed process leaves whole lines, and at
+    most one torn one, which is asked again. The file is locked while it is open.
+
+    Attributes:
+        num_known: lines that were answered before this run.
+
+    Raises:
+        BadFile: it is no output of this command, or another run is writing it.
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._known = self._read(path)
+        except BlockingIOError:
+            os.close(self._file)
+            raise BadFile(f"another run is writing {self._name}") from None
+        except BadFile:
+            os.close(self._file)
+            raise
+        self.num_known = len(self._known)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.fsync(self._file)
+        os.close(self._file)
+
+    def has(self, line: Line) -> bool:
+        """Whether a line was answered before.
+
+        Raises:
+            BadFile: that line was another one.
+        """
+        if line.number not in self._known:
+            return False
+        if self._known[line.number] != line.custom_id:
+            reason = f"line {line.number} was another one when {self._name} was begun"
+            raise BadFile(f"{reason}: choose another output file")
+        return True
+
+    def write(
+        self,
+        line: Line,
+        *,
+        response: Mapping[str, Any] | None = None,
+        error: BadLine | None = None,
+    ) -> None:
+        """Write what became of a line: the response of the service, or why there is none."""
+        told = None
+        if error is not None:
+            told = {"code": error.code, "message": str(error)}
+        answer = {
+            "id": f"{_ID}{line.number}",
+            "custom_id": line.custom_id,
+            "response": response,
+            "error": told,
+        }
+        left = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+        while left:  # a call may write less than it was given
+            left = left[os.write(self._file, left) :]
+
+    def _read(self, path: Path) -> dict[int, str | None]:
+        """Number and custom_id of the lines that are answered; a torn last one is cut off."""
+        known: dict[int, str | None] = {}
+        end = 0
+        with path.open("rb") as file:
+            for content in file:
+                if not content.endswith(b"\n"):
+                    break
+                end += len(content)
+                known |= [self._answered(content)]
+        os.ftruncate(self._file, end)
+        return known
+
+    def _answered(self, content: bytes) -> tuple[int, str | None]:
+        try:
+            answer = orjson.loads(content)
+            return int(answer["id"].removeprefix(_ID)), answer["custom_id"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise BadFile(f"{self._name} is no output of this command") from None

@@ -1,0 +1,58 @@
+"""A client of a running service, or of the same application in this process, without a socket."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import typer
+
+from app.cli.environment import exit_code_of, settings_or_exit
+from app.keys.records import KeysConfig
+from app.main import create_app
+from workers.supervision import Supervisor
+
+_TIMEOUT_S = 90  # above the request's own deadline, which answers first
+
+
+@asynccontextmanager
+async def client_of(url: str | None, key: str | None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client whose paths are those of the service.
+
+    Args:
+        url: of a running service; None loads the models here, and the command ends where they
+            cannot be loaded.
+        key: API key of that service.
+    """
+    if url is not None:
+        headers = {}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
+            yield client
+        return
+    died = asyncio.Event()
+
+    def on_death() -> None:
+        if supervisor.ready.is_set():
+            os._exit(1)  # a thread may hang; the log has the reason
+        died.set()
+
+    # The caller needs no key here, and all paths are served at the one port there is.
+    settings = settings_or_exit().model_copy(update={"keys": KeysConfig(), "ops_port": None})
+    app = create_app(settings, on_death)
+    supervisor: Supervisor = app.state.service.supervisor
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://cocoa", timeout=_TIMEOUT_S
+        ) as client,
+    ):
+        events = [asyncio.create_task(event.wait()) for event in (supervisor.ready, died)]
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        for event in events:
+            event.cancel()
+        if died.is_set():  # the log has the reason
+            raise typer.Exit(exit_code_of(supervisor.failure))
+        yield client

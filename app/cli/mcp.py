@@ -1,0 +1,45 @@
+"""`cocoa mcp`: the tools for agents, over standard input and output."""
+
+import asyncio
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import typer
+
+from app.cli.environment import ApiKey, Url
+
+
+def mcp(
+    url: Url = None,
+    key: ApiKey = None,
+) -> None:
+    """Serve tools to an agent that starts this command (Model Context Protocol)."""
+    if find_spec("mcp") is None:
+        typer.echo("this needs the package mcp: pip install 'cocoa-serve[mcp]'", err=True)
+        raise typer.Exit(2)
+    asyncio.run(_serve(url, key))
+
+
+async def _serve(url: str | None, key: str | None) -> None:
+    import httpx
+
+    from app.cli.clients import client_of
+    from app.http.mcp.tools import make_server
+
+    async with client_of(url, key) as client:
+
+        async def post(path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+            try:
+                response = await client.post(path, json=body)
+                return response.status_code, response.json()
+            except httpx.TransportError as error:
+                return _no_response("generation_unavailable", type(error).__name__)
+            except ValueError:
+                return _no_response("engine_error", "what answers there is no cocoa service")
+
+        await make_server(post).run_stdio_async()
+
+
+def _no_response(code: str, message: str) -> tuple[int, Mapping[str, Any]]:
+    return 503, {"error": {"code": code, "message": message, "field": None}}

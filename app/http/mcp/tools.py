@@ -1,0 +1,192 @@
+"""The tools, and what each returns. They ask by the bodies of the HTTP API, wherever that is."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import Annotated, Any, Literal
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+# Path and body of a request; gives its status and the JSON object of its response.
+Post = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, Mapping[str, Any]]]]
+
+GENERATE, SCORE, FEEDBACK = "/generate-with-uncertainty", "/score", "/feedback"
+_SUCCESS = 200
+_INSTRUCTIONS = """\
+A language model that says how sure it is. `answer` asks it; `check` and `check_fields` say how sure
+it is of an answer that exists already. Uncertainties have no scale of their own: go by
+`confidence`, the probability that the answer is right, or give `target_error` and go by `accept`.
+Where they are null, `reasons` says why. `report` tells the service whether an answer was right."""
+
+Question = Annotated[str, Field(min_length=1, description="What is asked, by a user in a chat.")]
+AsPrompt = Annotated[
+    bool, Field(description="The model continues the question as raw text, and not in a chat.")
+]
+TargetError = Annotated[
+    float | None,
+    Field(description="Largest wanted share of wrong answers among those that are accepted."),
+]
+
+
+class Verdict(BaseModel):
+    """How sure the model is of an answer."""
+
+    id: str = Field(description="Of this answer, for `report`.")
+    text: str | None = Field(description="The answer.")
+    confidence: float | None = Field(description="Probability that the answer is right, 0 to 1.")
+    accept: bool | None = Field(description="Whether it may pass; null without `target_error`.")
+    guarantee: str | None = Field(description="What `accept` promises.")
+    action: str | None = Field(description="What to do with it: accept, verify or escalate.")
+    estimator: str = Field(description="Whose score is the uncertainty.")
+    uncertainty: float | None = Field(description="Higher is less sure.")
+    reasons: dict[str, str] = Field(description="Why a value is null, by its name.")
+    warnings: list[str] = Field(description="What to know before trusting the scores.")
+
+
+class FieldVerdict(BaseModel):
+    """How sure the model is of one value of a JSON answer."""
+
+    path: str = Field(description="JSON Pointer of the value.")
+    value: str = Field(description="As JSON.")
+    uncertainty: float | None = Field(description="Higher is less sure.")
+    support: float | None = Field(description="How far samples have the same value, 0 to 1.")
+    alternatives: list[str] = Field(description="Values of samples as JSON, most frequent first.")
+
+
+class FieldsVerdict(Verdict):
+    """How sure the model is of a JSON answer and of each of its values."""
+
+    fields: list[FieldVerdict] = Field(description="The least sure first.")
+
+
+class Reported(BaseModel):
+    """A label that is kept."""
+
+    id: str = Field(description="Of the answer.")
+
+
+_ASKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_TELLS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+
+
+def make_server(post: Post) -> MCPServer:
+    """A server whose tools ask by `post`."""
+    server: MCPServer = MCPServer(
+        "cocoa", instructions=_INSTRUCTIONS, version=version("cocoa-serve"), log_level="WARNING"
+    )
+
+    @server.tool(annotations=_ASKS)
+    async def answer(
+        question: Question,
+        *,
+        as_prompt: AsPrompt = False,
+        mode: Annotated[
+            Literal["full", "light"],
+            Field(description="`light` is faster: a probe in place of samples."),
+        ] = "full",
+        max_new_tokens: Annotated[
+            int | None, Field(ge=1, description="Most tokens of the answer.")
+        ] = None,
+        target_error: TargetError = None,
+    ) -> Verdict:
+        """Ask the language model, and learn how sure it is of its answer."""
+        body = _asked(question, as_prompt) | {
+            "mode": mode,
+            "max_new_tokens": max_new_tokens,
+            "target_error": target_error,
+        }
+        return Verdict.model_validate(_verdict(await _posted(post, GENERATE, body)))
+
+    @server.tool(annotations=_ASKS)
+    async def check(
+        question: Question,
+        answer: Annotated[str, Field(description="The answer to be judged.")],
+        *,
+        as_prompt: AsPrompt = False,
+        target_error: TargetError = None,
+    ) -> Verdict:
+        """Learn how sure the language model is of an answer that exists already."""
+        body = _asked(question, as_prompt) | {"answer": answer, "target_error": target_error}
+        return Verdict.model_validate(_verdict(await _posted(post, SCORE, body)))
+
+    @server.tool(annotations=_ASKS)
+    async def check_fields(
+        question: Question,
+        answer: Annotated[str, Field(description="A JSON text to be judged value by value.")],
+        *,
+        json_schema: Annotated[
+            dict[str, Any] | None,
+            Field(description="That the answer follows; it says how values are compared."),
+        ] = None,
+        as_prompt: AsPrompt = False,
+    ) -> FieldsVerdict:
+        """Learn which values of a JSON answer the language model is unsure of."""
+        body = _asked(question, as_prompt) | {
+            "answer": answer,
+            "units": "fields",
+            "json_schema": json_schema,
+        }
+        response = await _posted(post, SCORE, body)
+        return FieldsVerdict.model_validate(_verdict(response) | {"fields": _fields(response)})
+
+    @server.tool(annotations=_TELLS)
+    async def report(
+        id: Annotated[str, Field(description="Of a verdict.")],
+        correct: Annotated[bool, Field(description="Whether that answer was right.")],
+    ) -> Reported:
+        """Tell whether an answer was right, so that confidences become better."""
+        kept = await _posted(post, FEEDBACK, {"id": id, "correct": correct})
+        return Reported(id=kept["id"])
+
+    return server
+
+
+def _asked(question: str, as_prompt: bool) -> dict[str, Any]:
+    if as_prompt:
+        return {"prompt": question}
+    return {"messages": [{"role": "user", "content": question}]}
+
+
+async def _posted(post: Post, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The response; of fields without a value the API has its own defaults.
+
+    Raises:
+        ToolError: code, message and field of the API's error.
+    """
+    given = {name: value for name, value in body.items() if value is not None}
+    status, response = await post(path, given)
+    if status == _SUCCESS:
+        return response
+    error = response["error"]
+    message = f"{error['code']}: {error['message']}"
+    if error["field"]:
+        message += f" (field {error['field']})"
+    raise ToolError(message)
+
+
+def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
+    decision = response.get("decision") or {}
+    named = {name: response[name] for name in Verdict.model_fields if name in response}
+    return named | {name: decision.get(name) for name in ("accept", "guarantee", "action")}
+
+
+def _fields(response: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The least sure first; those without a score behind them, in the answer's order."""
+    found = []
+    for unit in response["units"] or ():
+        if unit["kind"] != "field":
+            continue
+        values = [one["value"] for one in unit.get("alternatives", ())]
+        found.append(
+            {
+                "path": unit["path"],
+                "value": unit["text"],
+                "uncertainty": unit["uncertainty"],
+                "support": unit.get("support"),
+                "alternatives": [value for value in values if value is not None],
+            }
+        )
+    found.sort(key=lambda one: (one["uncertainty"] is None, -(one["uncertainty"] or 0.0)))
+    return found

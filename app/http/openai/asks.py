@@ -1,0 +1,120 @@
+"""What the core is asked by OpenAI's bodies."""
+
+from typing import Any
+
+from app.http.openai.messages import messages_of
+from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.requests.fields import ScoresWanted, check_light, template_variables
+from app.http.requests.response_format import held_to, schema_of
+from app.scoring.ask import Ask
+from models.call_grammars import grammar_of_calls
+from models.errors import InvalidRequest
+from models.grammars import BadSchema, grammar_of
+from models.records import Grammar, SamplingParams
+from models.units.tool_calls import schema_of_one
+
+# With one of them samples are wanted, and so are scores that read them.
+_OF_SAMPLES = frozenset(ScoresWanted.model_fields) - {
+    "estimators",
+    "estimator",
+    "units",
+    "json_schema",
+    "timeout_s",
+    "cache",
+}
+
+
+def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
+    """What the core is asked by a chat or a text.
+
+    Args:
+        body: of the request.
+        light: whether the model's name asks for light mode.
+
+    Raises:
+        InvalidRequest: name, mode and temperature contradict each other, or a light request says
+            something of samples.
+    """
+    wanted, temperature = body.uncertainty, body.uncertainty.temperature
+    if light and wanted.mode == "full":
+        raise InvalidRequest("is light by the model's name", field="mode")
+    light = light or wanted.mode == "light"
+    if light:
+        check_light(wanted, "uncertainty.")
+    strategy = wanted.strategy or "greedy"
+    if body.temperature:  # the answer is drawn as samples are
+        if light:
+            message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
+            raise InvalidRequest(message, field="temperature")
+        temperature, strategy = body.temperature, wanted.strategy or "sample"
+    own: dict[str, Any] = {"units": wanted.units}
+    if isinstance(body, ChatRequest):
+        own["messages"] = messages_of(body.messages)
+        variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
+        own["chat_template_kwargs"] = variables
+        own["tools"] = body.tools_shown
+        own |= held_to(body.response_format, wanted.json_schema, wanted.units)
+        if body.holds_calls:
+            own["grammar"] = _grammar_with_calls(body)
+    else:
+        own["prompt"] = "".join(body.prompt)  # a list holds one
+    if wanted.estimators is not None:
+        own["estimators"] = tuple(wanted.estimators)
+    if wanted.json_schema is not None:
+        own["json_schema"] = wanted.json_schema
+    num_samples, stop_mass = wanted.sample_bounds
+    num_samples = max(num_samples, body.n)
+    if own.get("tools"):
+        own["of_tokens"] = not light and _OF_SAMPLES.isdisjoint(wanted.model_fields_set)
+        if own["of_tokens"]:
+            num_samples = body.n
+        if wanted.units is None:
+            own["units"] = "fields"
+    return Ask(
+        sampling=SamplingParams(
+            num_samples=num_samples,
+            max_new_tokens=body.max_tokens,
+            temperature=temperature,
+            top_k=wanted.top_k,
+            top_p=body.top_p,
+            stop=tuple(body.stop),
+            seed=body.seed,
+            stop_mass=stop_mass,
+            max_reasoning_tokens=wanted.max_reasoning_tokens,
+            max_sample_reasoning_tokens=wanted.max_sample_reasoning_tokens,
+        ),
+        strategy=strategy,
+        light=light,
+        primary=wanted.estimator,
+        similarity=wanted.similarity,
+        return_samples=wanted.return_samples,
+        return_tokens=body.wants_logprobs,
+        num_tops=body.num_tops,
+        explain=wanted.explain,
+        cache=wanted.cache,
+        timeout_s=wanted.timeout_s,
+        target_error=wanted.target_error,
+        on_reject=wanted.on_reject,
+        escalate_below=wanted.escalate_below,
+        on_unit_reject=wanted.on_unit_reject,
+        calibration=wanted.calibration,
+        **own,
+    )
+
+
+def _grammar_with_calls(body: ChatRequest) -> Grammar:
+    """One call that is required; else calls, or an answer without any.
+
+    Raises:
+        InvalidRequest: no arguments can be held to the parameters of a tool.
+    """
+    try:
+        if body.tools_required:
+            return grammar_of(schema_of_one(body.tools_required))
+        return grammar_of_calls(
+            body.tools_shown,
+            several=body.parallel_tool_calls,
+            answer=schema_of(body.response_format),
+        )
+    except BadSchema as error:
+        raise InvalidRequest(str(error), field="tools") from None

@@ -1,0 +1,176 @@
+"""Messages of a chat as OpenAI's clients send them, and as a model's template gets them."""
+
+import re
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.http.openai.neutral import NO_NAMES, EmptyList, NoFunctions, NoSound
+from app.http.openai.tools import ToolCalled
+from app.http.requests.fields import NullIsDefault, encodable
+from models.images import PARTS
+
+Text = Annotated[str, AfterValidator(encodable)]
+
+_DATA = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
+_ELSEWHERE = re.compile(r"https://[!-~]{1,8192}")
+
+
+def _only_text(kind: object) -> object:
+    """The type of a part, unless it is one of OpenAI's that no model here reads."""
+    if kind in ("input_audio", "file"):
+        raise PydanticCustomError(
+            "not_supported", "the model reads text and images here: no sound, no files"
+        )
+    return kind
+
+
+class TextPart(NullIsDefault):
+    """A text in a message's content."""
+
+    type: Annotated[Literal["text"], BeforeValidator(_only_text)]
+    text: Text
+
+
+def _shown(url: str) -> str:
+    """The URL of an image, if it holds one, or points to one elsewhere."""
+    if _ELSEWHERE.fullmatch(url) or ((data := _DATA.match(url)) and _is_base64(url[data.end() :])):
+        return url
+    raise PydanticCustomError(
+        "image_url",
+        "Input should be data:image/png;base64,… (or of jpeg, gif, webp), or begin with https://",
+    )
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(b64decode(text, validate=True))
+    except ValueError:
+        return False
+
+
+class ImageUrl(NullIsDefault):
+    """An image, and how closely it is looked at."""
+
+    url: Annotated[str, AfterValidator(_shown)]
+    """`data:image/png;base64,…`, or of jpeg, gif and webp; `https://…` where the deployment lets
+    the model's server fetch images."""
+    detail: Literal["auto", "low", "high"] | None = None
+    """As the server of the model reads it."""
+
+
+class ImagePart(NullIsDefault):
+    """An image in a message's content."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+def _part_of(part: object) -> str:
+    """Whether a part is an image; whatever is none is read as a text."""
+    kind = getattr(part, "type", None)
+    if isinstance(part, dict):
+        kind = part.get("type")
+    return "#image" if kind == "image_url" else "#text"
+
+
+Part = Annotated[
+    Annotated[TextPart, Tag("#text")] | Annotated[ImagePart, Tag("#image")],
+    Discriminator(_part_of),
+]
+
+
+def kind_of(content: object) -> str:
+    """Whether a text came whole or as a list."""
+    if isinstance(content, list):
+        return "#parts"
+    return "#text"
+
+
+Parts = Annotated[list[Part], Field(min_length=1, max_length=1024, fail_fast=True)]
+Content = Annotated[
+    Annotated[Text, Tag("#text")] | Annotated[Parts, Tag("#parts")], Discriminator(kind_of)
+]
+
+
+class ChatMessage(NullIsDefault):
+    """One message of a chat."""
+
+    role: Annotated[str, Field(min_length=1, max_length=32)]
+    """`developer` is read as `system`."""
+    content: Content | None = None
+    """Text, or parts of text, which are joined, and of a user images; may be left out beside
+    `tool_calls`."""
+    name: Annotated[Text, Field(max_length=64)] | None = None
+    """Of the tool, where its result is told."""
+    reasoning: str | None = None
+    """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
+    reasoning_content: str | None = None
+    """As `reasoning`."""
+    refusal: None = None
+    audio: NoSound = None
+    function_call: NoFunctions = None
+    tool_call_id: Annotated[Text, Field(max_length=256)] | None = None
+    """Whose result this is, with role `tool`."""
+    tool_calls: Annotated[list[ToolCalled] | None, Field(max_length=128)] = None
+    """That the model asked for, with role `assistant`."""
+    annotations: EmptyList = None
+
+    @model_validator(mode="after")
+    def _check_role(self) -> Self:
+        if self.content is None and not self.tool_calls:
+            raise PydanticCustomError("missing", "Field required", {"field": "content"})
+        if self.tool_calls and self.role != "assistant":
+            message = "are an assistant's: leave them out of messages of other roles"
+            raise PydanticCustomError("one_of", message, {"field": "tool_calls"})
+        if self.tool_call_id is not None and self.role != "tool":
+            message = "is of a tool's result: leave it out of messages of other roles"
+            raise PydanticCustomError("one_of", message, {"field": "tool_call_id"})
+        if self.name is not None and self.role != "tool":
+            raise PydanticCustomError("one_of", f"{NO_NAMES}: leave it out", {"field": "name"})
+        if self.images and self.role != "user":
+            message = "images are a user's: leave them out of messages of other roles"
+            raise PydanticCustomError("one_of", message, {"field": "content"})
+        return self
+
+    @property
+    def images(self) -> list[ImagePart]:
+        """In its content."""
+        if self.content is None or isinstance(self.content, str):
+            return []
+        return [part for part in self.content if isinstance(part, ImagePart)]
+
+
+def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
+    """Messages as the model's template gets them; a tool's result has the tool's name."""
+    names: dict[str | None, str] = {}
+    plain = []
+    for message in messages:
+        for call in message.tool_calls or ():
+            names[call.id] = call.function.name
+        one = _message_of(message)
+        if message.role == "tool" and message.tool_call_id in names:
+            one.setdefault("name", names[message.tool_call_id])
+        plain.append(one)
+    return tuple(plain)
+
+
+def _message_of(message: ChatMessage) -> dict[str, Any]:
+    role, content = message.role, message.content or ""
+    if role == "developer":
+        role = "system"
+    plain: dict[str, Any] = {"role": role, "content": content}
+    if not isinstance(content, str):
+        plain["content"] = "".join(part.text for part in content if isinstance(part, TextPart))
+    if message.images and not isinstance(content, str):
+        plain[PARTS] = [part.model_dump(exclude_none=True) for part in content]
+    if message.tool_calls:
+        plain["tool_calls"] = [call.model_dump() for call in message.tool_calls]
+    if message.tool_call_id is not None:
+        plain["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        plain["name"] = message.name
+    return plain

@@ -1,0 +1,82 @@
+"""`POST /beta/litellm_basic_guardrail_api`: whether LiteLLM may pass an answer on."""
+
+from dataclasses import replace
+
+from fastapi import APIRouter, Request, Response
+from pydantic import TypeAdapter
+
+from app.http.guardrail import AskedCalls
+from app.http.json_calls import answer, read_body, takes
+from app.http.requests.bodies import ask_of
+from app.http.requests.guardrail import Asked, GuardrailCall, GuardrailParams, score_request
+from app.http.responses import to_response
+from app.http.schemas import GenerateResponse, GuardrailVerdict
+from app.http.service import Service
+from app.scoring.ask import current_caller
+from app.scoring.scorer import deadline
+
+router = APIRouter(tags=["guardrail"])
+_BODY = TypeAdapter(GuardrailCall)
+
+
+@router.post(
+    "/beta/litellm_basic_guardrail_api",
+    response_model=GuardrailVerdict,
+    openapi_extra=takes("GuardrailCall"),
+)
+async def litellm_guardrail(request: Request) -> Response:
+    """Remember what a model is about to be asked, or say whether its answer may pass.
+
+    This is LiteLLM's generic guardrail API.
+    """
+    body = await read_body(request, _BODY)
+    service: Service = request.app.state.service
+    calls: AskedCalls = request.app.state.asked_calls
+    asked = body.asked
+    if body.input_type == "request" and asked is not None:
+        calls.remember(body.litellm_call_id, asked)
+        verdict = GuardrailVerdict(action="NONE")
+        return Response(verdict.model_dump_json(), media_type="application/json")
+    return await answer(request, _verdict(service, calls, body, request.state.request_id))
+
+
+async def _verdict(
+    service: Service, calls: AskedCalls, body: GuardrailCall, request_id: str
+) -> GuardrailVerdict:
+    """The verdict of the first text that does not pass, or that all pass."""
+    params, asked = body.additional_provider_specific_params, body.asked
+    if asked is None:
+        asked = await calls.recall(body.litellm_call_id)
+    if service.access is not None:
+        service.access.charge_requests(current_caller.get(), len(body.texts) - 1)
+    async with deadline(params.timeout_s):
+        for number, text in enumerate(body.texts):
+            answer_id = request_id
+            if number:
+                answer_id += f"-{number}"
+            response = await _score(service, asked, text, params, answer_id)
+            if (reason := _why_not(response, params)) is not None:
+                told = f"the answer is not sure enough: {reason}"
+                return GuardrailVerdict(action="BLOCKED", blocked_reason=told)
+    return GuardrailVerdict(action="NONE")
+
+
+async def _score(
+    service: Service, asked: Asked, text: str, params: GuardrailParams, answer_id: str
+) -> GenerateResponse:
+    ask = replace(ask_of(score_request(asked, text, params)), **asked.as_ask)
+    return to_response(await service.run(ask, answer_id), answer_id)
+
+
+def _why_not(response: GenerateResponse, params: GuardrailParams) -> str | None:
+    """Why an answer does not pass; None where it does."""
+    uncertainty, estimator = response.uncertainty, response.estimator
+    if params.threshold is None:
+        if response.decision.action == "accept":
+            return None
+        return response.decision.reason
+    if uncertainty is None:
+        return f"it has no {estimator}: {response.reasons.get(estimator, 'no reason is known')}"
+    if uncertainty <= params.threshold:
+        return None
+    return f"its {estimator} of {uncertainty:.4g} is above the threshold of {params.threshold:g}"

@@ -1,0 +1,62 @@
+"""Pure: what an ask may not want of the model that is here."""
+
+from collections.abc import Sequence
+
+from app.scoring.ask import Ask
+from app.scoring.limits import AskLimits, check_distinct, check_format, check_reasoning
+from models.engines.protocol import check_no_images
+from models.errors import InvalidRequest
+from models.images import DATA, images_of, num_bytes
+from workers.protocol import GeneratorInfo
+
+
+def check_generator(
+    ask: Ask, estimators: Sequence[str], generator: GeneratorInfo, limits: AskLimits | None
+) -> None:
+    """Refuse what the model here does not do.
+
+    Args:
+        ask: that may want it.
+        estimators: that are scored.
+        generator: that is asked.
+        limits: of images; None for no bounds.
+
+    Raises:
+        InvalidRequest: names the field, and why.
+    """
+    check_reasoning(ask, generator.no_reasoning_limit)
+    if ask.sampling.distinct:
+        check_distinct(ask, estimators, generator.no_distinct)
+    if ask.grammar is not None or ask.num_tops:
+        check_format(ask, generator.no_grammar, generator.max_tops)
+    if ask.has_images:
+        check_images(ask, generator.no_images, limits)
+
+
+def check_images(ask: Ask, no_images: str, limits: AskLimits | None) -> None:
+    """Refuse images that nobody looks at, too many or too large ones, and those that are elsewhere.
+
+    Args:
+        ask: with images.
+        no_images: why the model here takes none; "" where it does.
+        limits: of their number and size; None for no bounds.
+
+    Raises:
+        InvalidRequest: names the image, or the field that they do not go with, and why.
+    """
+    num_urls = 0
+    for number, (field, url) in enumerate(images_of(ask.messages or ())):
+        check_no_images([field], no_images)
+        if limits is None:
+            continue
+        if number >= limits.max_images:
+            raise InvalidRequest(f"at most {limits.max_images} images are taken", field=field)
+        if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:
+            message = f"an image may have at most {limits.max_image_bytes} bytes"
+            raise InvalidRequest(message, field=field)
+        num_urls += not url.startswith(DATA)
+        if num_urls > limits.max_image_urls:
+            message = f"at most {limits.max_image_urls} images are fetched here: send data: URLs"
+            raise InvalidRequest(message, field=field)
+    if ask.tools:
+        raise InvalidRequest("cannot be shown beside images", field="tools")

@@ -1,0 +1,239 @@
+"""Pure: what the uncertainties of an answer's parts mean, and the answer without some of them."""
+
+from dataclasses import dataclass, replace
+
+from app.scoring.ask import PARTS, Ask
+from app.scoring.decisions import Decision, check_target, decided, no_decision
+from app.scoring.judging import part_of
+from app.scoring.plan import Plan
+from app.scoring.units import ScoredUnit, ScoredUnits
+from app.scoring.unlike import why_unlike
+from models.calibration import ALL, Calibration, Calibrator, Part, Threshold
+from models.errors import InvalidRequest, NotCalibrated
+from models.records import Sequence
+from models.units.fields import without
+from models.units.json_values import parsed
+from models.units.schemas import BadSchema, may_be_null
+from models.units.sentences import without_sentences
+from models.units.unit import Span
+
+_NO_PARTS = "the answer has no parts"
+_TOO_MANY = "the answer has more parts than are scored"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedUnit:
+    """What the uncertainty of one part means.
+
+    Attributes:
+        confidence: P(right) in [0, 1]; None where it has no uncertainty.
+        accept: whether it passes; None where no decision was asked for.
+        is_removed: whether the refined text is without it.
+        reason: why it does not pass, and why it stays where it should be removed; None where it
+            passes.
+    """
+
+    confidence: float | None = None
+    accept: bool | None = None
+    is_removed: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsJudgement:
+    """What the uncertainties of an answer's parts mean.
+
+    Attributes:
+        units: one for each part, in their order.
+        reason: why none of them has a confidence; None where that is known.
+        decision: whether all of them pass, where that was asked.
+        refined_text: the answer without those that do not pass; None unless that was asked, or for
+            `no_refined_text`.
+        no_refined_text: why there is none though it was asked.
+    """
+
+    units: tuple[JudgedUnit, ...]
+    reason: str | None = None
+    decision: Decision | None = None
+    refined_text: str | None = None
+    no_refined_text: str | None = None
+
+
+def check_units_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
+    """Refuse a decision on parts that nobody can make, before any work.
+
+    Raises:
+        NotCalibrated: there is no calibration of such parts for this ask; says why.
+        InvalidRequest: an unknown target error, or `on_unit_reject` without what it needs.
+    """
+    has_parts = ask.units in PARTS
+    if ask.on_unit_reject != "keep":
+        if not has_parts or ask.target_error is None:
+            message = "needs target_error, and units fields or sentences"
+            raise InvalidRequest(message, field="on_unit_reject")
+        if ask.tools and ask.on_unit_reject == "remove":
+            message = "must be keep or abstain where tools may be called: a call is made as a whole"
+            raise InvalidRequest(message, field="on_unit_reject")
+        if ask.on_reject == "escalate":
+            message = "must be keep where a second model may answer, which has no parts"
+            raise InvalidRequest(message, field="on_unit_reject")
+    if not has_parts or ask.target_error is None:
+        return
+    found = _calibration(ask, plan, calibrator)
+    if isinstance(found, str):
+        raise NotCalibrated(found, field="target_error")
+    _, calibration = found
+    check_target(calibration, ask.target_error)
+
+
+def judge_units(
+    ask: Ask,
+    plan: Plan,
+    calibrator: Calibrator | None,
+    answer: Sequence,
+    units: ScoredUnits,
+    *,
+    is_foreign: bool = False,
+) -> UnitsJudgement:
+    """What the uncertainties of the parts mean, and the answer without those that do not pass.
+
+    Args:
+        ask: whose answer it is.
+        plan: of it.
+        calibrator: that is served.
+        answer: y*.
+        units: of it, the answer itself first.
+        is_foreign: whether its prompt is unlike those of the calibration.
+
+    Raises:
+        InvalidRequest: the schema is none, as only now shows.
+    """
+    parts = units.units[1:]
+    found = _calibration(ask, plan, calibrator)
+    if calibrator is None or isinstance(found, str):
+        judged = (JudgedUnit(),) * len(parts)
+        if ask.target_error is None:
+            return UnitsJudgement(judged, str(found))
+        # An answer of another kind than was foreseen.
+        judged = (JudgedUnit(accept=False, reason=str(found)),) * len(parts)
+        decision = no_decision(ask.target_error, str(found))
+        return _refined(ask, answer, units, UnitsJudgement(judged, str(found), decision))
+    part, calibration = found
+    unlike = why_unlike(answer, plan, {}, part.binding, is_foreign=is_foreign)
+    if ask.target_error is None:
+        told = [_judged(one, calibration, None, unlike) for one in parts]
+        return UnitsJudgement(tuple(told), unlike)
+    threshold = calibration.threshold(ask.target_error)
+    if threshold is None:  # refused by `check_units_asked` but where the calibrator was replaced
+        threshold = Threshold(ask.target_error, None)
+    told = [_judged(one, calibration, threshold, unlike) for one in parts]
+    decision = _decision(threshold, calibrator, told, units, unlike)
+    decision = decision.acting(_least_confidence(told), ask)
+    return _refined(ask, answer, units, UnitsJudgement(tuple(told), unlike, decision))
+
+
+def _calibration(
+    ask: Ask, plan: Plan, calibrator: Calibrator | None
+) -> tuple[Part, Calibration] | str:
+    """The calibration of the uncertainty of parts, or why there is none for this ask."""
+    kind = PARTS[ask.units]
+    if plan.unit_primary is None:
+        return f"no estimator of this request is defined for a {kind}"
+    part = part_of(ask, replace(plan, primary=plan.unit_primary), calibrator, kind)
+    if isinstance(part, str):
+        return part
+    return part, part.groups[ask.calibration or ALL][plan.unit_primary]
+
+
+def _judged(
+    one: ScoredUnit, calibration: Calibration, threshold: Threshold | None, unlike: str | None
+) -> JudgedUnit:
+    uncertainty, confidence, reason = one.uncertainty, None, unlike
+    if uncertainty is not None and unlike is None:
+        confidence = calibration.confidence(uncertainty)
+    if threshold is None:
+        return JudgedUnit(confidence)
+    if unlike is None and threshold.accepts(uncertainty):
+        return JudgedUnit(confidence, accept=True)
+    if reason is None and uncertainty is None:
+        reason = f"{one.estimator} has no value"
+    elif reason is None and threshold.uncertainty is None:
+        reason = "no threshold is sure to keep the target error"
+    elif reason is None:
+        reason = "its uncertainty is above the threshold"
+    return JudgedUnit(confidence, accept=False, reason=reason)
+
+
+def _decision(
+    threshold: Threshold,
+    calibrator: Calibrator,
+    judged: list[JudgedUnit],
+    units: ScoredUnits,
+    unlike: str | None,
+) -> Decision:
+    """Whether all parts pass, and what that promises."""
+    promise = "on average over answers at most {percent} of the parts that pass are wrong"
+    accept = all(one.accept for one in judged)
+    decision = decided(threshold, calibrator, promise, accept=accept)
+    why_not = unlike
+    if why_not is None and not judged:
+        why_not = _NO_PARTS
+    if why_not is None and not units.is_whole:
+        why_not = _TOO_MANY
+    if why_not is not None:
+        return decision.refused(why_not)
+    return decision
+
+
+def _least_confidence(judged: list[JudgedUnit]) -> float | None:
+    """Of the parts that do not pass; None where that of one is unknown, or there are none."""
+    known = [one.confidence for one in judged if not one.accept]
+    if not known or None in known:
+        return None
+    return min(one for one in known if one is not None)
+
+
+def _refined(
+    ask: Ask, answer: Sequence, units: ScoredUnits, judgement: UnitsJudgement
+) -> UnitsJudgement:
+    """The judgement with the answer's text without the parts that do not pass, where asked."""
+    if ask.on_unit_reject != "remove":
+        return judgement
+    if not units.is_whole:
+        return replace(judgement, no_refined_text=_TOO_MANY)
+    if answer.is_unfinished:
+        return replace(judgement, no_refined_text=_NO_PARTS)
+    if ask.units == "sentences":
+        return _without_sentences(answer.text, units, judgement)
+    value = parsed(answer.text)
+    if value is None:
+        return replace(judgement, no_refined_text=_NO_PARTS)
+    try:
+        removable = may_be_null(value, ask.json_schema)
+    except BadSchema as error:
+        raise InvalidRequest(str(error), field="json_schema") from None
+    removed, told = [], []
+    for one, scored in zip(judgement.units, units.units[1:], strict=True):
+        if one.accept:
+            told.append(one)
+        elif scored.unit.path in removable:
+            removed.append(scored.unit)
+            told.append(replace(one, is_removed=True))
+        else:
+            reason = f"{one.reason}; it stays, as the schema does not let it be null"
+            told.append(replace(one, reason=reason))
+    return replace(judgement, units=tuple(told), refined_text=without(answer.text, removed))
+
+
+def _without_sentences(text: str, units: ScoredUnits, judgement: UnitsJudgement) -> UnitsJudgement:
+    """Each that does not pass is removed; headings and code, which are no sentences, stay."""
+    if not judgement.units:
+        return replace(judgement, no_refined_text=_NO_PARTS)
+    removed: list[Span] = []
+    told = []
+    for one, scored in zip(judgement.units, units.units[1:], strict=True):
+        if not one.accept:
+            removed += scored.unit.spans
+        told.append(replace(one, is_removed=not one.accept))
+    refined = without_sentences(text, removed)
+    return replace(judgement, units=tuple(told), refined_text=refined)

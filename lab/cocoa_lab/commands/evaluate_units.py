@@ -1,0 +1,94 @@
+"""`cocoa evaluate --units`: how well scores tell right parts of answers from wrong ones."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from cocoa_lab.commands.command_line import command_line
+from cocoa_lab.commands.failing import reason_of
+from cocoa_lab.commands.progress import progress_of
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+
+def evaluate_units(
+    dataset: str,
+    out: Path,
+    *,
+    units: Literal["fields"],
+    limit: int | None,
+    num_samples: str | None,
+    estimators: str | None,
+    similarity: str | None,
+    seed: int,
+    num_resamples: int,
+    settings: "Settings",
+    force: bool,
+) -> None:
+    """Score the parts of each answer of a file, label them, and report; see the options' help."""
+    from cocoa_lab.datasets import drawn
+    from cocoa_lab.overwriting import check_replaceable
+    from cocoa_lab.parts import outputs
+    from cocoa_lab.parts.examples import read_parts
+    from cocoa_lab.parts.running import PartsSpec, evaluate_parts
+    from cocoa_lab.run import Draw
+    from models.errors import CocoaError, ModelNotLoaded
+    from models.records import SamplingParams
+
+    wanted: list[str] | None = None
+    if estimators is not None:
+        wanted = _known(estimators)
+    try:
+        draw = Draw.named(num_samples or str(SamplingParams().num_samples))
+        examples = drawn(read_parts(Path(dataset)), limit, seed)
+        settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
+        settings_of["num_samples"] = draw.name
+        if not force:
+            check_replaceable(out, settings_of, len(examples))
+        out.mkdir(parents=True, exist_ok=True)
+        spec = PartsSpec(
+            dataset=dataset,
+            units=units,
+            examples=examples,
+            generations=out / "generations.jsonl",
+            draw=draw,
+            seed=seed,
+            estimators=wanted,
+            similarity=similarity,
+        )
+        with progress_of("prompts") as progress:
+            task = progress.add_task("evaluating", total=len(examples))
+            scored = evaluate_parts(spec, settings, lambda: progress.advance(task))
+            run = asyncio.run(scored)
+        found = outputs.measure(run, num_resamples, seed)
+        outputs.write(run, out, command_line(sys.argv[1:]), settings_of, found)
+    except ModelNotLoaded as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(2) from None
+    except (CocoaError, OSError, ValueError) as error:
+        typer.echo(reason_of(error), err=True)
+        raise typer.Exit(1) from None
+    for line in outputs.facts_of(run, found):
+        typer.echo(line)
+    typer.echo(f"{len(examples)} prompts: {out / 'report.md'}, results.json, units.jsonl, plots/")
+
+
+def _known(names: str) -> list[str]:
+    """The names between commas, each once, all of estimators that are defined for parts.
+
+    Raises:
+        BadParameter: one that is not.
+    """
+    from models.estimators import ESTIMATORS, needs
+    from models.units.unit import UNIT_STATISTICS
+
+    found = list(dict.fromkeys(map(str.strip, names.split(","))))
+    for name in found:
+        if name not in ESTIMATORS or not needs([name]) <= UNIT_STATISTICS:
+            message = f"{name!r} is no estimator that is defined for parts of answers"
+            raise typer.BadParameter(message, param_hint="--estimators")
+    return found

@@ -1,0 +1,222 @@
+"""The files of a run over parts: results.json, units.jsonl, report.md and the plots."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from cocoa_lab.calibration.checking import cross_check
+from cocoa_lab.metrics import Interval, auroc, ece, prr
+from cocoa_lab.overwriting import RESULTS
+from cocoa_lab.parts.measures import Answers, Kept, clustered, kept_at
+from cocoa_lab.parts.running import PartsRun
+from cocoa_lab.plots import INK, MUTED, STYLE, save
+from cocoa_lab.rendering import markdown_table
+from models.records import Array
+
+UNITS = "units.jsonl"
+_SHOWN = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+_CURVES = ("cocoa_sp", "sp", "consistency")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the scores of all labelled parts are worth.
+
+    Attributes:
+        metrics: estimator to metric to its value; None where it is undefined.
+        kept: estimator to what is left while parts are dropped by it.
+        num_parts, num_right: labelled ones.
+    """
+
+    metrics: Mapping[str, Mapping[str, Interval | None]]
+    kept: Mapping[str, Sequence[Kept]]
+    num_parts: int
+    num_right: int
+
+
+def measure(run: PartsRun, num_resamples: int, seed: int) -> Measured:
+    """PRR at 50 %, ROC-AUC and the calibration error of each estimator.
+
+    Calibration errors are those of confidences by curves that were fitted on the parts of other
+    answers.
+    """
+    scores, correct, answers = _arrays(run)
+    metrics: dict[str, dict[str, Interval | None]] = {}
+    kept: dict[str, Sequence[Kept]] = {}
+    for name, u in scores.items():
+        known = ~np.isnan(u)
+        if not known.any():
+            continue
+        of_known = u[known], correct[known], answers[known]
+
+        def interval(
+            metric: Callable[[Array, Array], float | None],
+            values: Array,
+            rows: tuple[Array, Array, Answers] = of_known,
+        ) -> Interval | None:
+            return clustered(
+                metric, values, rows[1], rows[2], num_resamples=num_resamples, seed=seed
+            )
+
+        metrics[name] = {"prr": interval(prr, of_known[0]), "roc_auc": interval(auroc, of_known[0])}
+        metrics[name]["ece"] = None
+        if (check := cross_check(*of_known)) is not None:
+            metrics[name]["ece"] = interval(ece, check.confidence)
+        kept[name] = kept_at(*of_known)
+    return Measured(metrics, kept, len(correct), int(correct.sum()))
+
+
+def write(
+    run: PartsRun, out: Path, command: str, settings: Mapping[str, Any], found: Measured
+) -> str:
+    """Write every file but the generations; the report."""
+    plots = out / "plots"
+    plots.mkdir(exist_ok=True)
+    if found.kept:
+        names = [name for name in _CURVES if name in found.kept] or list(found.kept)[:3]
+        save(_curve_figure({name: found.kept[name] for name in names}), plots / "precision")
+    results = {
+        "settings": settings,
+        "num_prompts": len(run.answers) + run.num_failed,
+        "header": asdict(run.header),
+        "binding": asdict(run.binding),
+        "primary": run.primary,
+        **_counts(run, found),
+        "metrics": {name: _to_json(one) for name, one in found.metrics.items()},
+        "kept": {name: list(map(asdict, one)) for name, one in found.kept.items()},
+    }
+    (out / UNITS).write_text("".join(_lines(run)), encoding="utf-8")
+    (out / RESULTS).write_text(json.dumps(results, indent=1) + "\n")
+    report = _report(run, found, command)
+    (out / "report.md").write_text(report, encoding="utf-8")
+    return report
+
+
+def _arrays(run: PartsRun) -> tuple[dict[str, Array], Array, Answers]:
+    """Scores (n,) by estimator, NaN where a part has none; labels (n,); and answers (n,)."""
+    names: dict[str, None] = {}
+    correct: list[float] = []
+    answers: list[int] = []
+    for number, one in enumerate(run.answers):
+        correct += one.labelled.correct
+        answers += [number] * len(one.labelled.correct)
+        for part in one.labelled.parts:
+            names |= dict.fromkeys(part.scores)
+    scores = {name: np.full(len(correct), np.nan) for name in names}
+    row = 0
+    for one in run.answers:
+        for part in one.labelled.parts:
+            for name, value in part.scores.items():
+                if value is not None:
+                    scores[name][row] = value
+            row += 1
+    return scores, np.array(correct), np.array(answers, dtype=int)
+
+
+def _counts(run: PartsRun, found: Measured) -> dict[str, int]:
+    return {
+        "num_answers": sum(bool(one.labelled.parts) for one in run.answers),
+        "num_without_parts": sum(not one.num_parts for one in run.answers),
+        "num_parts": found.num_parts,
+        "num_right": found.num_right,
+        "num_lacking": sum(one.labelled.num_lacking for one in run.answers),
+    }
+
+
+def _lines(run: PartsRun) -> Iterator[str]:
+    for one in run.answers:
+        about = {"id": one.example.example.id, "task": one.example.example.task}
+        for part, correct in zip(one.labelled.parts, one.labelled.correct, strict=True):
+            own = {"path": part.unit.path, "text": part.unit.text, "correct": correct}
+            line = {**about, **own, "scores": part.scores, "reasons": part.reasons}
+            yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def _to_json(metrics: Mapping[str, Interval | None]) -> dict[str, Any]:
+    return {name: value and asdict(value) for name, value in metrics.items()}
+
+
+def facts_of(run: PartsRun, found: Measured) -> list[str]:
+    """What was scored, in words."""
+    counts, kind = _counts(run, found), run.binding.unit
+    return [
+        f"{counts['num_parts']} labelled parts of kind {kind} in {counts['num_answers']} answers, "
+        f"{counts['num_right']} of them right",
+        f"{counts['num_without_parts']} answers have no parts",
+        f"{counts['num_lacking']} labelled parts are not in their answers",
+        f"model {run.header.model}, answers {run.binding.strategy}, "
+        f"{run.binding.num_samples} samples, similarity {run.binding.similarity}",
+    ]
+
+
+def _report(run: PartsRun, found: Measured, command: str) -> str:
+    rows = []
+    for name, metrics in found.metrics.items():
+        rows.append(
+            [f"`{name}`", *(_cell(metrics[metric]) for metric in ("prr", "roc_auc", "ece"))]
+        )
+    parts = [f"# Parts of answers: {run.binding.unit}", f"```sh\n{command}\n```"]
+    parts.append("\n".join(f"- {fact}" for fact in facts_of(run, found)))
+    parts += [
+        "Uncertainty of parts against their labels. In brackets the 95 % interval of the "
+        "percentile bootstrap over answers. ECE: of confidences by curves that were fitted on "
+        "other answers.",
+        markdown_table(["estimator", "PRR at 50 %", "ROC-AUC", "ECE"], rows),
+    ]
+    if run.primary in found.kept:
+        told = _at(found.kept[run.primary], _SHOWN)
+        parts += [
+            f"## Dropping the least sure, by `{run.primary}`",
+            "Precision: right ones among all that are kept. Wrong per answer: the mean over "
+            "answers of the wrong among the kept, which `target_error` bounds. Respond ratio: "
+            "share of the answers of which any part is kept.",
+            markdown_table(
+                ["share kept", "precision", "wrong per answer", "respond ratio"],
+                [[f"{value:.3f}" for value in asdict(one).values()] for one in told],
+            ),
+            "![Precision against the share kept](plots/precision.svg)",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _at(kept: Sequence[Kept], shares: Sequence[float]) -> list[Kept]:
+    """The entry that keeps least of those that keep a share, each once."""
+    found: dict[float, Kept] = {}
+    for share in shares:
+        one = min((one for one in kept if one.share >= share - 1e-9), key=lambda one: one.share)
+        found[one.share] = one
+    return list(found.values())
+
+
+def _cell(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _curve_figure(kept: Mapping[str, Sequence[Kept]]) -> Figure:
+    """Precision, and dashed the respond ratio, against the share of parts that is kept."""
+    colours = ("#b8500f", "#0f6f8f", "#3f7d3a")
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.subplots()
+        for (name, curve), colour in zip(kept.items(), colours, strict=False):
+            shares = [one.share for one in curve]
+            axes.plot(shares, [one.precision for one in curve], "o-", color=colour, label=name)
+            axes.plot(shares, [one.respond_ratio for one in curve], "--", color=colour, alpha=0.6)
+        axes.plot([], [], "--", color=MUTED, label="respond ratio")
+        axes.set_xlim(0, 1.02)
+        axes.set_ylim(0, 1.02)
+        axes.grid(visible=True)
+        axes.set_axisbelow(True)
+        axes.set_title("Dropping the least sure parts", color=INK)
+        axes.set_xlabel("share of parts kept")
+        axes.set_ylabel("right among the kept")
+        axes.legend(loc="lower left")
+        return figure

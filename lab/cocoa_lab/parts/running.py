@@ -1,0 +1,242 @@
+"""One evaluation of the parts of answers: generate or read each answer, score and label its parts.
+
+Generations go to a log as they come, as those of `cocoa_lab.evaluation` do; an interrupted run goes
+on there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from app.scoring.ask import PARTS, Ask, Units
+from app.scoring.computation import Recorded
+from app.scoring.scorer import Scorer
+from app.scoring.units import ScoredUnit
+from app.settings import Settings
+from cocoa_lab.evaluation import origin_of
+from cocoa_lab.loading import lab_scorer
+from cocoa_lab.log import AnotherRun
+from cocoa_lab.parts.examples import PartsExample
+from cocoa_lab.parts.labelling import LabelledParts, labelled
+from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
+from cocoa_lab.run import Draw, Origin, ScoredPrompt
+from cocoa_lab.running import each, sampling_of
+from cocoa_lab.scoring import ask_of, record, recorded_statistics
+from models.calibration import Binding
+from models.errors import InvalidRequest
+from models.estimators import ESTIMATORS, needs
+from models.grammars import grammar_of
+from models.records import GivenAnswer, Grammar
+from models.statistics import supplied_by
+from models.units.json_values import parsed
+from models.units.unit import UNIT_STATISTICS
+from workers.protocol import Workers
+
+_RECORDED = supplied_by("answer", "samples")
+
+
+@dataclass(frozen=True, slots=True)
+class PartsSpec:
+    """What is to be evaluated.
+
+    Attributes:
+        units: whose parts.
+        generations: file of them, to be continued where it exists.
+        draw: of samples.
+        estimators: None for all that are defined for parts.
+        similarity: name of the function; None for the deployment's default.
+    """
+
+    dataset: str
+    units: Units
+    examples: Sequence[PartsExample]
+    generations: Path
+    draw: Draw
+    seed: int
+    estimators: Sequence[str] | None
+    similarity: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerParts:
+    """The parts of one answer.
+
+    Attributes:
+        num_parts: labelled or not; 0 of an answer that has none.
+        labelled: those with labels.
+    """
+
+    example: PartsExample
+    text: str
+    num_parts: int
+    labelled: LabelledParts
+
+
+@dataclass(frozen=True, slots=True)
+class PartsRun:
+    """A finished run.
+
+    Attributes:
+        answers: those of the prompts that have a generation.
+        num_failed: prompts that have none.
+        binding: what the scores came from.
+        primary: the estimator whose value is the uncertainty of a part.
+    """
+
+    header: RecordingHeader
+    answers: Sequence[AnswerParts]
+    num_failed: int
+    binding: Binding
+    primary: str
+
+
+async def evaluate_parts(
+    spec: PartsSpec, settings: Settings, on_scored: Callable[[], None]
+) -> PartsRun:
+    """Generate or read what is missing, score the parts of everything, and label them.
+
+    Raises:
+        AnotherRun: the file of generations is another run's.
+        InvalidRequest: nothing can be scored here, or no prompt has a generation.
+        CocoaError: a model failed; what was generated before is in the file.
+    """
+    async with lab_scorer(settings) as scorer:
+        with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
+            return await _run(spec, scorer, log, on_scored)
+
+
+async def _run(
+    spec: PartsSpec, scorer: Scorer, log: RecordingLog, on_scored: Callable[[], None]
+) -> PartsRun:
+    statistics = recorded_statistics(log.header)
+    estimators = spec.estimators or _defined(scorer, statistics)
+    examples = spec.examples
+    positions: dict[str, int] = {}
+    for one in examples:
+        if one.example.id not in log.recordings:
+            positions[one.example.id] = len(positions)
+
+    def ask_for(one: PartsExample) -> Ask:
+        ask = ask_of(one.example, log.header)
+        sampling = replace(
+            ask.sampling, num_samples=spec.draw.num_samples, stop_mass=spec.draw.stop_mass
+        )
+        given: GivenAnswer | None = None
+        grammar: Grammar | None = None
+        if one.output is not None:
+            given = GivenAnswer(one.output)
+        elif isinstance(one.json_schema, dict):
+            grammar = grammar_of(one.json_schema)
+        return replace(
+            ask,
+            answer=given,
+            sampling=sampling,
+            estimators=tuple(estimators),
+            similarity=spec.similarity,
+            units=spec.units,
+            grammar=grammar,
+            json_schema=one.json_schema,
+        )
+
+    plan = scorer.plan(ask_for(examples[0]), statistics)
+    if plan.unit_primary is None:
+        raise InvalidRequest("no estimator is defined for parts of answers", field="estimators")
+
+    async def score(one: PartsExample) -> tuple[Recording, AnswerParts | None]:
+        ask = ask_for(one)
+        recording = log.recordings.get(one.example.id)
+        if recording is None:
+            recording = await record(one.example, ask, log.header, scorer.workers.generator)
+            log.put(positions[one.example.id], recording)
+        _check(one, recording)
+        parts = await _scored(one, ask, recording, statistics, scorer)
+        on_scored()
+        return recording, parts
+
+    found = await each(examples, score)
+    answers = [parts for _, parts in found if parts is not None]
+    if not answers:
+        raise InvalidRequest("no prompt has a generation")
+    prompts = []
+    for one, (recording, _) in zip(examples, found, strict=True):
+        prompts.append(ScoredPrompt(one.example, recording, ()))
+    origin = origin_of(prompts, scorer.workers)
+    binding = _binding(spec, log.header, origin, ask_for(examples[0]), plan.similarity)
+    return PartsRun(log.header, answers, len(found) - len(answers), binding, plan.unit_primary)
+
+
+async def _scored(
+    one: PartsExample,
+    ask: Ask,
+    recording: Recording,
+    statistics: frozenset[str],
+    scorer: Scorer,
+) -> AnswerParts | None:
+    if recording.generation is None:
+        return None
+    result = await scorer.run(ask, Recorded(recording.generation, statistics, {}))
+    parts: Sequence[ScoredUnit] = ()
+    if result.units is not None:
+        parts = result.units.units[1:]
+    text = result.evidence.subject.answer.text
+    return AnswerParts(one, text, len(parts), labelled(one, parsed(text), parts))
+
+
+def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
+    """All estimators that are defined for parts, and that such recordings supply."""
+    available = scorer.available_statistics(Ask(prompt=""), statistics) & UNIT_STATISTICS
+    return [name for name in ESTIMATORS if needs([name]) <= available]
+
+
+def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
+    generator = workers.generator.info
+    return RecordingHeader(
+        dataset=spec.dataset,
+        model=generator.model_id,
+        revision=generator.revision,
+        seed=spec.seed,
+        sampling=sampling_of(spec.draw.num_samples),
+        statistics=tuple(sorted(generator.statistics & _RECORDED)),
+        asks_p_true=False,
+    )
+
+
+def _check(one: PartsExample, recording: Recording) -> None:
+    generation = recording.generation
+    is_other = recording.prompt != one.example.prompt
+    if generation is not None and one.output is not None:
+        is_other |= generation.answer.text != one.output
+    if is_other:
+        raise AnotherRun(f"the generation of {one.example.id} is of another prompt or output")
+
+
+def _binding(
+    spec: PartsSpec, header: RecordingHeader, origin: Origin, ask: Ask, similarity: str
+) -> Binding:
+    sampling: Mapping[str, float] = header.sampling
+    if origin.stop is None:
+        raise InvalidRequest("the prompts have different stop strings")
+    strategy = "greedy"
+    if ask.answer is not None:
+        strategy = "given"
+    return Binding(
+        model_id=header.model,
+        revision=header.revision,
+        generator=origin.generator,
+        input=ask.input,
+        strategy=strategy,
+        num_samples=spec.draw.num_samples,
+        stop_mass=spec.draw.stop_mass,
+        temperature=sampling["temperature"],
+        top_k=int(sampling["top_k"]),
+        top_p=sampling["top_p"],
+        stop=origin.stop,
+        max_new_tokens=origin.max_new_tokens,
+        share_cut=origin.share_cut,
+        similarity=similarity,
+        comparer=origin.comparers[similarity],
+        nli=origin.nli,
+        probes={},
+        unit=PARTS[spec.units],
+        schema_use=ask.schema_use,
+    )

@@ -1,0 +1,66 @@
+"""Pure: the grammar of answers that may call tools, in the dialect of llguidance.
+
+Which template a model has is not known here, so that the formats that `models.units.tool_calls`
+reads stand beside each other, and the model writes its own. A text must not be read as a call that
+no schema holds: it has no `<tool_call>`, and begins as no bare call does.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from models.grammars import grammar_of
+from models.records import Grammar
+from models.units.tool_calls import schema_of_one
+
+# What Mistral's models write in front of calls, a special token of theirs.
+MARK = "[TOOL_CALLS]"
+_MARK_RULE = f'mark: "{MARK}"'
+
+_CALLS = (
+    _MARK_RULE
+    + r"""
+bare: objects | mark? " "? "[" call (", " call)* "]"
+objects: object ((";" " "? | "\n") object)*
+object: call | other
+block: "\n"? call "\n"? "</tool_call>"
+first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/
+next[lazy]: /(.|\n)*<tool_call>/
+alone[lazy]: /\s*<tool_call>/
+BEHIND: /(.|\n)*/ & ~/(.|\n)*<tool_call>(.|\n)*/
+WORDS: /\s*([^\s\{\[](.|\n)*)?/ & BEHIND & ~/\s*<\|(python_tag|tool_call)\|>(.|\n)*/
+"""
+)
+# By whether it may call several, and whether an answer without calls is JSON.
+_STARTS = {
+    (True, False): "WORDS | first block (next block)* BEHIND | bare",
+    (False, False): "WORDS | first block BEHIND | one",
+    (True, True): "answer | (alone block)+ | bare",
+    (False, True): "answer | alone block | one",
+}
+
+
+def grammar_of_calls(
+    tools: Sequence[Mapping[str, Any]], *, several: bool, answer: Mapping[str, Any] | None
+) -> Grammar:
+    """The grammar of answers that call tools, with arguments that are valid, or do not.
+
+    Args:
+        tools: as OpenAI's clients send them.
+        several: whether one answer may call several times.
+        answer: schema of an answer without calls; None for any text.
+
+    Raises:
+        BadSchema: see `grammar_of`.
+    """
+    rules = [_CALLS.strip(), f"start: {_STARTS[several, answer is not None]}"]
+    rules.append('one: object | mark? " "? "[" call "]"')
+    for name, arguments in (("call", "arguments"), ("other", "parameters")):
+        rules.append(f"{name}: %json {grammar_of(schema_of_one(tools, arguments)).source}")
+    if answer is not None:
+        rules.append(f"answer: %json {grammar_of(answer).source}")
+    return Grammar("lark", "\n".join(rules))
+
+
+def with_mark(grammar: Grammar, token_id: int) -> str:
+    """The source of a grammar for a tokenizer that has `MARK` as a token of its own."""
+    return grammar.source.replace(_MARK_RULE, f"mark: <[{token_id}]>", 1)

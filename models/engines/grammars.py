@@ -1,0 +1,253 @@
+"""Grammars that rows follow: what they may choose next, as masks over the vocabulary.
+
+A mask is put on the logits before anything reads them, so that log-probs and entropies are those
+among the tokens that the grammar allows. Rows with the same tokens so far share one `Following`,
+and with it one mask, until they choose different tokens.
+"""
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from models.call_grammars import MARK, with_mark
+from models.engines.jobs import Row, RowJob
+from models.errors import InvalidRequest
+from models.records import Grammar
+from models.units.reasoning import Tags
+
+# Where a row stands: it may yet begin with a reasoning, is in one, or writes its answer.
+Stage = Literal["undecided", "thoughts", "answer"]
+
+# Compiled grammars that are kept, the states to which the lexer of each may grow (1 to 2 kB each),
+# and symbols.
+_MAX_COMPILED, _MAX_LEXER_STATES, _MAX_SYMBOLS = 32, 20_000, 100_000
+# Characters of what the library says of a grammar.
+_MAX_REASON = 200
+
+
+class Grammars:
+    """The grammars of one tokenizer, each compiled once while it is in use.
+
+    Args:
+        tokenizer: of the model.
+        eos_ids: all ids that end a sequence; a grammar allows them where a text may end.
+        num_logits: V.
+        tags: around the model's reasonings, behind which grammars begin; None for a model that
+            does not reason.
+
+    Attributes:
+        unavailable: why no grammar can be followed; "" where it can.
+        start_ids: tokens of the tag that begins a reasoning.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        eos_ids: frozenset[int],
+        num_logits: int,
+        tags: Tags | None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._eos_ids = sorted(eos_ids)
+        self._size = max(num_logits, len(tokenizer))
+        self.start_ids: tuple[int, ...] = ()
+        if tags is not None:
+            ids = tokenizer(tags.start, add_special_tokens=False, verbose=False)["input_ids"]
+            self.start_ids = tuple(ids)
+        self._matcher = functools.lru_cache(_MAX_COMPILED)(self._compiled)
+        self.unavailable = ""
+        if find_spec("llguidance") is None:
+            self.unavailable = "llguidance is not installed"
+        elif not tokenizer.is_fast:
+            self.unavailable = "the model's tokenizer has no fast implementation"
+        elif not eos_ids:
+            self.unavailable = "the model has no token that ends an answer"
+
+    @property
+    def num_words(self) -> int:
+        """Words of 32 bits in a mask."""
+        return (self._size + 31) // 32
+
+    def compile(self, grammar: Grammar) -> None:
+        """Have a grammar ready for `begin`; may take a second, on any thread.
+
+        Raises:
+            InvalidRequest: it is none, no text can follow it, or it is too large; says why.
+        """
+        self._matcher(grammar)
+
+    def begin(self, grammar: Grammar, *, in_thoughts: bool) -> "Following":
+        """Where a row stands that has no token yet. Raises as `compile` does.
+
+        in_thoughts: whether its prompt has opened a reasoning.
+        """
+        stage: Stage = "answer"
+        if in_thoughts:
+            stage = "thoughts"
+        elif self.start_ids:
+            stage = "undecided"
+        return Following(self, self._matcher(grammar).deep_copy(), stage)
+
+    def ids(self, text: str) -> list[int]:
+        """Tokens of a text."""
+        ids: list[int] = self._library_tokenizer.tokenize_str(text)
+        return ids
+
+    @functools.cached_property
+    def _library_tokenizer(self) -> Any:
+        """Made when the first grammar comes, which takes up to a second."""
+        import llguidance.hf
+
+        tokenizer: Any = self._tokenizer
+        return llguidance.hf.from_tokenizer(tokenizer, self._size, self._eos_ids)
+
+    def _with_mark(self, grammar: Grammar) -> str:
+        for token_id, token in self._tokenizer.added_tokens_decoder.items():
+            if token.special and token.content == MARK:
+                return with_mark(grammar, token_id)
+        return grammar.source
+
+    def _compiled(self, grammar: Grammar) -> Any:
+        from llguidance import LLMatcher, LLParserLimits
+
+        if grammar.kind == "json_schema":
+            source = LLMatcher.grammar_from_json_schema(grammar.source)
+        else:
+            source = LLMatcher.grammar_from_lark(self._with_mark(grammar))
+        limits = LLParserLimits(
+            max_lexer_states=_MAX_LEXER_STATES, max_grammar_size=_MAX_SYMBOLS, verbose_errors=False
+        )
+        matcher = LLMatcher(self._library_tokenizer, source, log_level=0, limits=limits)
+        first = matcher.deep_copy()
+        if not matcher.is_error():
+            first.compute_bitmask()  # some faults show by the first mask alone
+        if first.is_error():
+            reason = " ".join(first.get_error().split())
+            if len(reason) > _MAX_REASON:
+                reason = reason[:_MAX_REASON] + "…"
+            raise InvalidRequest(f"no answer can be held to it: {reason}", field="grammar")
+        return matcher
+
+
+class Following:
+    """How far rows with the same tokens have come in a grammar.
+
+    Attributes:
+        stage: where they stand.
+    """
+
+    def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
+        self._grammars = grammars
+        self._matcher = matcher
+        self.stage = stage
+        self._num_read = num_read  # tokens of the start tag
+
+    @property
+    def num_words(self) -> int:
+        """Words of its masks."""
+        return self._grammars.num_words
+
+    def copy(self) -> "Following":
+        """The same for rows that go on otherwise."""
+        return Following(self._grammars, self._matcher.deep_copy(), self.stage, self._num_read)
+
+    def fill(self, words: NDArray[np.int32]) -> bool:
+        """Write what may come next into a mask of zeros (W,); False where that takes too long.
+
+        Not asked for within a reasoning, where anything may.
+        """
+        start_ids = self._grammars.start_ids
+        if self._num_read == 0:
+            self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if self.stage == "undecided":
+            word, bit = divmod(start_ids[self._num_read], 32)
+            words.view(np.uint32)[word] |= np.uint32(1 << bit)
+        return not self._matcher.is_error()
+
+    def take(self, row: Row) -> bool:
+        """Follow the latest token of a row that goes on; False where that takes too long.
+
+        The row's own fields know already whether a reasoning began or ended with it.
+        """
+        token, start_ids = row.token_ids[-1], self._grammars.start_ids
+        if self.stage == "answer":
+            return bool(self._matcher.consume_token(token))
+        if self.stage == "undecided":
+            if token != start_ids[self._num_read]:
+                self.stage = "answer"
+                return bool(self._matcher.consume_token(token))
+            self._num_read += 1
+            if self._num_read == len(start_ids):
+                self.stage, self._num_read = "thoughts", 0
+        if row.is_reasoned and not row.in_thoughts:
+            self.stage, self._num_read = "answer", 0
+            # What the token holds beyond its tag is of the answer.
+            return not row.lead.strip() or bool(
+                self._matcher.consume_tokens(self._grammars.ids(row.lead))
+            )
+        return True
+
+
+def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJob]:
+    """Set logits to -inf that the rows' grammars do not allow; the jobs whose masks take too long.
+
+    Args:
+        logits: (num_slots, V), changed in place.
+        rows: of which some have grammars.
+        slots: (rows,) of each its row of `logits`.
+    """
+    slot_of: dict[Following, int] = {}
+    failed: list[RowJob] = []
+    words: list[NDArray[np.int32]] = []
+    for row, slot in zip(rows, slots, strict=True):
+        following = row.following
+        if following is None or following in slot_of or following.stage == "thoughts":
+            continue
+        slot_of[following] = slot
+        words.append(np.zeros(following.num_words, np.int32))
+        if not following.fill(words[-1]):
+            failed.append(row.job)
+    if not words:
+        return failed
+    bits = np.unpackbits(
+        ~np.stack(words).view(np.uint8), axis=1, count=logits.shape[1], bitorder="little"
+    )
+    is_barred = torch.from_numpy(bits).view(torch.bool).to(logits.device)
+    for barred, slot in zip(is_barred, slot_of.values(), strict=True):
+        logits[slot].masked_fill_(barred, -math.inf)
+    return failed
+
+
+def follow(rows: Iterable[Row]) -> list[RowJob]:
+    """Let grammars follow the latest tokens of their rows; the jobs of which that takes too long.
+
+    Rows that shared a `Following` and chose different tokens have one each from now on.
+    """
+    shared: dict[tuple[Following, int], Following] = {}
+    branched: set[Following] = set()
+    failed: list[RowJob] = []
+    pending: list[tuple[Row, Following]] = []
+    for row in rows:
+        if row.following is None or row.finish_reason is not None or row.job.cancelled:
+            continue
+        key = row.following, row.token_ids[-1]
+        if key not in shared:
+            shared[key] = row.following
+            if row.following in branched:
+                shared[key] = row.following.copy()
+            branched.add(row.following)
+            pending.append((row, shared[key]))
+        row.following = shared[key]
+    # Copies are made before anything moves on.
+    for row, following in pending:
+        if not following.take(row):
+            failed.append(row.job)
+    return failed

@@ -1,0 +1,59 @@
+"""What was not found counts as agreeing only in part. Ours, over `rb_consistency`.
+
+`rb_consistency` takes the dissimilarity of what was not found for that of the samples, c. But a
+sample that equals the answer, or another one that was found, says little of what was not: the more
+was found, the less like the answer is the rest. So it is biased low, by (1 - P)(r - c) with r the
+mean dissimilarity of the rest.
+"""
+
+from collections.abc import Sequence
+
+from models.estimators.cocoa import consistency, found_mass, rb_consistency
+from models.estimators.information import sp
+from models.records import Array
+
+# Least squares of (1 - P)(r - c) on (1 - P) P (1 - c), r by 400 draws: .40 to .67 for 3 to 10
+# samples of two models (docs/results.md).
+SHARE = 0.5
+
+
+def unseen_rb_consistency(
+    answer_token_logprobs: Array,
+    sample_token_logprobs: Sequence[Array],
+    sample_texts: Sequence[str],
+    similarity: Array,
+    exact_match: Array,
+) -> float:
+    """Dissimilarity by probability: sum_A p(y) (1 - s(y, y*)) + (1 - P) [c + P (1 - c) / 2].
+
+    Ours, 2026, over rb_consistency.
+
+    A, p(y) and P: as in rb_consistency; c: consistency. In [0, 1], and nowhere below
+    rb_consistency, which it equals where P is 0 or 1.
+
+    Use: as rb_consistency, whose bias it takes away; answers that all samples repeat are told
+    apart by their probability.
+    """
+    found = answer_token_logprobs, sample_token_logprobs, sample_texts
+    mass = found_mass(*found, exact_match)
+    disagreeing = mass * (1.0 - consistency(similarity)) * SHARE
+    return rb_consistency(*found, similarity, exact_match) + (1.0 - mass) * disagreeing
+
+
+def unseen_rb_cocoa_sp(
+    answer_token_logprobs: Array,
+    sample_token_logprobs: Sequence[Array],
+    sample_texts: Sequence[str],
+    similarity: Array,
+    exact_match: Array,
+) -> float:
+    """CoCoA over sequence probability: sp * unseen_rb_consistency, in nats.
+
+    Ours, 2026, over rb_cocoa_sp.
+
+    Use: as rb_cocoa_sp, of most use with fewer samples than ten and below temperature 1, where many
+    answers are repeated by all samples.
+    """
+    return sp(answer_token_logprobs) * unseen_rb_consistency(
+        answer_token_logprobs, sample_token_logprobs, sample_texts, similarity, exact_match
+    )

@@ -1,0 +1,97 @@
+"""Which prompts a calibration had: how far another prompt lies from them, in numpy."""
+
+import hashlib
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Self
+from zipfile import BadZipFile
+
+import numpy as np
+
+from models.errors import ModelNotLoaded
+from models.probes.distance import DOMAIN_PERCENTILE, Distance
+from models.records import Array
+
+_FORMAT = 1
+
+
+class BadDomain(ModelNotLoaded):
+    """A file that holds no prompts of a calibration, or those of another model."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDomain:
+    """Distances from the kinds of prompts that a calibration had.
+
+    Attributes:
+        generator: identity of the language model whose states they are.
+        layer: k of Hugging Face's `hidden_states[k]`, read at a prompt's last token.
+        kinds: one a kind of prompts, with percentiles of held-out ones of that kind.
+        sha256: of its file.
+    """
+
+    generator: str
+    layer: int
+    kinds: tuple[Distance, ...]
+    sha256: str = ""
+
+    def percentile(self, state: Array) -> float:
+        """Percentile in [0, 100] of a state (d,) among held-out prompts of the nearest kind.
+
+        A prompt is of the domain where it is like one kind, so at most about 1 % of the
+        calibration's own prompts lie beyond the 99th.
+        """
+        return min(float(kind.percentile(state[None])[0]) for kind in self.kinds)
+
+    def is_foreign(self, state: Array) -> bool:
+        """Whether a state (d,) lies beyond the 99th percentile of every kind; NaN does."""
+        return is_beyond(self.percentile(state))
+
+    def to_bytes(self) -> bytes:
+        """As `load` reads it: arrays of numpy."""
+        arrays: dict[str, Array] = {}
+        for number, kind in enumerate(self.kinds):
+            for name, array in kind.arrays().items():
+                arrays[f"{number}.{name}"] = array
+        content = BytesIO()
+        about = {"format": _FORMAT, "generator": self.generator, "layer": self.layer}
+        np.savez(content, **about, **arrays)  # type: ignore[arg-type]  # its stub has one keyword
+        return content.getvalue()
+
+    @classmethod
+    def load(cls, path: Path, sha256: str) -> Self:
+        """The prompts of a calibrator that names this digest of their file.
+
+        Raises:
+            BadDomain: there is no such file, or another one.
+        """
+        try:
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() != sha256:
+                raise BadDomain(f"{path.name} is not the file that the calibrator names")
+            with np.load(BytesIO(content)) as file:
+                arrays = dict(file)
+            generator, layer = str(arrays.pop("generator")), int(arrays.pop("layer"))
+            if (found := int(arrays.pop("format"))) != _FORMAT:
+                raise ValueError(f"format {found}, not {_FORMAT}")
+            kinds: dict[str, dict[str, Array]] = {}
+            for name, array in arrays.items():
+                number, _, what = name.partition(".")
+                kinds.setdefault(number, {})[what] = array
+            if not kinds:
+                raise ValueError("no kinds")
+            distances = tuple(Distance.from_arrays(one) for one in kinds.values())
+            return cls(generator, layer, distances, sha256)
+        except (OSError, EOFError, ValueError, TypeError, LookupError, BadZipFile) as error:
+            raise BadDomain(f"{path.name} holds no prompts of a calibration: {error}") from error
+
+
+def is_beyond(percentile: float) -> bool:
+    """Whether a prompt at this percentile is foreign; so it is at one that is none."""
+    return not 0 <= percentile <= DOMAIN_PERCENTILE
+
+
+def beside(calibrator: Path) -> Path:
+    """Where the prompts of a calibrator's file lie."""
+    return calibrator.with_suffix(".prompts.npz")

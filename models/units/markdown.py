@@ -1,0 +1,87 @@
+"""The blocks of a Markdown text that say something, by lines; not a parser of all Markdown.
+
+Code in fences, headings, rules, and a table's head say nothing that can be right or wrong by
+itself. A list item, a row of a table and a quotation are blocks of their own.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
+_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_UNDERLINE = re.compile(r" {0,3}=+\s*$")
+_RULE = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*$")
+# Quotations and items may stand within each other.
+_MARKER = re.compile(r"\s*(?:(?:[-*+•]|\(?\d{1,9}[.)])(?:\s+\[[ xX]\])?(?=\s)|>)\s*")
+_TABLE_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a text.
+
+    Attributes:
+        line: where its first line begins, with the marker of an item or a quotation.
+        start: behind that marker.
+        end: behind its last line, whose end belongs to it.
+        is_row: of a table.
+    """
+
+    line: int
+    start: int
+    end: int
+    is_row: bool = False
+
+
+def blocks(text: str) -> list[Block]:
+    r"""The blocks that say something, in their order.
+
+    >>> blocks("# Sums\n\n- One.\n- Two.\n")
+    [Block(line=8, start=10, end=15, is_row=False), Block(line=15, start=17, end=22, is_row=False)]
+    """
+    found: list[Block] = []
+    fence, is_open = "", False
+    for start, line in _lines(text):
+        end = start + len(line)
+        opened = _FENCE.match(line)
+        if fence:
+            if opened and opened[1].startswith(fence) and not line[opened.end() :].strip():
+                fence = ""
+            continue
+        if opened:
+            fence = opened[1]
+        is_row = line.lstrip().startswith("|")
+        if is_open and is_row and _TABLE_RULE.match(line) and found[-1].is_row:
+            found.pop()  # the table's head
+            continue
+        if is_open and _UNDERLINE.match(line):
+            found.pop()  # a heading
+            is_open = False
+            continue
+        if opened or not line.strip() or _HEADING.match(line) or _RULE.match(line):
+            is_open = False
+            continue
+        behind = _behind_markers(line)
+        goes_on = is_open and not is_row and not found[-1].is_row
+        if goes_on and (not behind or line.lstrip().startswith(">")):
+            found[-1] = replace(found[-1], end=end)
+        else:
+            found.append(Block(start, start + behind, end, is_row))
+        is_open = True
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for match in _LINE.finditer(text):
+        if match[0]:
+            yield match.start(), match[0]
+
+
+def _behind_markers(line: str) -> int:
+    """Where what an item or a quotation says begins; 0 for a line of neither."""
+    behind = 0
+    while match := _MARKER.match(line, behind):
+        behind = match.end()
+    return behind

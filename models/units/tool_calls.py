@@ -1,0 +1,268 @@
+"""Tool calls in the text of an answer, in the formats of the templates that are known. Pure.
+
+| what templates write | models |
+|---|---|
+| `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, one for each call | Hermes, Qwen |
+| `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]` | Mistral |
+| `{"name": …, "parameters": {…}}`, several of them with `;` between | Llama 3 |
+
+Texts are decoded without special tokens, so that the mark in front may be missing: then the whole
+text must be calls of tools that there are.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from models.units.json_values import MAX_DEPTH, NotJson, Value, parse
+
+_BEGIN, _END = "<tool_call>", "</tool_call>"
+_BLOCK = re.compile(r"<tool_call>\s*")
+_BLOCK_END = re.compile(r"\s*(?:</tool_call>|\Z)")
+# What may stand before calls that are a whole text.
+_MARK = re.compile(r"\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>)?\s*")
+_BETWEEN = re.compile(r"[\s;]*")
+_BARE_STARTS = ("{", "[", "<|python_tag|>", "<|tool_call|>")
+_BARE_CALLS = re.compile(rf"{_MARK.pattern}(?:\[\s*\{{.*\}}\s*\]|\{{.*\}})", re.DOTALL)
+_PROBE_ARGUMENT = "place"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call.
+
+    Attributes:
+        name: of the tool.
+        arguments: JSON text of an object, as it was written.
+        value: `{"function": {"name", "arguments"}}`, each with its place in the text.
+    """
+
+    name: str
+    arguments: str
+    value: Value
+
+
+def read(text: str, names: Collection[str]) -> list[str | Call]:
+    """The calls of an answer in their order, and what it says before, between and behind them.
+
+    What is no call that can be read is text. Texts are stripped, and none is empty.
+
+    Args:
+        text: the answer.
+        names: of the tools that there are; calls without a mark must be of them.
+
+    >>> [one] = read('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>', ["f"])
+    >>> one.name, one.arguments
+    ('f', '{"a": 1}')
+    """
+    return _stripped(segments(text, names))
+
+
+def segments(text: str, names: Collection[str]) -> list[str | Call]:
+    """Calls, and all text around them as it stands; see `read`."""
+    found: list[str | Call] = list(_bare(text, names))
+    if found:
+        return found
+    told = 0
+    for block in _BLOCK.finditer(text):
+        if block.start() < told:
+            continue
+        values, end = _values(text, block.end())
+        calls = [call for value in values if (call := _call(value, text)) is not None]
+        closed = _BLOCK_END.match(text, end)
+        if not calls or len(calls) < len(values) or closed is None:
+            continue
+        found += [text[told : block.start()], *calls]
+        told = closed.end()
+    return [*found, text[told:]]
+
+
+def num_settled(text: str, *, is_start: bool) -> int:
+    """Number of leading characters that no later text can make part of a call, or cut off from one.
+
+    Args:
+        text: an answer so far, or what follows such characters of it.
+        is_start: whether it is the beginning of the answer.
+
+    >>> num_settled("Let me look. <tool", is_start=True)
+    12
+    """
+    begun = text.lstrip()
+    if is_start and (
+        begun.startswith(_BARE_STARTS) or any(one.startswith(begun) for one in _BARE_STARTS)
+    ):
+        return 0
+    told = 0
+    for block in _BLOCK.finditer(text):
+        if block.start() < told:
+            continue
+        end = block.end()
+        if _END in text[end:]:
+            _, end = _values(text, end)
+        closed = _BLOCK_END.match(text, end)
+        if end == block.end() or closed is None or not closed[0].strip():
+            return len(text[: block.start()].rstrip())
+        told = closed.end()
+    for size in range(len(_BEGIN) - 1, 0, -1):
+        if text.endswith(_BEGIN[:size]):
+            return len(text[:-size].rstrip())
+    return len(text.rstrip())
+
+
+def as_value(text: str, names: Collection[str]) -> Value | None:
+    """The calls of an answer as one JSON array; None where there are none."""
+    calls = [one.value for one in read(text, names) if isinstance(one, Call)]
+    if not calls:
+        return None
+    return Value(calls, (calls[0].span[0], calls[-1].span[1]))
+
+
+def names_of(tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of tools as OpenAI's clients send them."""
+    return [tool["function"]["name"] for tool in tools]
+
+
+def schema_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the calls of `as_value` follow: an array, each with its tool's arguments."""
+    branches, parameters = [], {}
+    for number, tool in enumerate(tools):
+        function = tool["function"]
+        place = f"#/$defs/{number}"
+        parameters[str(number)] = _moved(function.get("parameters") or {}, place)
+        call = {"name": {"const": function["name"]}, "arguments": {"$ref": place}}
+        branches.append({"properties": {"function": {"properties": call}}})
+    return {"$defs": parameters, "items": {"anyOf": branches}}
+
+
+def schema_of_one(
+    tools: Sequence[Mapping[str, Any]], called_with: str = "arguments"
+) -> dict[str, Any]:
+    """What one call without a mark is valid under.
+
+    Args:
+        tools: of which one is called.
+        called_with: how the call names its arguments.
+    """
+    branches, parameters = [], {}
+    for number, tool in enumerate(tools):
+        function, place = tool["function"], f"#/$defs/{number}"
+        arguments = _moved(function.get("parameters") or {}, place)
+        parameters[str(number)] = {"type": "object", **arguments}
+        branches.append(
+            {
+                "type": "object",
+                "properties": {"name": {"const": function["name"]}, called_with: {"$ref": place}},
+                "required": ["name", called_with],
+                "additionalProperties": False,
+            }
+        )
+    if len(branches) == 1:
+        return {"$defs": parameters, **branches[0]}
+    return {"$defs": parameters, "anyOf": branches}
+
+
+def example(name: str) -> list[dict[str, Any]]:
+    """A chat that ends in a call of this name, for `reads_back`."""
+    function = {"name": name, "arguments": json.dumps({_PROBE_ARGUMENT: name})}
+    call = {"id": "a1b2c3d4e", "type": "function", "function": function}
+    return [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+
+
+def reads_back(prompt: str, rendered: str, name: str) -> bool:
+    """Whether the call of an `example`, as a template writes it, is one that `read` finds.
+
+    Args:
+        prompt: the chat without its last message, rendered for an answer.
+        rendered: the chat.
+        name: of the tool.
+    """
+    size = 0
+    while prompt[size : size + 1] == rendered[size : size + 1] != "":
+        size += 1
+    written = rendered[size:]
+    if _BEGIN in rendered[max(0, size - len(_BEGIN)) :]:  # it may begin as another tag does
+        written = rendered[rendered.rindex(_BEGIN) :]
+    elif (bare := _BARE_CALLS.match(written)) is not None:  # what ends the turn is no text
+        written = bare[0]
+    calls = [one for one in read(written, [name]) if isinstance(one, Call)]
+    if [call.name for call in calls] != [name]:
+        return False
+    return bool(json.loads(calls[0].arguments) == {_PROBE_ARGUMENT: name})
+
+
+def _bare(text: str, names: Collection[str]) -> Iterator[Call]:
+    """The calls that a whole text is; none where anything else is in it."""
+    mark = _MARK.match(text)
+    values, end = _values(text, mark.end() if mark else 0)
+    calls = [_call(value, text) for value in values]
+    if text[end:].strip() or not all(call and call.name in names for call in calls):
+        return
+    yield from filter(None, calls)
+
+
+def _values(text: str, start: int) -> tuple[list[Value], int]:
+    """JSON objects that follow each other, or those of an array, and where they end."""
+    found: list[Value] = []
+    decoder = json.JSONDecoder()
+    end = start
+    while text[start : start + 1] in ("{", "["):
+        try:
+            _, end = decoder.raw_decode(text, start)
+            # Blanks in place of what is before, so that spans stay those of the whole text.
+            value = parse(" " * start + text[start:end])
+        except (NotJson, ValueError, RecursionError):
+            return found, start
+        if isinstance(value.content, list):
+            found += value.content
+        else:
+            found.append(value)
+        between = _BETWEEN.match(text, end)
+        start = between.end() if between else end
+    return found, end
+
+
+def _call(value: Value, text: str) -> Call | None:
+    """A value as a call; None where it is none."""
+    content = value.content
+    if not isinstance(content, dict):
+        return None
+    name, arguments = content.get("name"), content.get("arguments", content.get("parameters"))
+    if name is None or not isinstance(name.content, str):
+        return None
+    if arguments is None or not isinstance(arguments.content, dict):
+        return None
+    function = Value({"name": name, "arguments": arguments}, value.span)
+    start, end = arguments.span
+    return Call(name.content, text[start:end], Value({"function": function}, value.span))
+
+
+def _stripped(found: list[str | Call]) -> list[str | Call]:
+    stripped: list[str | Call] = []
+    for one in found:
+        if isinstance(one, str):
+            one = one.strip()
+        if one:
+            stripped.append(one)
+    return stripped
+
+
+def _moved(schema: Any, place: str, depth: int = 4 * MAX_DEPTH) -> Any:
+    """A schema with its local references, now that it stands at a place of another one."""
+    if not depth:
+        return {}
+    if isinstance(schema, list):
+        return [_moved(one, place, depth - 1) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {}
+    for key, value in schema.items():
+        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
+            moved[key] = place + value[1:]
+        else:
+            moved[key] = _moved(value, place, depth - 1)
+    return moved

@@ -1,0 +1,36 @@
+"""The contract of engines: the likeliest tokens in the place of each of a greedy answer's."""
+
+import pytest
+
+from tests.contract.generators import asked
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("num_tops", [1, 4])
+async def test_the_likeliest_tokens_are_told_of_each_and_the_greedy_one_is_the_first(
+    generator, num_tops
+):
+    if generator.info.max_tops < num_tops:
+        pytest.skip("tells none")
+    plain = await generator.generate(asked(generator))
+    answer = (await generator.generate(asked(generator, num_tops=num_tops))).answer
+
+    assert plain.answer.token_tops is None
+    assert answer.text == plain.answer.text
+    assert len(answer.token_tops) == answer.num_tokens
+    for tops, logprob in zip(answer.token_tops, answer.token_logprobs, strict=True):
+        values = [value for _, value in tops]
+        assert 1 <= len(tops) <= num_tops
+        assert values == sorted(values, reverse=True)
+        assert values[0] == pytest.approx(logprob, abs=1e-4)
+        assert max(values) <= 0
+
+
+async def test_texts_of_the_likeliest_tokens_join_to_the_answer(generator):
+    if not generator.info.max_tops:
+        pytest.skip("tells none")
+    answer = (await generator.generate(asked(generator, num_tops=1))).answer
+    joined = "".join(tops[0][0] for tops in answer.token_tops)
+    # Some servers tell half a code point where its first token stands.
+    assert joined.replace("\ufffd", "").startswith(answer.text.replace("\ufffd", ""))

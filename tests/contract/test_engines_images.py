@@ -1,0 +1,22 @@
+"""The contract of engines: images in a chat are looked at, or refused by their place."""
+
+import pytest
+
+from models.errors import InvalidRequest
+from tests.contract.generators import asked
+from tests.unit.workers.openai.test_images import image, showing
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_images_are_looked_at_or_refused_with_the_reason(generator):
+    request = asked(generator, prompt=None, messages=showing(image()).messages)
+    if reason := generator.info.no_images:
+        with pytest.raises(InvalidRequest) as caught:
+            await generator.generate(request)
+        assert caught.value.field == "messages.0.content.0.image_url.url"
+        assert reason in caught.value.message
+        return
+    generation = await generator.generate(request)
+    assert generation.answer.num_tokens > 0
+    assert len(generation.samples) == request.num_samples

@@ -1,0 +1,92 @@
+"""The embedded model of long, structured and reasoned answers, served as people call it."""
+
+import json
+
+import jsonschema_rs
+import pytest
+
+from app.settings import Settings
+from cocoa_lab.examples import objects_of
+from models.embedded import LONG_TESTBED_DIR
+from tests.conftest import GENERATE
+from tests.e2e.embedded_service import embedded_service
+from workers.config import ComparerConfig, GeneratorConfig
+
+SETTINGS = Settings(
+    generation=GeneratorConfig(model="embedded-long", threads=1),
+    similarity=ComparerConfig(threads=1),
+)
+NUM_PROMPTS = 4
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def client(anyio_backend):
+    async with embedded_service(SETTINGS) as client:
+        yield client
+
+
+def lines_of(task):
+    """The first prompts of a task of its testbed."""
+    lines = [line for _, line in objects_of(LONG_TESTBED_DIR / f"{task}.jsonl")]
+    return lines[:NUM_PROMPTS]
+
+
+async def asked(client, messages, **body):
+    sent = {"messages": messages, "num_samples": 3, "max_new_tokens": 200, "seed": 0, **body}
+    response = await client.post(GENERATE, json=sent)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_paragraphs_are_sentences_about_what_was_asked(client):
+    for line in lines_of("paragraph"):
+        found = await asked(client, line["messages"])
+        assert found["finish_reason"] == "stop"
+        assert 2 <= found["text"].count(".") <= 12
+        assert found["scores"]["cocoa_sp"] > 0
+
+
+async def test_records_follow_their_schema_and_every_field_has_a_score(client):
+    finished = 0
+    for line in lines_of("json"):
+        schema = line["json_schema"]
+        response_format = {
+            "type": "json_schema",
+            "json_schema": {"name": "place", "schema": schema},
+        }
+        found = await asked(client, line["messages"], response_format=response_format)
+        if found["finish_reason"] == "length":
+            continue  # what it does not know it may repeat without end
+        finished += 1
+        jsonschema_rs.validate(schema, json.loads(found["text"]))
+        fields = [unit for unit in found["units"] if unit["kind"] == "field"]
+        assert len(fields) >= len(schema["properties"])
+        assert all(unit["scores"]["cocoa_sp"] is not None for unit in fields)
+    assert finished >= NUM_PROMPTS / 2
+
+
+async def test_a_reasoning_stands_beside_its_answer(client):
+    reasoned = 0
+    for line in lines_of("reasoning"):
+        found = await asked(client, line["messages"])
+        reasoned += bool(found.get("reasoning"))
+        assert "<think>" not in found["text"]
+    assert reasoned >= NUM_PROMPTS / 2
+
+
+async def test_a_tool_is_called_with_what_was_asked(client):
+    line = next(line for line in lines_of("call") if line["kind"].startswith("call"))
+    body = {"model": "cocoa", "messages": line["messages"], "tools": line["tools"]}
+    response = await client.post("/v1/chat/completions", json={**body, "max_tokens": 100})
+    [choice] = response.json()["choices"]
+    [call] = choice["message"]["tool_calls"]
+    assert choice["finish_reason"] == "tool_calls"
+    offered = [tool["function"]["name"] for tool in line["tools"]]
+    assert call["function"]["name"] in offered
+    assert isinstance(json.loads(call["function"]["arguments"]), dict)

@@ -1,0 +1,138 @@
+"""A batch against a service that is busy, away, late or strange."""
+
+import json
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app, batching
+
+NUM_LINES = 20
+
+
+@pytest.fixture
+def batch(monkeypatch, tmp_path):
+    """Run the command over twenty lines, each of them answered by `respond(prompt, attempt)`."""
+    given, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    lines = []
+    for number in range(NUM_LINES):
+        body = {"prompt": str(number)}
+        lines.append({"custom_id": f"q{number}", "url": "/score", "body": body})
+    given.write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setattr(batching, "_FIRST_WAIT_S", 0.001)
+    attempts = Counter()
+
+    def run(respond, *options):
+        def handle(request):
+            assert request.headers["priority"] == "u=7"
+            prompt = json.loads(request.content)["prompt"]
+            attempts[prompt] += 1
+            return respond(prompt, attempts[prompt])
+
+        @asynccontextmanager
+        async def client_of(url, key):
+            transport = httpx.MockTransport(handle)
+            async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
+                yield client
+
+        monkeypatch.setattr(batching, "client_of", client_of)
+        files = ["-i", str(given), "-o", str(out)]
+        result = CliRunner().invoke(app, ["run-batch", *files, *options])
+        answers = {}
+        for line in out.read_text().splitlines():
+            answer = json.loads(line)
+            assert answer["custom_id"] not in answers
+            answers[answer["custom_id"]] = answer
+        return result, answers
+
+    run.attempts = attempts
+    return run
+
+
+def good(prompt, attempt):
+    return httpx.Response(200, json={"text": prompt}, headers={"x-request-id": "r"})
+
+
+def test_each_line_has_its_own_answer(batch):
+    result, answers = batch(good)
+    assert (result.exit_code, result.stderr) == (0, "20 lines: 20 answered\n")
+    for number in range(NUM_LINES):
+        response = {"status_code": 200, "request_id": "r", "body": {"text": str(number)}}
+        assert answers[f"q{number}"]["response"] == response
+
+
+@pytest.mark.parametrize("trouble", [429, 502, 503, 504, "away"])
+def test_what_is_the_services_trouble_is_asked_again(batch, trouble):
+    def respond(prompt, attempt):
+        if attempt < 3 and trouble == "away":
+            raise httpx.ConnectError("refused")
+        if attempt < 3:
+            return httpx.Response(trouble, headers={"retry-after": "0"})
+        return good(prompt, attempt)
+
+    result, answers = batch(respond)
+    assert (result.exit_code, len(answers)) == (0, NUM_LINES)
+    assert set(batch.attempts.values()) == {3}
+
+
+def test_a_line_that_is_always_late_has_that_answer_after_three_attempts(batch):
+    def respond(prompt, attempt):
+        if prompt == "7":
+            return httpx.Response(504, json={"error": {"code": "deadline_exceeded"}})
+        return good(prompt, attempt)
+
+    result, answers = batch(respond)
+    assert result.stderr == "20 lines: 19 answered, 1 refused\n"
+    assert answers["q7"]["response"]["status_code"] == 504
+    assert batch.attempts["7"] == 3
+
+
+def test_a_refused_line_is_not_asked_again(batch):
+    result, answers = batch(lambda prompt, attempt: httpx.Response(422, json={"error": {}}))
+    assert result.exit_code == 0
+    assert set(batch.attempts.values()) == {1}
+    assert answers["q3"]["response"]["body"] == {"error": {}}
+
+
+def test_a_response_that_is_no_json_is_told(batch):
+    result, answers = batch(lambda prompt, attempt: httpx.Response(200, text="<html>"))
+    assert result.stderr == "20 lines: 20 not understood\n"
+    assert answers["q0"]["response"] is None
+    assert answers["q0"]["error"]["code"] == "unexpected_response"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (401, "the service does not know this key"),
+        (503, "no answer for 0 s (status 503)"),
+    ],
+)
+def test_lines_that_nobody_answers_are_left_and_asked_by_the_next_run(batch, trouble, reason):
+    def respond(prompt, attempt):
+        if attempt == 1 and int(prompt) >= 12:
+            return httpx.Response(trouble)
+        return good(prompt, attempt)
+
+    options = ("--patience-s", "0", "--concurrency", "1")
+    result, answers = batch(respond, *options)
+    left = "8 lines are left: run the same command to go on"
+    assert (result.exit_code, result.stderr) == (1, f"{reason}; {left}\n")
+    assert len(answers) == 12
+
+    result, answers = batch(good, *options)
+    assert (result.exit_code, len(answers)) == (0, NUM_LINES)
+    assert result.stderr == "20 lines: 8 answered, 12 before\n"
+    assert batch.attempts["0"] == 1
+
+
+def test_another_input_is_not_mixed_in(batch, tmp_path):
+    batch(good)
+    given = tmp_path / "in.jsonl"
+    given.write_text(given.read_text().replace("q4", "z4"))
+    result, _ = batch(good)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("line 5 was another one when out.jsonl was begun")

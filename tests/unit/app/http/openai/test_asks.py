@@ -1,0 +1,213 @@
+"""Every field of OpenAI's bodies reaches the ask; nothing is lost on the way or invented."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from app.http.openai.asks import ask_of
+from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.scoring.ask import Ask
+from models.call_grammars import grammar_of_calls
+from models.errors import InvalidRequest
+from models.records import SamplingParams
+
+UNCERTAINTY = {
+    "strategy": "mbr",
+    "estimators": ["sp", "cocoa_sp"],
+    "estimator": "mte",
+    "similarity": "rouge_l",
+    "num_samples": 3,
+    "top_k": 7,
+    "return_samples": True,
+    "explain": True,
+    "timeout_s": 2.5,
+    "cache": False,
+    "target_error": 0.05,
+    "on_reject": "abstain",
+    "calibration": "facts",
+}
+ASKED = {
+    "strategy": "mbr",
+    "estimators": ("sp", "cocoa_sp"),
+    "primary": "mte",
+    "similarity": "rouge_l",
+    "return_samples": True,
+    "explain": True,
+    "timeout_s": 2.5,
+    "cache": False,
+    "target_error": 0.05,
+    "on_reject": "abstain",
+    "calibration": "facts",
+}
+SHARED = {
+    "model": "m",
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "stop": ["\n", "Q:"],
+    "seed": 11,
+    "uncertainty": UNCERTAINTY,
+}
+SAMPLING = SamplingParams(3, 5, 0.5, 7, 0.9, ("\n", "Q:"), 11)
+
+
+def test_a_chat_becomes_an_ask_with_every_field():
+    request = ChatRequest(
+        messages=[{"role": "developer", "content": "a"}, {"role": "user", "content": "b"}],
+        max_completion_tokens=5,
+        chat_template_kwargs={"thinking": False},
+        logprobs=True,
+        **SHARED,
+    )
+    messages = ({"role": "system", "content": "a"}, {"role": "user", "content": "b"})
+    assert ask_of(request, light=False) == Ask(
+        messages=messages,
+        chat_template_kwargs={"thinking": False},
+        sampling=SAMPLING,
+        return_tokens=True,
+        **ASKED,
+    )
+
+
+def test_a_text_becomes_an_ask_with_every_field():
+    request = CompletionRequest(prompt=["a"], max_tokens=5, logprobs=0, **SHARED)
+    expected = Ask(prompt="a", sampling=SAMPLING, return_tokens=True, **ASKED)
+    assert ask_of(request, light=False) == expected
+
+
+def test_without_further_fields_it_is_the_default_ask():
+    assert ask_of(CompletionRequest(model="m", prompt="a"), light=False) == Ask(
+        prompt="a", timeout_s=60.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("temperature", "wanted", "expected"),
+    [
+        (None, {}, ("greedy", 1.0)),
+        (0, {"temperature": 0.3}, ("greedy", 0.3)),
+        (0.7, {}, ("sample", 0.7)),
+        (0.7, {"strategy": "greedy"}, ("greedy", 0.7)),
+    ],
+    ids=["absent", "zero", "drawn", "named"],
+)
+def test_the_temperature_says_whether_the_answer_is_drawn(temperature, wanted, expected):
+    request = CompletionRequest(model="m", prompt="a", temperature=temperature, uncertainty=wanted)
+    ask = ask_of(request, light=False)
+    assert (ask.strategy, ask.sampling.temperature) == expected
+
+
+def test_light_mode_comes_from_the_name_or_the_field_and_not_against_each_other():
+    plain = CompletionRequest(model="m", prompt="a")
+    light = CompletionRequest(model="m", prompt="a", uncertainty={"mode": "light"})
+    full = CompletionRequest(model="m", prompt="a", uncertainty={"mode": "full"})
+    assert [ask_of(one, light=False).light for one in (plain, light, full)] == [False, True, False]
+    assert [ask_of(one, light=True).light for one in (plain, light)] == [True, True]
+    with pytest.raises(InvalidRequest) as refused:
+        ask_of(full, light=True)
+    assert refused.value.field == "mode"
+
+
+@pytest.mark.parametrize("value", [True, False, 2, "1", [1], {}])
+def test_a_field_that_may_hold_one_value_holds_no_other(value):
+    with pytest.raises(ValidationError) as refused:
+        CompletionRequest(model="m", prompt="a", best_of=value)
+    assert [error["loc"] for error in refused.value.errors()] == [("best_of",)]
+
+
+def chat_with(tool_choice, **body):
+    tools = []
+    for name in ("now", "weather"):
+        tools.append({"type": "function", "function": {"name": name}})
+    asked = {"model": "m", "messages": [{"role": "user", "content": "a"}], "tools": tools}
+    return ChatRequest(**asked | {"tool_choice": tool_choice} | body)
+
+
+@pytest.mark.parametrize(
+    ("tool_choice", "shown", "required"),
+    [
+        ("none", [], None),
+        ("auto", ["now", "weather"], None),
+        ("required", ["now", "weather"], ["now", "weather"]),
+        (
+            {"type": "function", "function": {"name": "weather"}},
+            ["now", "weather"],
+            ["weather"],
+        ),
+    ],
+)
+def test_tool_choice_says_which_tools_are_shown_and_which_must_be_called(
+    tool_choice, shown, required
+):
+    ask = ask_of(chat_with(tool_choice), light=False)
+    assert [tool["function"]["name"] for tool in ask.tools] == shown
+    if required is None:
+        assert ask.grammar is None
+        return
+    source = json.loads(ask.grammar.source)
+    branches = source.get("anyOf", [source])
+    assert [one["properties"]["name"]["const"] for one in branches] == required
+
+
+def test_one_call_at_most_is_what_a_required_one_is():
+    assert ask_of(chat_with("required", parallel_tool_calls=False), light=False).grammar
+
+
+FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"enum": ["a", "b"]}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "several", "answer"),
+    [
+        ({"parallel_tool_calls": False}, False, None),
+        ({"response_format": FORMAT}, True, {"enum": ["a", "b"]}),
+        ({"response_format": {"type": "json_object"}}, True, {"type": "object"}),
+        ({"response_format": FORMAT, "parallel_tool_calls": False}, False, {"enum": ["a", "b"]}),
+        ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, True, None),
+    ],
+)
+def test_answers_are_held_to_a_format_and_calls_to_their_tools_where_one_of_them_asks_for_it(
+    body, several, answer
+):
+    request = chat_with("auto", **body)
+    ask = ask_of(request, light=False)
+    assert ask.grammar == grammar_of_calls(request.tools_shown, several=several, answer=answer)
+    assert ask.units == "fields"
+    assert ask_of(chat_with("auto", response_format={"type": "text"}), light=False).grammar is None
+
+
+def test_an_answer_that_must_call_has_no_format():
+    held = ask_of(chat_with("required", response_format=FORMAT), light=False)
+    assert held.grammar == ask_of(chat_with("required"), light=False).grammar
+
+
+def test_samples_of_requests_with_tools_are_drawn_where_something_is_said_of_them():
+    said = [{}, {"estimators": ["sp"]}, {"num_samples": 3}, {"target_error": 0.1}]
+    asks = [ask_of(chat_with("auto", uncertainty=one), light=False) for one in said]
+    assert [ask.of_tokens for ask in asks] == [True, True, False, False]
+    assert {ask.units for ask in asks} == {"fields"}
+    alone = ask_of(chat_with("auto", uncertainty={"units": "answer"}), light=False)
+    assert alone.units == "answer"
+
+
+@pytest.mark.parametrize(
+    ("tool_choice", "body", "field"),
+    [
+        ({"type": "function", "function": {"name": "other"}}, {}, "tool_choice"),
+        ("auto", {"uncertainty": {"on_unit_reject": "remove"}}, "uncertainty.on_unit_reject"),
+    ],
+)
+def test_what_tools_cannot_go_with_is_refused(tool_choice, body, field):
+    with pytest.raises(ValidationError) as refused:
+        chat_with(tool_choice, **body)
+    assert [error["ctx"]["field"] for error in refused.value.errors()] == [field]
+
+
+def test_parameters_that_no_arguments_can_be_held_to_are_those_of_tools():
+    endless = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    body = chat_with("required")
+    body.tools[0].function.parameters = endless
+    body.tools.pop()
+    with pytest.raises(InvalidRequest, match="no finite value") as refused:
+        ask_of(body, light=False)
+    assert refused.value.field == "tools"

@@ -1,0 +1,178 @@
+"""Sentences of an answer: asked of the NLI model, supported by its replies, scored as a part."""
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.scoring.derive import Evidence, token_statistics
+from app.scoring.explaining_units import shaky_sentence
+from app.scoring.questions import Subject
+from app.scoring.sentences import Sentences, spans_of
+from app.scoring.units import scored_units, unknown_pairs
+from models.estimators import ESTIMATORS
+from models.similarity.pairs import PairRules, PairTable
+from models.similarity.protocol import NLI_LABELS
+from models.units.chunks import MAX_CHUNK_TOKENS
+from models.units.unit import contradiction, denied_by, support
+from tests.results import a_plan, sequence
+
+GOLDEN = json.loads((Path(__file__).parents[3] / "golden" / "units.json").read_text())
+ANSWER = "Lima is big. It lies in Peru."
+NAMES = ("sp", "ppl", "mte", "consistency", "cocoa_sp", "cocoa_ppl", "cocoa_mte")
+
+
+def failed(name, error):
+    raise AssertionError(f"{name}: {error!r}")
+
+
+def ends_of(text):
+    return [word.end() for word in re.finditer(r"\S+", text)]
+
+
+def made(answer, samples, max_units=100, tools=()):
+    subject = Subject(answer, None, tuple(map(sequence, samples)))
+    spans = spans_of(subject, tools)
+    return Sentences(subject, max_units, {text: ends_of(text) for text in spans}, spans)
+
+
+def table(scores):
+    return PairTable(NLI_LABELS, scores, PairRules())
+
+
+def scored(answer, parts):
+    subject = Subject(answer, None, ())
+    evidence = Evidence(subject, token_statistics(subject), {}, truncated=False)
+    plan = a_plan(
+        estimators=NAMES, primary="cocoa_sp", unit_estimators=NAMES, unit_primary=NAMES[4]
+    )
+    whole = dict.fromkeys(NAMES, 1.0), dict[str, str]()
+    return scored_units(plan, evidence, {}, parts, whole, failed)
+
+
+@pytest.mark.parametrize("case", GOLDEN["sentences"], ids=lambda case: case["name"])
+def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
+    spans, ends = {case["text"]: list(map(tuple, case["spans"]))}, {case["text"]: [0]}
+    hypotheses = [case["text"][start:end] for start, end in spans[case["text"]]]
+    if len(set(hypotheses)) < len(hypotheses):
+        pytest.skip("equal sentences that score differently")
+    samples, scores = [], {}
+    for number, (says, denies) in enumerate(
+        zip(case["entailment"], case["contradiction"], strict=True)
+    ):
+        chunks = [f"{number}.{i}" for i in range(len(says))]
+        text = "".join(chunks)
+        starts = np.cumsum([0, *map(len, chunks)]).tolist()
+        samples.append(text)
+        spans[text] = list(pairwise(starts))
+        ends[text] = np.repeat(starts[1:], MAX_CHUNK_TOKENS).tolist()  # a chunk each
+        for chunk, row, other in zip(chunks, says, denies, strict=True):
+            for hypothesis, entails, contradicts in zip(hypotheses, row, other, strict=True):
+                scores[chunk, hypothesis] = entails, 0.0, contradicts
+    answer = sequence(
+        case["text"],
+        len(case["token_texts"]) + 1,
+        token_texts=(*case["token_texts"], ""),
+        token_logprobs=np.array(case["token_logprobs"]),
+        token_entropies=np.array(case["token_entropies"]),
+    )
+    subject = Subject(answer, None, tuple(map(sequence, samples)))
+    sentences = Sentences(subject, 100, ends, spans)
+
+    assert set(sentences.pairs) == scores.keys()
+    units = scored(answer, sentences.parts(table(scores)))
+
+    near = {"rel": GOLDEN["tolerance"], "abs": GOLDEN["tolerance"]}
+    for one, expected in zip(units.units[1:], case["expected"]["units"], strict=True):
+        measured = {"support": support(one.unit), "contradiction": contradiction(one.unit)}
+        names = {name for name in expected if name in ESTIMATORS} | measured.keys()
+        found = {**one.scores, **measured}
+        assert {name: found[name] for name in names} == pytest.approx(
+            {name: expected[name] for name in names}, **near
+        )
+    for name, greatest in (("mean", units.mean), ("max", units.greatest)):
+        assert greatest == pytest.approx(case["expected"][f"units_{name}"]["cocoa_sp"], **near)
+
+
+def test_equal_samples_are_asked_once_and_equal_texts_not_at_all():
+    sentences = made(sequence(ANSWER), ["Lima is big.", "Lima is big.", ""])
+
+    assert sentences.num_pairs == 2
+    [pair] = unknown_pairs(sentences.pairs, PairRules())
+    assert pair == ("Lima is big.", "It lies in Peru.")
+    first, second = sentences.parts(table({pair: (0.25, 0.0, 0.75)})).units
+    assert first.supports.tolist() == [1.0, 1.0, 0.0]
+    assert first.contradictions.tolist() == [0.0, 0.0, 0.0]
+    assert second.supports.tolist() == [0.25, 0.25, 0.0]
+    assert denied_by(second) == [0, 1]
+    assert denied_by(first) == []
+
+
+def test_long_samples_are_read_in_chunks_and_long_sentences_to_their_limit():
+    long = "x " * 8000 + "y."
+    sentences = made(sequence(long), ["One is so. " * 200])
+
+    [chunk, last] = sorted({premise for premise, _ in sentences.pairs}, key=len, reverse=True)[:2]
+    [hypothesis] = {one for _, one in sentences.pairs}
+    assert len(chunk.split()) == 255
+    assert chunk.startswith("One is so.")
+    assert last.endswith("is so.")
+    assert hypothesis == ("x " * 200).strip()
+    scores = dict.fromkeys(sentences.pairs, (0.5, 0.5, 0.0))
+    parts = sentences.parts(table(scores))
+    assert parts.warnings == ("sentences_shortened",)
+    assert parts.units[0].text == long
+
+
+@pytest.mark.parametrize("text", ["", " \n", "```\nx = 1\n```", "..."])
+def test_a_text_without_sentences_has_no_parts_and_says_so(text):
+    sentences = made(sequence(text), ["Lima."])
+
+    assert sentences.pairs == []
+    assert sentences.parts(table({})).warnings == ("no_sentences",)
+
+
+def test_a_sample_without_sentences_supports_nothing():
+    sentences = made(sequence("Lima."), ["```\nLima.\n```"])
+
+    [unit] = sentences.parts(table({})).units
+    assert (support(unit), contradiction(unit)) == (0.0, 0.0)
+
+
+def test_no_more_sentences_are_told_than_may_be():
+    sentences = made(sequence("It is so. " * 1000), ["No."], max_units=3)
+
+    parts = sentences.parts(table({("No.", "It is so."): (0.0, 0.0, 1.0)}))
+    assert (len(parts.units), parts.is_whole, parts.num_pairs) == (3, False, 3)
+    assert parts.warnings == ("units_cut",)
+
+
+def test_a_call_of_a_tool_has_no_sentences():
+    call = '<tool_call>\n{"name": "weather", "arguments": {"city": "Lima"}}\n</tool_call>'
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]
+
+    assert made(sequence(call), ["Lima."], tools=tools).parts(table({})).units == ()
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (
+            {"Lima is big.": (0.9, 0.1, 0.0), "It lies in Peru.": (0.1, 0.0, 0.9)},
+            'Shaky: 1 of 2 sentences, "It lies in Peru." (denied by 1 of 1 samples).',
+        ),
+        (
+            {"Lima is big.": (0.9, 0.1, 0.0), "It lies in Peru.": (0.6, 0.0, 0.4)},
+            "The samples support each sentence.",
+        ),
+    ],
+    ids=["one is shaky", "none is"],
+)
+def test_one_sentence_says_which_are_shaky(scores, said):
+    sentences = made(sequence(ANSWER), ["Yes."])
+    parts = sentences.parts(table({("Yes.", text): one for text, one in scores.items()}))
+
+    assert shaky_sentence(scored(sequence(ANSWER), parts)) == said

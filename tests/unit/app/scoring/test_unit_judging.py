@@ -1,0 +1,200 @@
+"""What the uncertainties of parts mean: confidences, decisions, and what is never accepted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.scoring.ask import Ask
+from app.scoring.unit_judging import check_units_asked, judge_units
+from app.scoring.units import ScoredUnit, ScoredUnits
+from models.calibration import ALL, Part, Threshold
+from models.errors import InvalidRequest, NotCalibrated
+from models.records import Grammar, Reasoning, SamplingParams
+from models.units.characters import spans_of_texts
+from models.units.fields import fields
+from models.units.json_values import parsed
+from models.units.prose import sentences
+from models.units.sentences import sentence_spans
+from models.units.unit import Unit
+from tests.made_calibrators import calibration, calibrator, with_fields
+from tests.results import a_plan, sequence
+
+TEXT = '{"a": 1, "b": "x"}'
+ANSWER = sequence(TEXT)
+ASK = Ask(prompt="?", sampling=SamplingParams(max_new_tokens=64), units="fields", target_error=0.1)
+PLAN = a_plan(unit_estimators=("cocoa_sp",), unit_primary="cocoa_sp")
+MADE = with_fields(calibrator())
+
+
+def scored(*uncertainties, text=TEXT, **changes):
+    """The answer, and its fields with these uncertainties."""
+    whole = Unit("answer", text, np.arange(0))
+    units = [ScoredUnit(whole, "sp", {"sp": 1.0}, {})]
+    value = parsed(text)
+    parts = fields(value, text, spans_of_texts(())) if value is not None else []
+    for part, uncertainty in zip(parts, uncertainties, strict=True):
+        units.append(ScoredUnit(part, "cocoa_sp", {"cocoa_sp": uncertainty}, {}))
+    return replace(ScoredUnits(tuple(units), {}, (), None, None), **changes)
+
+
+def judged(units, ask=ASK, answer=ANSWER, made=MADE, **options):
+    return judge_units(ask, PLAN, made, answer, units, **options)
+
+
+def test_a_part_passes_up_to_the_threshold_and_has_the_confidence_of_its_curve():
+    found = judged(scored(1.0, 1.01))
+
+    assert [one.accept for one in found.units] == [True, False]
+    curve = calibration()
+    confidences = [one.confidence for one in found.units]
+    assert confidences == pytest.approx([curve.confidence(1.0), curve.confidence(1.01)])
+    assert [one.reason for one in found.units] == [None, "its uncertainty is above the threshold"]
+    assert found.decision.accept is False
+    assert judged(scored(0.5, 1.0)).decision.accept is True
+
+
+def test_a_part_without_an_uncertainty_never_passes():
+    _, part = judged(scored(0.5, None)).units
+
+    assert (part.confidence, part.accept) == (None, False)
+    assert part.reason == "cocoa_sp has no value"
+
+
+CUT = replace(ANSWER, finish_reason="length")
+UNFINISHED = replace(ANSWER, reasoning=Reasoning("hm", 3, is_finished=False))
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "code"),
+    [
+        (CUT, {}, "answer_truncated"),
+        (UNFINISHED, {}, "reasoning_unfinished"),
+        (ANSWER, {"is_foreign": True}, "prompt_out_of_domain"),
+    ],
+    ids=["cut", "unfinished", "foreign"],
+)
+def test_of_an_answer_unlike_the_calibrated_ones_no_part_passes(answer, options, code):
+    found = judged(scored(0.1, 0.1), answer=answer, **options)
+
+    assert found.decision.accept is False
+    assert found.decision.guarantee.startswith(code)
+    for one in found.units:
+        assert (one.confidence, one.accept) == (None, False)
+        assert one.reason.startswith(code)
+
+
+def test_an_answer_without_parts_or_with_more_than_are_told_does_not_pass():
+    none = judged(scored(text="Lima"), answer=sequence("Lima"))
+    cut = judged(scored(0.1, 0.1, is_whole=False))
+
+    assert (none.decision.accept, cut.decision.accept) == (False, False)
+    assert none.decision.guarantee == "the answer has no parts: not accepted"
+    assert cut.decision.guarantee == "the answer has more parts than are scored: not accepted"
+
+
+def test_where_no_threshold_keeps_the_target_nothing_passes_and_what_is_missing_is_told():
+    one = calibration(thresholds=(Threshold(0.1, None, labels_missing=300),))
+    made = with_fields(calibrator())
+    part = replace(made.parts[1], groups={ALL: {"cocoa_sp": one}})
+    found = judged(scored(0.0, 0.0), made=replace(made, parts=(made.parts[0], part)))
+
+    assert [one.accept for one in found.units] == [False, False]
+    assert "about 300 more labels are needed" in found.decision.guarantee
+
+
+def test_without_a_decision_confidences_are_told():
+    found = judged(scored(0.5, 3.0), replace(ASK, target_error=None))
+
+    assert found.decision is None
+    assert [one.accept for one in found.units] == [None, None]
+    assert found.units[0].confidence > found.units[1].confidence
+
+
+def test_behind_a_reasoning_nothing_is_calibrated_and_nothing_passes():
+    plan = replace(PLAN, is_reasoned=True)
+    ask = replace(ASK, on_unit_reject="remove")
+    found = judge_units(ask, plan, MADE, ANSWER, scored(0.1, 0.1))
+
+    assert "behind a reasoning" in found.reason
+    assert found.decision.accept is False
+    assert found.refined_text == '{"a": null, "b": null}'
+
+
+def test_what_the_schema_does_not_let_be_null_stays_with_the_reason():
+    made = with_fields(calibrator(), schema_use="compared")
+    schema = {"properties": {"b": {"type": "string"}}}
+    ask = replace(ASK, on_unit_reject="remove", json_schema=schema)
+    found = judged(scored(2.0, 2.0), ask, made=made)
+
+    assert found.refined_text == '{"a": null, "b": "x"}'
+    assert [one.is_removed for one in found.units] == [True, False]
+    assert found.units[1].reason.endswith("it stays, as the schema does not let it be null")
+
+
+def test_a_schema_that_only_removal_finds_at_fault_is_refused_by_name():
+    made = with_fields(calibrator(), schema_use="compared")
+    ask = replace(ASK, on_unit_reject="remove", json_schema={"properties": {"b": {"type": 7}}})
+
+    with pytest.raises(InvalidRequest) as caught:
+        judged(scored(2.0, 2.0), ask, made=made)
+    assert caught.value.field == "json_schema"
+
+
+TOOL = {"type": "function", "function": {"name": "weather"}}
+OTHER = {
+    "compared by a schema": (replace(ASK, json_schema={}), "json_schema compared"),
+    "held to a schema": (replace(ASK, grammar=Grammar("json_schema", "{}")), "followed"),
+    "calls of tools": (replace(ASK, tools=(TOOL,)), "json_schema called"),
+    "fewer samples": (replace(ASK, sampling=SamplingParams(5, max_new_tokens=64)), "num_samples 5"),
+    "a group without fields": (replace(ASK, calibration="poems"), "cocoa_sp of a field"),
+}
+
+
+@pytest.mark.parametrize(("ask", "why"), OTHER.values(), ids=list(OTHER))
+def test_parts_of_another_kind_are_refused_with_the_reason(ask, why):
+    with pytest.raises(NotCalibrated, match=why):
+        check_units_asked(ask, PLAN, MADE)
+
+
+def test_a_calibration_of_answers_says_nothing_of_their_parts():
+    only_answers = replace(MADE, parts=(Part(MADE.parts[0].binding, MADE.parts[0].groups),))
+
+    with pytest.raises(NotCalibrated, match="cocoa_sp of a field is not calibrated"):
+        check_units_asked(ASK, PLAN, only_answers)
+    check_units_asked(ASK, PLAN, MADE)
+
+
+PROSE = "# Lima\n\nIt is old. It is far.\n\n- It is new.\n"
+OF_PROSE = replace(ASK, units="sentences", on_unit_reject="remove")
+MADE_FOR_PROSE = with_fields(calibrator(), unit="sentence")
+
+
+def of_prose(text, *uncertainties):
+    """The answer, and its sentences with these uncertainties."""
+    units = [ScoredUnit(Unit("answer", text, np.arange(0)), "sp", {"sp": 1.0}, {})]
+    parts = sentences(text, sentence_spans(text), spans_of_texts(()))
+    for part, uncertainty in zip(parts, uncertainties, strict=True):
+        units.append(ScoredUnit(part, "cocoa_sp", {"cocoa_sp": uncertainty}, {}))
+    return ScoredUnits(tuple(units), {}, (), None, None)
+
+
+def test_sentences_that_do_not_pass_are_left_out_of_the_refined_text():
+    units = of_prose(PROSE, 0.1, 3.0, None)
+    found = judged(units, OF_PROSE, sequence(PROSE), MADE_FOR_PROSE)
+
+    assert found.refined_text == "# Lima\n\nIt is old.\n\n"
+    assert [one.is_removed for one in found.units] == [False, True, True]
+    assert found.decision.accept is False
+
+
+def test_of_an_answer_without_sentences_there_is_no_refined_text():
+    code = "```\nx = 1\n```"
+    found = judged(of_prose(code), OF_PROSE, sequence(code), MADE_FOR_PROSE)
+
+    assert (found.refined_text, found.no_refined_text) == (None, "the answer has no parts")
+
+
+def test_fields_are_calibrated_apart_from_sentences():
+    with pytest.raises(NotCalibrated, match="of a sentence is not calibrated"):
+        check_units_asked(OF_PROSE, PLAN, MADE)

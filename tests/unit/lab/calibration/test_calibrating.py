@@ -1,0 +1,158 @@
+"""Which ways of asking a calibrator has parts for, and which of them share their calibrations."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cocoa_lab.calibration.calibrating import calibrate, to_json, way_of
+from cocoa_lab.calibration.fitting import CannotCalibrate, fit
+from cocoa_lab.calibration.labels import Labelled, Labels, read_labels
+from cocoa_lab.overwriting import RESULTS
+from models.calibration import ALL, Calibrator
+from tests.made_calibrators import BINDING
+
+CHATS, AUTO = replace(BINDING, input="messages"), replace(BINDING, stop_mass=0.7)
+
+
+def labelled(count, *bindings, shift=0.0, right=None):
+    """Labels of prompts 0, 1, …, whose scores are moved."""
+    rng = np.random.default_rng(0)
+    u = rng.exponential(size=300)
+    correct = (rng.random(300) < np.exp(-u)).astype(float)[:count]
+    if right is not None:
+        correct = np.full(count, right)
+    ids = [f"{i}" for i in range(count)]
+    return Labelled(Labels([""] * count, correct, {"sp": u[:count] + shift}, ids), bindings)
+
+
+def ways(fitted):
+    """Bindings, grouped by the calibrations that they share."""
+    found = {}
+    for part in fitted.calibrator.parts:
+        found.setdefault(id(part.groups), []).append(part.binding)
+    return list(found.values())
+
+
+def test_ways_that_are_one_thing_to_the_model_share_the_calibrations_of_most_labels():
+    chats, prompts = labelled(100, CHATS, shift=1e-6), labelled(300, BINDING)
+    fitted = calibrate({"made": [chats, prompts]})
+    assert ways(fitted) == [[BINDING, CHATS]]
+    assert fitted.calibrator.parts[0].groups[ALL]["sp"].num_labels == 300
+
+
+def test_a_source_whose_labels_are_not_fitted_is_not_named():
+    chats, prompts = labelled(100, CHATS), labelled(300, BINDING)
+    other = labelled(300, AUTO, shift=0.5)
+    fitted = calibrate({"chats": [chats], "prompts": [prompts], "other": [other]})
+    assert fitted.calibrator.source == "prompts and other"
+
+
+def test_whole_answers_come_before_parts_of_them():
+    fields = labelled(300, replace(AUTO, unit="field"), shift=0.5)
+    assert ways(calibrate({"made": [fields, labelled(100, BINDING)]}))[0] == [BINDING]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(labelled(300, AUTO, shift=0.01), id="other scores"),
+        pytest.param(labelled(99, AUTO), id="too few prompts to see it"),
+        pytest.param(
+            Labelled(replace(labelled(300).labels, ids=["x"] * 300), (AUTO,)), id="other prompts"
+        ),
+    ],
+)
+def test_other_ways_have_calibrations_of_their_own(other):
+    assert ways(calibrate({"made": [labelled(300, BINDING), other]})) == [[BINDING], [AUTO]]
+
+
+def test_a_way_with_too_few_labels_is_told_and_the_others_are_fitted():
+    few = labelled(300, AUTO, right=1.0)
+    fitted = calibrate({"made": [few, labelled(300, BINDING)]})
+    assert ways(fitted) == [[BINDING]]
+    [note] = fitted.notes
+    assert note.startswith("prompt, greedy, fake, num_samples auto cannot be calibrated: 300 right")
+    with pytest.raises(CannotCalibrate, match="300 right and 0 wrong"):
+        calibrate({"made": [few]})
+
+
+def test_a_file_is_short_and_equal_scores_are_still_equal_to_its_quantiles(tmp_path):
+    rng = np.random.default_rng(0)
+    u = np.repeat([0.1, np.log(2), 1.3], [100, 300, 100])
+    correct = (rng.random(500) < np.exp(-u)).astype(float)
+    part = Labelled(Labels([""] * 500, correct, {"sp": u}), (BINDING,))
+    path = tmp_path / "one.json"
+    path.write_text(to_json(calibrate({"made": [part]}).calibrator))
+    one = Calibrator.load(path).parts[0].groups[ALL]["sp"]
+    assert one.percentile(np.log(2)) == pytest.approx(50, abs=1)
+    assert one.quantiles[50] == 0.693147
+    assert one.thresholds == fit(u, correct).thresholds
+    assert path.stat().st_size < 3500
+
+
+def a_run(folder, stop=(), inputs=("prompt",), **sampling):
+    """Results of a run whose lines are of these inputs, each with two strategies and two draws."""
+    header = {
+        "model": "fake",
+        "revision": "1",
+        "sampling": {"num_samples": 10, "temperature": 1.0, "top_k": 50, "top_p": 1.0} | sampling,
+    }
+    origin = {
+        "generator": "fake",
+        "comparers": {"fake": "fake pairs"},
+        "nli": None,
+        "max_new_tokens": 64,
+        "share_cut": 0.0,
+        "stop": list(stop),
+    }
+    results = {
+        "header": header,
+        "origin": origin,
+        "settings": {"dataset": "/home/me/mine.jsonl"},
+        "tasks": [{"quality": "contains"}],
+    }
+    (folder / RESULTS).write_text(json.dumps(results))
+    lines = []
+    for i, asked in enumerate(inputs):
+        for strategy in ("greedy", "mbr"):
+            for draw in ("10", "auto"):
+                way = {"strategy": strategy, "similarity": "fake", "draw": draw, "input": asked}
+                line = {"id": f"{i}", "task": "t", "quality": 1.0, "scores": {"sp": None}}
+                lines.append(json.dumps(line | way))
+    (folder / "scores.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_run_has_labels_for_each_way_of_asking_and_for_given_answers(tmp_path):
+    parts, source = read_labels(a_run(tmp_path, inputs=("prompt", "messages", "prompt")))
+    assert source == "mine.jsonl, 3 labels by contains"
+    given = replace(BINDING, strategy="given")
+    found = [(part.bindings, list(part.labels.ids)) for part in parts]
+    assert len(found) == 8
+    assert ((BINDING, given), ["0", "2"]) in found
+    assert ((CHATS, replace(given, input="messages")), ["1"]) in found
+    assert ((AUTO, replace(given, stop_mass=0.7)), ["0", "2"]) in found
+    assert ((replace(BINDING, strategy="mbr"),), ["0", "2"]) in found
+
+
+def test_answers_that_a_stop_string_ended_say_nothing_of_given_ones(tmp_path):
+    parts, _ = read_labels(a_run(tmp_path, stop=["."]), strategy="greedy", draw="10")
+    assert [part.bindings for part in parts] == [(replace(BINDING, stop=(".",)),)]
+
+
+def test_draws_that_do_not_repeat_are_a_way_of_their_own_and_say_nothing_of_given_answers(tmp_path):
+    parts, _ = read_labels(a_run(tmp_path, distinct=True), strategy="greedy", draw="10")
+    unrepeated = replace(BINDING, distinct=True)
+    assert [part.bindings for part in parts] == [(unrepeated,)]
+    assert way_of(unrepeated) == "prompt, greedy, fake, num_samples 10, distinct"
+    made = to_json(calibrate({"made": [labelled(300, unrepeated)]}).calibrator)
+    path = tmp_path / "made.json"
+    path.write_text(made)
+    assert Calibrator.load(path).parts[0].binding == unrepeated
+
+
+def test_what_a_run_does_not_hold_is_named(tmp_path):
+    with pytest.raises(CannotCalibrate, match="no labelled answers of mbr, nli"):
+        read_labels(a_run(tmp_path), strategy="mbr", similarity="nli")

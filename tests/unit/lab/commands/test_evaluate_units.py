@@ -1,0 +1,153 @@
+"""`cocoa evaluate --units`, from labelled fields to a service that decides on fields."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from models.calibration import ALL, Calibrator
+from tests.conftest import serving
+from tests.fakes.engine import _pseudo
+from tests.unit.lab.commands.test_evaluate import FAKE
+
+pytestmark = pytest.mark.anyio
+NUM_ANSWERS = 300
+
+
+@pytest.fixture(scope="module")
+def cocoa():
+    unset = {name: None for name in os.environ if name.upper().startswith("COCOA_")}
+
+    def run(*arguments):
+        variables = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"} | unset | FAKE
+        return CliRunner().invoke(app, [*map(str, arguments)], env=variables)
+
+    return run
+
+
+def line_of(i, rng):
+    """An answer of three fields; the fake model finds some words likelier, which are right."""
+    values, units = {}, []
+    for name in ("city", "river", "country"):
+        word = f"w{rng.integers(10_000)}"
+        values[name] = word
+        end = '"}' if name == "country" else '",'
+        [logprob] = _pseudo([f' "{word}{end}'], -1.0)
+        right = rng.random() < (0.99 if logprob > -0.6 else 0.3)
+        units.append({"path": f"/{name}", "label": bool(right)})
+    return {"prompt": f"Place {i}?", "output": json.dumps(values), "units": units}
+
+
+@pytest.fixture(scope="module")
+def evaluated(cocoa, tmp_path_factory):
+    """The folder of a run, and the calibrator that was fitted on it."""
+    folder, rng = tmp_path_factory.mktemp("units"), np.random.default_rng(0)
+    dataset, out = folder / "mine.jsonl", folder / "out"
+    lines = [line_of(i, rng) for i in range(NUM_ANSWERS)]
+    dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    names = ["--estimators", "sp,cocoa_sp,consistency", "--num-resamples", 50]
+    wanted = ["evaluate", dataset, "--units", "fields", "--out", out, *names]
+    told = cocoa(*wanted)
+    assert told.exit_code == 0, told.output
+    fitted = cocoa("calibrate", "--results", out, "--out", folder / "made.json")
+    assert fitted.exit_code == 0, fitted.output
+    return out, folder / "made.json", told.output, fitted.output, wanted
+
+
+def test_a_run_tells_metrics_with_intervals_a_curve_and_a_plot(evaluated):
+    out, _, told, _, _ = evaluated
+    results = json.loads((out / "results.json").read_text())
+
+    assert (results["num_parts"], results["num_answers"]) == (3 * NUM_ANSWERS, NUM_ANSWERS)
+    assert f"{3 * NUM_ANSWERS} labelled parts of kind field" in told
+    assert results["binding"]["unit"] == "field"
+    assert results["binding"]["strategy"] == "given"
+    metrics = results["metrics"]["sp"]
+    assert metrics["prr"]["low"] < metrics["prr"]["value"] < metrics["prr"]["high"]
+    assert metrics["roc_auc"]["value"] > 0.7
+    assert metrics["ece"]["value"] < 0.1
+    curve = results["kept"]["cocoa_sp"]
+    assert curve[0]["share"] == 1.0
+    assert curve[0]["precision"] == pytest.approx(results["num_right"] / results["num_parts"])
+    assert curve[len(curve) // 2]["precision"] > curve[0]["precision"]
+    assert (out / "plots" / "precision.svg").is_file()
+    report = (out / "report.md").read_text()
+    assert "| share kept | precision | wrong per answer | respond ratio |" in report
+
+
+def test_a_calibrator_of_fields_is_fitted_with_the_promise_of_answers(evaluated):
+    _, made, _, told, _ = evaluated
+    [part] = Calibrator.load(made).parts
+
+    assert (part.binding.unit, part.binding.schema_use) == ("field", "none")
+    one = part.groups[ALL]["cocoa_sp"]
+    assert one.num_labels == 3 * NUM_ANSWERS
+    assert one.threshold(0.1).share_pooled is not None
+    assert "fields, prompt, given, fake, num_samples 10" in told
+    assert "on average over answers" in " ".join(told.split())
+
+
+async def test_the_service_decides_by_it_and_keeps_what_passes(evaluated):
+    _, made, *_ = evaluated
+    one = Calibrator.load(made).parts[0].groups[ALL]["cocoa_sp"]
+    line = line_of(10**6, np.random.default_rng(7))
+    wanted = {"units": "fields", "target_error": 0.1, "on_unit_reject": "remove"}
+    async with serving(calibrator=str(made)) as service:
+        body = {"prompt": "Place?", "answer": line["output"], "max_new_tokens": 64, **wanted}
+        response = await service.client.post("/score", json=body)
+
+    told = response.json()
+    assert response.status_code == 200, told
+    assert told["units_decision"]["threshold"] == one.threshold(0.1).uncertainty
+    for unit in told["units"][1:]:
+        assert unit["confidence"] == pytest.approx(one.confidence(unit["uncertainty"]))
+        kept = json.loads(told["refined_text"])[unit["path"].removeprefix("/")]
+        assert (kept is not None) is unit["decision"]["accept"]
+
+
+def test_a_run_goes_on_where_it_was_interrupted(cocoa, evaluated):
+    out, *_, wanted = evaluated
+    log, results = out / "generations.jsonl", out / "results.json"
+    lines, before = log.read_bytes().splitlines(keepends=True), json.loads(results.read_text())
+    log.write_bytes(b"".join(lines[:100]) + lines[100][:20])
+
+    assert cocoa(*wanted).exit_code == 0
+    assert log.read_bytes() == b"".join(lines)
+    assert json.loads(results.read_text()) == before
+
+
+def test_another_output_of_the_same_prompt_is_not_taken_for_the_recorded_one(
+    cocoa, evaluated, tmp_path
+):
+    *_, wanted = evaluated
+    dataset = wanted[1]
+    content = dataset.read_text()
+    first, _, rest = content.partition("\n")
+    changed = json.loads(first) | {"output": '{"city": "other"}'}
+    dataset.write_text(json.dumps(changed) + "\n" + rest)
+    result = cocoa(*wanted)
+    dataset.write_text(content)
+
+    assert result.exit_code == 1
+    assert "is of another prompt or output" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--quality", "contains"], "takes neither"),
+        (["--estimators", "rb_cocoa_sp"], "'rb_cocoa_sp' is no estimator"),
+        (["--num-samples", "many"], "'many' is no number"),
+        (["--similarity", "other"], "must be one of"),
+    ],
+    ids=str,
+)
+def test_what_a_run_over_parts_does_not_have_is_refused(cocoa, evaluated, tmp_path, options, said):
+    dataset = evaluated[4][1]
+    result = cocoa("evaluate", dataset, "--units", "fields", "--out", tmp_path / "o", *options)
+
+    assert result.exit_code in (1, 2)
+    assert said in result.output

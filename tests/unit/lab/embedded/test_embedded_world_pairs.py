@@ -1,0 +1,123 @@
+"""Pairs of a text and a sentence about places: the label is what the text says."""
+
+from collections import Counter
+
+import pytest
+
+from cocoa_lab.embedded.topics import split
+from cocoa_lab.embedded.world.building import world_of
+from cocoa_lab.embedded.world.pairs import SHARED, label_of, make_pairs, pool_of
+from cocoa_lab.embedded.world.places import ATTRIBUTES, Place
+
+
+@pytest.fixture(scope="module")
+def world():
+    return world_of(0)
+
+
+@pytest.fixture(scope="module")
+def pairs(world):
+    return make_pairs(pool_of(world, "train"), 1500, "test")
+
+
+def test_the_labels_are_balanced_and_every_family_has_all_of_them(pairs):
+    labels = Counter(pair.label for pair in pairs)
+    families = Counter((pair.family, pair.label) for pair in pairs)
+
+    assert min(labels.values()) > 0.25 * len(pairs)
+    assert len({family for family, _ in families}) == 5
+    assert min(families.values()) > 20
+
+
+def test_the_same_pairs_come_again_and_other_seeds_give_others(world, pairs):
+    pool = pool_of(world, "train")
+
+    assert make_pairs(pool, 20, "test") == pairs[:20]
+    assert make_pairs(pool, 20, "other") != pairs[:20]
+
+
+def test_names_and_values_of_one_part_are_in_no_other(world):
+    train, tested = pool_of(world, "train"), pool_of(world, "testbed")
+    for kind in ("country", "city"):
+        assert not set(train.names[kind]) & set(tested.names[kind])
+        assert len(tested.names[kind]) >= 20
+        for attribute in ATTRIBUTES[kind]:
+            both = set(train.values[kind][attribute]) & set(tested.values[kind][attribute])
+            texts = [value for value in both if isinstance(value, str)]
+            assert bool(texts) == (attribute in SHARED)
+    assert all(split(name) == "train" for name in train.names["city"])
+
+
+def city(**facts):
+    return Place("Lima", "city", invented=False, facts=facts, size=0)
+
+
+def country(*neighbours):
+    return Place("Peru", "country", invented=False, facts={"neighbours": neighbours}, size=0)
+
+
+CHILE_AND_BRAZIL = ("Chile", "Brazil")
+
+
+@pytest.mark.parametrize(
+    ("place", "premise", "attribute", "value", "hypothesis", "label"),
+    [
+        (city(river="Rimac"), "It lies on the Rimac.", "river", "Rimac", "", "entailment"),
+        (city(river="Rimac"), "It lies on the Rimac.", "river", "Ob", "", "contradiction"),
+        (city(river="Rimac"), "It lies on the Rimac.", "founded", 1535, "", "neutral"),
+        (city(capital_of="Peru"), "", "country", "Peru", "", "entailment"),
+        (city(capital_of="Peru"), "", "country", "Chile", "", "contradiction"),
+        (city(country="Peru"), "", "capital_of", "Peru", "", "neutral"),
+        (city(country="Peru"), "", "capital_of", "Chile", "", "contradiction"),
+        (
+            country(*CHILE_AND_BRAZIL),
+            "It borders Chile and Brazil.",
+            "neighbours",
+            ("Chile",),
+            "It borders Chile.",
+            "entailment",
+        ),
+        (
+            country(*CHILE_AND_BRAZIL),
+            "It borders Chile.",  # Brazil is not said
+            "neighbours",
+            ("Brazil",),
+            "It borders Brazil.",
+            "neutral",
+        ),
+        (
+            country(*CHILE_AND_BRAZIL),
+            "Its neighbours are Chile and Brazil.",
+            "neighbours",
+            ("Ecuador",),
+            "It borders Ecuador.",
+            "contradiction",
+        ),
+        (
+            country(*CHILE_AND_BRAZIL),
+            "Its neighbours are Chile and Brazil.",
+            "neighbours",
+            ("Chile",),
+            "Its neighbours are Chile.",
+            "contradiction",
+        ),
+        (
+            country(*CHILE_AND_BRAZIL),
+            "It borders Chile.",
+            "neighbours",
+            CHILE_AND_BRAZIL,
+            "Its neighbours are Chile and Brazil.",
+            "neutral",
+        ),
+        (
+            country("Niger", "Nigeria"),
+            "It borders Nigeria.",
+            "neighbours",
+            ("Niger",),
+            "It borders Niger.",
+            "neutral",
+        ),
+    ],
+)
+def test_the_label_is_what_the_premise_says(place, premise, attribute, value, hypothesis, label):
+    assert label_of(place, premise, attribute, value, hypothesis) == label

@@ -1,0 +1,74 @@
+"""Files of prompts with labelled fields: read as they stand, and refused with file, line, field."""
+
+import json
+
+import pytest
+
+from cocoa_lab.parts.examples import read_parts
+
+LABELS = [{"path": "/total", "label": True}, {"path": "/a~1b", "label": 0}]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """`read_parts` of a file with these lines."""
+
+    def read(*lines):
+        path = tmp_path / "mine.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return read_parts(path)
+
+    return read
+
+
+def test_labels_by_path_and_references_are_read(read):
+    first, second = read(
+        {"prompt": "Which?", "output": "{}", "units": LABELS, "max_new_tokens": 9},
+        {"id": "mine", "prompt": "Which?", "output": "[]", "reference": {"total": 7}},
+    )
+
+    assert first.labels == {"/total": True, "/a~1b": False}
+    assert (first.output, first.example.max_new_tokens, first.has_reference) == ("{}", 9, False)
+    assert (first.example.id, first.example.task, first.json_schema) == ("mine-1", "mine", True)
+    assert (second.example.id, second.reference) == ("mine", {"total": 7})
+
+
+def test_chats_without_outputs_are_read(read):
+    messages = [{"role": "user", "content": "Hi"}]
+    [one] = read({"messages": messages, "reference": [1], "ignored": ["/0"]})
+
+    assert one.example.messages == ({"role": "user", "content": "Hi"},)
+    assert one.output is None
+    assert one.ignored == {"/0"}
+
+
+GOOD = {"prompt": "Which?", "units": LABELS}
+BAD = {
+    "no labels": ({"prompt": "Which?"}, "exactly one of the fields 'units' and 'reference'"),
+    "both": ({**GOOD, "reference": {}}, "exactly one of the fields"),
+    "a reference of text": ({"prompt": "?", "reference": "7"}, "no JSON object or array"),
+    "an output that is no text": ({**GOOD, "output": {}}, "field 'output'"),
+    "no schema": ({**GOOD, "json_schema": 7}, "field 'json_schema'"),
+    "no list": ({**GOOD, "units": {}}, "field 'units' is not a list"),
+    "no label": ({**GOOD, "units": [{"path": "/a"}]}, "needs a 'label'"),
+    "a label of text": ({**GOOD, "units": [{"path": "/a", "label": "yes"}]}, "needs a 'label'"),
+    "no path": ({**GOOD, "units": [{"label": True}]}, "needs a 'path'"),
+    "a path twice": ({**GOOD, "units": LABELS[:1] * 2}, "a path occurs twice"),
+    "no prompt": ({"units": LABELS}, "field 'prompt' or 'messages'"),
+    "what is ignored is no list": ({**GOOD, "ignored": "/a"}, "field 'ignored'"),
+    "an id twice": ({**GOOD, "id": "mine-1"}, "occurs twice"),
+    "an output in one line": ({**GOOD, "output": "{}"}, "all lines have an answer that is given"),
+    "a schema in one line": ({**GOOD, "json_schema": {}}, "all lines have a schema, or none"),
+}
+
+
+@pytest.mark.parametrize(("line", "said"), BAD.values(), ids=list(BAD))
+def test_a_line_that_says_nothing_is_refused_with_its_field(read, line, said):
+    with pytest.raises(ValueError, match=r"mine\.jsonl, line 2: ") as caught:
+        read(GOOD, line)
+    assert said in str(caught.value)
+
+
+def test_a_file_without_lines_is_refused(read):
+    with pytest.raises(ValueError, match="holds no example"):
+        read()

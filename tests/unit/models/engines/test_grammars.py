@@ -1,0 +1,274 @@
+"""Rows that follow a grammar: what they may choose, and what their log-probs then are."""
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.engines import grammars
+from models.engines.grammars import Grammars
+from models.errors import DeadlineExceeded, InvalidRequest
+from models.grammars import grammar_of
+from models.records import GivenAnswer, Grammar
+from models.statistics import REASONING_SOURCES
+from tests.tiny_models import byte_tokenizer, random_model
+from tests.unit.models.engines.test_reasoning import asking, reasoning
+from tests.unit.models.engines.tiny_engines import (
+    engine_of,
+    generated,
+    next_logprobs,
+    request_for,
+    running,
+    sequences,
+)
+
+pytestmark = pytest.mark.anyio
+
+TEXTS = ['"a"', '"ab"', '"abc"', "17", "1", "null"]
+CHOICES = Grammar("json_schema", json.dumps({"enum": list(map(json.loads, TEXTS))}))
+OBJECT = grammar_of(
+    {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "maxLength": 3},
+            "b": {"type": "integer", "minimum": 0, "maximum": 99},
+            "c": {"type": "boolean"},
+        },
+        "required": ["a", "b", "c"],
+        "additionalProperties": False,
+    }
+)
+PROMPT = "What is it?"
+
+
+@pytest.fixture(scope="module", params=["llama", "hybrid"])
+def model(request):
+    return random_model(request.param)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return random_model("llama")
+
+
+def read(model, tokenizer, sequence):
+    """Log-probs and entropies of a text among the prefixes of TEXTS, which are all that may be."""
+    allowed = [(*tokenizer(text, add_special_tokens=False)["input_ids"], 1) for text in TEXTS]
+    before = tokenizer(PROMPT)["input_ids"]
+    logprobs, entropies = [], []
+    for i, token in enumerate(sequence.token_ids):
+        start = sequence.token_ids[:i]
+        following = sorted({ids[i] for ids in allowed if ids[:i] == start})
+        law = next_logprobs(model, [*before, *start])[following].log_softmax(0)
+        logprobs.append(law[following.index(token)].item())
+        entropies.append(-(law.exp() * law).sum().item())
+    return logprobs, entropies
+
+
+async def test_log_probs_and_entropies_are_those_among_what_the_grammar_allows(model):
+    tokenizer = byte_tokenizer()
+    async with running(engine_of(model, tokenizer)) as worker:
+        request = request_for(PROMPT, num_samples=8, grammar=CHOICES)
+        generation = await worker.generate(request)
+
+    for sequence in sequences(generation):
+        assert sequence.text in TEXTS
+        assert sequence.finish_reason == "stop"
+        logprobs, entropies = read(model, tokenizer, sequence)
+        np.testing.assert_allclose(sequence.token_logprobs, logprobs, atol=1e-5)
+        np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-5)
+    assert len({sequence.text for sequence in sequences(generation)}) > 1
+
+
+async def test_the_answer_is_the_greedy_one_among_what_the_grammar_allows(llama):
+    async with running(engine_of(llama)) as worker:
+        held = await worker.generate(request_for(PROMPT, num_samples=0, grammar=CHOICES))
+
+    tokenizer = byte_tokenizer()
+    ids, allowed = list(tokenizer(PROMPT)["input_ids"]), []
+    for text in TEXTS:
+        allowed.append((*tokenizer(text, add_special_tokens=False)["input_ids"], 1))
+    chosen = ()
+    while chosen[-1:] != (1,):
+        following = {one[len(chosen)] for one in allowed if one[: len(chosen)] == chosen}
+        law = next_logprobs(llama, [*ids, *chosen])
+        chosen += (max(following, key=lambda token: law[token]),)
+    assert held.answer.token_ids == chosen
+
+
+async def test_a_row_is_the_same_whatever_is_held_to_what_beside_it(llama):
+    requests = [
+        request_for(PROMPT, grammar=CHOICES),
+        request_for(PROMPT),
+        request_for("Another one", seed=2, grammar=OBJECT, max_new_tokens=40),
+    ]
+    async with running(engine_of(llama)) as worker:
+        alone = [await worker.generate(one) for one in requests]
+        together = await generated(worker, requests)
+
+    for one, other in zip(alone, together, strict=True):
+        for a, b in zip(sequences(one), sequences(other), strict=True):
+            assert a.token_ids == b.token_ids
+            np.testing.assert_allclose(a.token_logprobs, b.token_logprobs, atol=1e-5)
+
+
+async def test_samples_of_later_waves_follow_the_grammar_too(llama):
+    async with running(engine_of(llama)) as worker:
+        request = request_for(PROMPT, num_samples=10, stop_mass=1.0, grammar=OBJECT)
+        generation = await worker.generate(
+            replace(request, sampling=replace(request.sampling, max_new_tokens=60))
+        )
+
+    assert len(generation.samples) == 10
+    for sequence in sequences(generation):
+        if sequence.finish_reason == "stop":
+            assert json.loads(sequence.text).keys() == {"a", "b", "c"}
+    assert any(one.finish_reason == "stop" for one in generation.samples)
+
+
+async def test_samples_beside_a_given_answer_are_held_and_the_answer_is_not(llama):
+    request = request_for(PROMPT, grammar=CHOICES, answer=GivenAnswer("no JSON"))
+    async with running(engine_of(llama)) as worker:
+        generation = await worker.generate(request)
+        free = await worker.generate(replace(request, grammar=None))
+
+    assert {sample.text for sample in generation.samples} <= set(TEXTS)
+    np.testing.assert_allclose(generation.answer.token_logprobs, free.answer.token_logprobs)
+
+
+async def test_a_grammar_in_larks_notation_is_followed(llama):
+    grammar = Grammar("lark", 'start: "<" /[a-c]{2}/ ">"')
+    async with running(engine_of(llama)) as worker:
+        generation = await worker.generate(request_for(PROMPT, grammar=grammar))
+
+    for sequence in sequences(generation):
+        assert len(sequence.text) == 4
+        assert set(sequence.text[1:3]) <= set("abc")
+
+
+async def test_a_text_that_is_cut_off_has_reached_its_length(llama):
+    async with running(engine_of(llama)) as worker:
+        request = request_for(PROMPT, max_new_tokens=3, num_samples=0, grammar=OBJECT)
+        generation = await worker.generate(request)
+
+    assert generation.answer.finish_reason == "length"
+    assert generation.answer.text.startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "banana"}, "Invalid type: banana"),
+        ({"enum": []}, "Unsatisfiable schema"),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "Unsatisfiable schema"),
+        ({"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable schema"),
+        ({"type": "string", "pattern": "("}, "regex parse error"),
+        ({"type": "string", "pattern": r"^(a)\1$"}, "backreferences are not supported"),
+        ({"type": "string", "format": "banana"}, "Unknown format: banana"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf constraints"),
+    ],
+)
+async def test_what_no_text_can_be_held_to_is_refused_before_it_is_computed(llama, schema, told):
+    async with running(engine_of(llama)) as worker:
+        with pytest.raises(InvalidRequest, match=told) as caught:
+            await worker.generate(request_for(PROMPT, grammar=grammar_of(schema)))
+        assert worker.num_waiting == 0
+
+    assert caught.value.field == "grammar"
+
+
+async def test_a_pattern_that_takes_too_much_to_follow_fails_its_request_alone(llama, monkeypatch):
+    monkeypatch.setattr(grammars, "_MAX_LEXER_STATES", 40)
+    hostile = grammar_of({"type": "string", "pattern": "^([ab]*a[ab]{20})$"})
+    async with running(engine_of(llama)) as worker:
+        requests = [request_for(PROMPT, grammar=hostile), request_for(PROMPT)]
+        held, free = await generated(worker, requests, return_exceptions=True)
+
+    assert len(free.samples) == 4
+    assert isinstance(held, InvalidRequest)
+    assert (held.field, "too complex" in held.message) == ("grammar", True)
+
+
+async def test_a_grammar_is_compiled_once_while_it_is_in_use(llama, monkeypatch):
+    engine, compiled = engine_of(llama), []
+    own = Grammars._compiled
+
+    def compile_it(self, grammar):
+        compiled.append(grammar)
+        return own(self, grammar)
+
+    monkeypatch.setattr(Grammars, "_compiled", compile_it)
+    engine = engine_of(llama)
+    async with running(engine) as worker:
+        for _ in range(2):
+            await worker.generate(request_for(PROMPT, grammar=CHOICES))
+        await worker.generate(request_for(PROMPT, grammar=OBJECT))
+
+    assert compiled == [CHOICES, OBJECT]
+
+
+async def test_a_slow_compilation_holds_up_nobody_else_and_ends_in_time_for_its_caller(llama):
+    engine = engine_of(llama)
+    may_end, own = asyncio.Event(), engine.compile
+    loop = asyncio.get_running_loop()
+
+    def compile_it(grammar):
+        asyncio.run_coroutine_threadsafe(may_end.wait(), loop).result()
+        own(grammar)
+
+    engine.compile = compile_it
+    async with running(engine) as worker:
+        held = asyncio.create_task(worker.generate(request_for(PROMPT, grammar=CHOICES)))
+        late = request_for(PROMPT, grammar=CHOICES, timeout_s=0.01)
+        with pytest.raises(DeadlineExceeded):
+            await worker.generate(late)
+        assert len((await worker.generate(request_for(PROMPT))).samples) == 4
+        assert not held.done()
+        may_end.set()
+        assert (await held).answer.text in TEXTS
+
+
+async def test_the_grammar_begins_behind_the_reasoning():
+    async with reasoning() as worker:
+        free = await worker.generate(asking())
+        held = await worker.generate(asking(grammar=CHOICES))
+        prompted = await worker.generate(asking(grammar=Grammar("lark", 'start: " " /[0-9]+/')))
+
+    assert held.answer.reasoning == free.answer.reasoning
+    assert free.answer.reasoning.is_finished
+    for sequence in sequences(held):
+        assert sequence.reasoning.is_finished
+        assert sequence.text in TEXTS
+    assert prompted.answer.text.strip().isdigit()
+
+
+async def test_answers_held_to_a_grammar_are_not_read_behind_other_reasonings():
+    async with reasoning() as worker:
+        request = asking(grammar=CHOICES)
+        request = replace(request, statistics=request.statistics | REASONING_SOURCES)
+        generation = await worker.generate(request)
+
+    assert generation.reasoned is None
+    assert set(generation.absent.values()) == {
+        "answers are not read behind other reasonings where a grammar holds them"
+    }
+
+
+def test_a_model_without_an_end_follows_no_grammar():
+    assert "no token that ends" in Grammars(byte_tokenizer(), frozenset(), 259, None).unavailable
+    assert Grammars(byte_tokenizer(), frozenset({1}), 259, None).unavailable == ""
+
+
+def test_padding_of_the_vocabulary_is_never_allowed():
+    padded = Grammars(byte_tokenizer(), frozenset({1}), 300, None)
+    words = np.zeros(padded.num_words, np.int32)
+    following = padded.begin(Grammar("json_schema", "{}"), in_thoughts=False)
+
+    assert following.fill(words)
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+    assert bits[:259].any()
+    assert not bits[259:].any()
+    assert math.ceil(300 / 32) == len(words)

@@ -1,0 +1,95 @@
+"""Texts that may be answers beside tools: words, or JSON, or calls that are valid."""
+
+import json
+
+import pytest
+from llguidance import LLMatcher, LLTokenizer
+
+from models.call_grammars import grammar_of_calls
+from models.grammars import BadSchema
+
+BYTES = LLTokenizer("byte")
+CITY = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Lyon"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+ANSWER = CITY | {"properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
+
+
+def tool(name, parameters):
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+TOOLS = [tool("f", CITY), tool("now", NOTHING)]
+
+
+def call(city="Paris", *, name="f", called_with="arguments"):
+    return json.dumps({"name": name, called_with: {"city": city}})
+
+
+def block(text):
+    return f"<tool_call>\n{text}\n</tool_call>"
+
+
+LLAMA = call(called_with="parameters")
+ONE = [
+    block(call()),
+    f"<tool_call>{call()}</tool_call>",
+    call(),
+    LLAMA,
+    f"[{call()}]",
+    f"[TOOL_CALLS] [{call()}]",
+    '{"name": "now", "arguments": {}}',
+]
+SEVERAL = [
+    f"{block(call())}\n{block(call('Lyon'))}",
+    f"{LLAMA}; {LLAMA}",
+    f"[TOOL_CALLS][{call()}, {call('Lyon')}]",
+]
+WORDS = ["", "Hello\nyou", 'It is {"a": 1}', "a <tool_cal", " "]
+BESIDE = [f"Let me look.\n{block(call())}", f"{block(call())} Done. {{"]
+JSON = ['{"answer": 42}']
+NEVER = [
+    block(call("Rome")),
+    block(call(name="g")),
+    "<tool_call> is a tag",
+    f"{block(call())}<tool_call>",
+    call("Rome", called_with="parameters"),
+    f"\u00a0{call('Rome')}",
+    f"<|python_tag|>{call('Rome')}",
+    f"[TOOL_CALLS][{call('Rome')}]",
+    "[TOOL_CALLS]",
+    '{"answer": "many"}',
+]
+
+
+def follows(text, grammar):
+    matcher = LLMatcher(BYTES, LLMatcher.grammar_from_lark(grammar.source))
+    assert not matcher.is_error(), matcher.get_error()
+    ids = BYTES.tokenize_str(text)
+    return matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("several", "answer", "allowed"),
+    [
+        (True, None, ONE + SEVERAL + WORDS + BESIDE),
+        (False, None, ONE + WORDS + BESIDE),
+        (True, ANSWER, ONE + SEVERAL + JSON),
+        (False, ANSWER, ONE + JSON),
+    ],
+)
+def test_an_answer_is_as_many_valid_calls_as_it_may_have_or_has_none(several, answer, allowed):
+    grammar = grammar_of_calls(TOOLS, several=several, answer=answer)
+    for text in ONE + SEVERAL + WORDS + BESIDE + JSON + NEVER:
+        assert follows(text, grammar) == (text in allowed), text
+
+
+def test_parameters_and_formats_are_checked_as_schemas_are():
+    with pytest.raises(BadSchema):
+        grammar_of_calls([tool("f", {"not": {}})], several=True, answer=None)
+    with pytest.raises(BadSchema):
+        grammar_of_calls(TOOLS, several=True, answer={"not": {}})

@@ -1,0 +1,92 @@
+"""Images at existing servers: tried out, passed on where they are looked at, else refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from models.errors import InvalidRequest
+from tests.openai_server import openai_server
+from tests.unit.workers.openai.test_effort import CHAT, CHATS_ALONE, serving
+from tests.unit.workers.openai.test_generator import over
+from workers.openai.images import _RED
+from workers.wire import decode_generate, encode_generate
+
+pytestmark = pytest.mark.anyio
+
+TEXT = {"type": "text", "text": "Hi"}
+NUM_TOKENS = 9
+
+
+def image(encoded=_RED):
+    url = f"data:image/png;base64,{encoded}"
+    return {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+
+
+def showing(*images, **changes):
+    message = {"role": "user", "content": "Hi", "parts": [*images, TEXT]}
+    sampling = replace(CHAT.sampling, max_new_tokens=NUM_TOKENS)
+    return replace(CHAT, messages=(message,), sampling=sampling, **changes)
+
+
+def asked(server):
+    """The bodies of requests, without those that try the server out."""
+    return [body for _, body in server.bodies if body["max_tokens"] == NUM_TOKENS]
+
+
+@pytest.mark.parametrize(
+    ("traits", "why"),
+    [
+        ({"images": "heeded"}, ""),
+        ({"images": "heeded"} | CHATS_ALONE, ""),
+        ({"images": "refused"}, "takes no images"),
+        ({"images": "ignored"}, "cannot look at them"),
+        ({"images": "heeded", "chats": False}, "takes no images"),
+    ],
+)
+async def test_images_are_tried_out_and_asked_for_where_they_are_looked_at(traits, why):
+    async with openai_server(**traits) as server, over(server) as generator:
+        told = generator.info.no_images
+        assert (told == "") == (why == "")
+        assert why in told
+        assert generator.info.capabilities["images"] == (why == "")
+        if not why:
+            return
+        with pytest.raises(InvalidRequest, match=why) as caught:
+            await generator.generate(showing(image()))
+        assert not asked(server)
+    assert caught.value.field == "messages.0.content.0.image_url.url"
+
+
+@pytest.mark.parametrize("traits", [{}, CHATS_ALONE], ids=["renders", "chats alone"])
+async def test_they_are_passed_on_unchanged_for_the_answer_and_all_samples(traits):
+    other = "A" * 38 + "CC"
+    async with serving(images="heeded", **traits) as (server, generator):
+        shown = await generator.generate(showing(image()))
+        sent = asked(server)
+        changed = await generator.generate(showing(image(other)))
+        plain = await generator.generate(CHAT)
+
+    assert len(sent) == 2
+    for body in sent:
+        assert body["messages"] == [{"role": "user", "content": [image(), TEXT]}]
+    assert shown.prompt_tokens > plain.prompt_tokens
+    assert len(shown.samples) == len(plain.samples)
+    assert [one.text for one in (shown.answer, *shown.samples)] != [
+        one.text for one in (changed.answer, *changed.samples)
+    ]
+    for one in (shown.answer, *shown.samples):
+        assert len(one.token_logprobs) == one.num_tokens
+
+
+async def test_tools_and_variables_of_a_template_do_not_go_with_them():
+    tool = {"type": "function", "function": {"name": "now", "parameters": {}}}
+    async with serving(images="heeded", calls="<tool_call>{}</tool_call>") as (_, generator):
+        for changes in ({"tools": (tool,)}, {"chat_template_kwargs": {"thinking": True}}):
+            with pytest.raises(InvalidRequest) as caught:
+                await generator.generate(showing(image(), **changes))
+            assert caught.value.field == next(iter(changes))
+
+
+def test_workers_elsewhere_get_them():
+    request = showing(image(), timeout_s=None)
+    assert decode_generate(encode_generate(request, streams=False), None) == (request, False)
