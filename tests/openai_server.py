@@ -56,6 +56,8 @@ class Traits:
     Attributes:
         weights: other ones are another model.
         probes: sha256 of those that its plugin reads; None without the plugin.
+        prompts: sha256 of the calibration's with which its plugin compares others; "" for none.
+        prompt_percentile: of every prompt among these; None is a number that was none.
         max_logprobs: None tells no log-probs.
         budget: what becomes of the bound of a reasoning: it is "heeded", "refused" or "ignored";
             None is a model that does not reason.
@@ -64,7 +66,14 @@ class Traits:
             no text shows.
         parser: how chats tell a reasoning: in the text, by a field of this name, or "counted" in
             `usage` alone, with log-probs of the answer only.
+        calls: how its template writes tool calls; "" for one that takes no tools.
         efforts: that it knows, and its template shows; none where it reads no `reasoning_effort`.
+        formats: what becomes of a `response_format`: it is "heeded", as far as its schema names all
+            valid values, "refused" or "ignored".
+        larks: whether it takes grammars of llguidance; it heeds those that are no more than one
+            such schema.
+        images: what becomes of them: they are "heeded", "refused" or "ignored".
+        draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         delay_s: before each answer, and between the events of a stream.
     """
@@ -84,12 +93,19 @@ class Traits:
     echoes: bool = True
     strict: bool = False
     probes: tuple[str, ...] | None = None
+    prompts: str = ""
+    prompt_percentile: float | None = 50.0
     word: str | None = None
     budget: str | None = None
     num_thoughts: int = NUM_THOUGHTS
     tags: str = "halves"
     parser: str | None = None
+    calls: str = ""
     efforts: tuple[str, ...] = ()
+    formats: str = "heeded"
+    larks: bool = True
+    images: str = "refused"
+    draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
@@ -153,12 +169,15 @@ def generate(traits, body, prompt, child):
     """The child-th sequence of a request."""
     temperature = body.get("temperature", 1.0)
     seed = body.get("seed") if traits.heeds_seed else None
-    rng = np.random.default_rng(None if seed is None else seed + child)
+    rng = traits.draws if seed is None else np.random.default_rng(seed + child)
     row = Row(prompt)
     thoughts = _thoughts(traits, body, prompt)
+    texts, num_thoughts = _valid_texts(traits, body), len(thoughts)
     # What does not fit is cut without a word.
     for _ in range(min(body.get("max_tokens", 16), traits.context - len(prompt))):
         raw = next_logprobs([*prompt, *row.ids], traits.weights)
+        if texts and not thoughts:
+            raw = _held(raw, texts, row.ids[num_thoughts:])
         law = _law(raw, body, traits) if temperature else raw
         told = law if traits.scales else raw
         token = int(law.argmax()) if not temperature else _drawn(law, rng)
@@ -188,6 +207,35 @@ def _thoughts(traits, body, prompt):
     if traits.budget == "heeded":
         num_words = min(num_words, body.get(BUDGET, num_words))
     return encode(START + "word " * num_words + END, special=False, tags=traits.tags)
+
+
+def _valid_texts(traits, body):
+    """All that is valid under the schema of a body; nothing without one, or where it is ignored."""
+    if traits.formats == "ignored":
+        return []
+    if "response_format" in body:
+        schema = body["response_format"]["json_schema"]["schema"]
+    else:
+        grammar = body.get("structured_outputs", {}).get("grammar", "")
+        if not grammar.startswith("start: %json "):
+            return []
+        schema = json.loads(grammar.removeprefix("start: %json "))
+    if "enum" in schema:
+        return [json.dumps(value).encode() for value in schema["enum"]]
+    fields = schema["properties"].items()
+    return [json.dumps({name: one["const"] for name, one in fields}).encode()]
+
+
+def _held(raw, texts, ids):
+    """The law (V,) among the tokens that lead to one of these texts."""
+    written = b"".join(VOCABULARY[i] for i in ids)
+    held = np.full(len(raw), -9999.0)
+    for i, piece in enumerate(VOCABULARY[len(_SPECIALS) :], start=len(_SPECIALS)):
+        if any(text.startswith(written + piece) for text in texts):
+            held[i] = raw[i]
+    if written in texts:
+        held[EOS] = raw[EOS]
+    return log_softmax(held)
 
 
 def _parted(traits, ids):
@@ -266,10 +314,14 @@ def _columns(traits, body, raw, row):
             for i in (0, 4, 8)
         ]
         columns = [mark(traits), 1, 0 if traits.probes else 1, len(traits.probes), *digits]
-        for sha256 in traits.probes:
+        for sha256 in (*traits.probes, traits.prompts or "0" * 16):
             columns += [int(sha256[i : i + 4], 16) for i in range(0, 16, 4)]
         return [float(one) for one in columns]
     columns = [float(mark(traits)), float(-(np.exp(raw) * raw).sum())]
+    mode, _, compares = mode.partition("+")
+    if compares:
+        far = traits.prompt_percentile if len(row.ids) == 1 else None
+        columns += [float(int(traits.prompts[:6] or "0", 16)), -9999.0 if far is None else far]
     if mode == "light":
         for i in range(len(traits.probes)):
             columns += [((len(row.ids) + i) % 10) / 10, 10.0 * (i + 1)]
@@ -369,7 +421,7 @@ def _error(status, message, code=None):
 
 _KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
 _KNOWN |= {"logprobs", "top_logprobs", "n", "stream", "stream_options"}
-_KNOWN |= {"presence_penalty", "frequency_penalty"}
+_KNOWN |= {"presence_penalty", "frequency_penalty", "response_format"}
 
 
 def _refusal(traits, body):
@@ -377,6 +429,14 @@ def _refusal(traits, body):
     unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
     if traits.strict and unknown:
         return _error(400, f"unknown: {min(unknown)}")
+    if "response_format" in body and traits.formats == "refused":
+        return _error(400, "response_format is not supported")
+    if "structured_outputs" in body and not traits.larks:
+        return _error(400, "grammar is not supported")
+    if (images := _images(body)) and traits.images == "refused":
+        return _error(400, "At most 0 image(s) may be provided in one prompt.")
+    if traits.images == "heeded" and not all(one.endswith("CC") for one in images):
+        return _error(400, "cannot identify image file")
     if traits.efforts and _effort(body) not in (None, *traits.efforts):
         return _error(400, "reasoning_effort is none of those")
     if BUDGET in body and traits.budget == "refused":
@@ -395,7 +455,16 @@ def _refusal(traits, body):
 
 def _prompts(traits, body):
     if "messages" in body:
-        text = "".join(f"[{one['role']}]{one['content']}" for one in body["messages"])
+        text = "".join(f"[{one['role']}]{_said(traits, one)}" for one in body["messages"])
+        if traits.calls:
+            text = "".join(json.dumps(tool) for tool in body.get("tools", ())) + text
+            for message in body["messages"]:
+                for call in message.get("tool_calls", ()):
+                    function = call["function"]
+                    arguments = json.loads(function["arguments"])
+                    called = json.dumps({"name": function["name"], "arguments": arguments})
+                    text += traits.calls.replace("{}", called)
+            text += "[assistant]" * body.get("add_generation_prompt", True)
         if traits.efforts and (effort := _effort(body)) is not None:
             text += f"[{effort}]"
         return [encode(text)]
@@ -403,6 +472,26 @@ def _prompts(traits, body):
     if isinstance(prompt, str):
         return [encode(prompt)]
     return prompt if prompt and isinstance(prompt[0], list) else [prompt]
+
+
+def _said(traits, message):
+    """The text of a message; an image is what its digest says."""
+    if isinstance(message["content"], str):
+        return message["content"]
+    said = [part["text"] for part in message["content"] if part["type"] == "text"]
+    if traits.images == "heeded":
+        said += [hashlib.sha256(one.encode()).hexdigest() for one in _images([message])]
+    return "".join(said)
+
+
+def _images(body):
+    """The URLs of all images of a body, or of messages."""
+    urls = []
+    for message in body if isinstance(body, list) else body.get("messages", ()):
+        for part in message["content"] if isinstance(message["content"], list) else ():
+            if part["type"] == "image_url":
+                urls.append(part["image_url"]["url"])
+    return urls
 
 
 def _effort(body):
