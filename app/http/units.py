@@ -20,7 +20,7 @@ def units_of(
         answer_sample: index of the answer among the samples; None where it is none of them.
         reasons: gains why there is neither a mean nor a greatest uncertainty.
     """
-    told = [_unit(one, answer_sample) for one in units.units]
+    told = [unit_info(one, answer_sample) for one in units.units]
     if units.missing:
         missing = [MissingField(path=path, share=share) for path, share in units.missing.items()]
         told[0].missing = missing
@@ -66,7 +66,8 @@ def _decision(judged: JudgedUnit, accept: bool, result: Result) -> UnitDecision:
     return UnitDecision(accept=accept, **own)
 
 
-def _unit(scored: ScoredUnit, answer_sample: int | None) -> UnitInfo:
+def unit_info(scored: ScoredUnit, answer_sample: int | None = None) -> UnitInfo:
+    """A unit with its scores; `answer_sample` is as in `units_of`."""
     unit, own = scored.unit, dict[str, Any]()
     if unit.path is not None:
         own["path"] = unit.path

@@ -66,7 +66,7 @@ async def ask_of_fields(visit):
     """The request that the page sends with fields wanted."""
     await visit.is_ready()
     await visit.unfold()
-    await visit.page.check("#fields")
+    await visit.page.select_option("#units", "fields")
     await visit.page.fill("#answer", '{"number": "A-117", "total": 118.5}')
     async with visit.page.expect_request("**/score") as sent:
         await visit.ask("Which invoice?")
@@ -122,7 +122,7 @@ async def test_the_slider_says_that_fields_are_not_calibrated(browser, url):
         await visit.is_ready()
         await visit.unfold()
         await expect(visit("#target-said")).to_contain_text("of answers like the")
-        await visit.page.check("#fields")
+        await visit.page.select_option("#units", "fields")
 
         await expect(visit("#target-said")).to_have_text(
             "The calibrator says nothing of fields: there is no verdict."
@@ -142,7 +142,7 @@ async def test_the_slider_says_how_many_fields_pass(browser, url):
     async with visiting(browser, url, route=("**/version", with_fields_calibrated)) as visit:
         await visit.is_ready()
         await visit.unfold()
-        await visit.page.check("#fields")
+        await visit.page.select_option("#units", "fields")
 
         await expect(visit("#target-said")).to_contain_text("wrong: 40 % of fields like the")
 
@@ -151,7 +151,7 @@ async def test_an_answer_that_is_no_json_says_that_it_has_no_fields(browser, url
     async with visiting(browser, url) as visit:
         await visit.is_ready()
         await visit.unfold()
-        await visit.page.check("#fields")
+        await visit.page.select_option("#units", "fields")
         await visit.ask("Which country is Pirot in?")
 
         await expect(visit(".warnings")).to_contain_text("The answer is no JSON")

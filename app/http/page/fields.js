@@ -1,10 +1,8 @@
 // The fields of a JSON answer as a form: how sure each is, what samples say in its place, and
 // whether it may pass.
 
-import { el, number, part, percent } from "./dom.js";
-
-// Nats at which the shade of a value without a confidence is full.
-const FULL = 4;
+import { el, part, percent } from "./dom.js";
+import { facts, shade, verdict } from "./units.js";
 
 export function fields({ units, units_decision: decision }) {
   const told = (units ?? []).filter(({ kind }) => kind === "field");
@@ -14,32 +12,23 @@ export function fields({ units, units_decision: decision }) {
   return part(
     "Its fields",
     el("p", { class: "hint" }, "The least sure first; the darker, the less sure."),
-    decision && verdict(decision, told),
+    decision && decided(decision, told),
     el("dl", { class: "fields" }, told.map(field)),
     missing &&
       el("p", { class: "note" }, "Only samples have ", missing.map(({ path, share }) => `${path} (${percent(share)})`).join(", "), "."),
   );
 }
 
-function verdict({ accept, target_error: target, guarantee }, told) {
+function decided({ target_error: target, guarantee }, told) {
   const passing = told.filter((unit) => unit.decision?.accept).length;
-  const mark = el("span", { class: "mark", "aria-hidden": "true" }, accept ? "✓" : "✕");
-  const words = `${passing} of ${told.length} fields may pass with at most ${percent(target)} wrong`;
-  return el(
-    "div",
-    { class: "verdict", "data-accept": String(accept) },
-    el("h5", {}, mark, words),
-    el("p", { class: "note" }, `The promise: ${guarantee}.`),
-  );
+  return verdict("field", passing, told.length, target, `The promise: ${guarantee}.`);
 }
 
 function field(unit) {
   const { path, text, decision } = unit;
   const rejected = decision !== undefined && !decision.accept;
   const value = el(rejected ? "del" : "span", { class: "value" }, text);
-  const shade = shadeOf(unit);
-  if (shade === null) value.classList.add("unknown");
-  value.style.setProperty("--s", (shade ?? 0).toFixed(3));
+  shade(value, unit);
   const row = el(
     "div",
     { class: "field" },
@@ -51,20 +40,6 @@ function field(unit) {
     row.querySelector("dd").append(el("p", { class: "reason" }, `✕ ${what}: ${decision.reason}.`));
   }
   return row;
-}
-
-/** How dark a value is, 0 to 1; null where nothing is known. */
-function shadeOf({ confidence, uncertainty }) {
-  if (typeof confidence === "number") return 1 - confidence;
-  return uncertainty === null ? null : Math.min(1, Math.max(0, uncertainty / FULL));
-}
-
-function facts({ confidence, uncertainty, support }) {
-  const known = [];
-  if (typeof confidence === "number") known.push(`right with ${percent(confidence)}`);
-  known.push(uncertainty === null ? "no uncertainty" : `uncertainty ${number(uncertainty)}`);
-  if (support !== undefined) known.push(`samples agree by ${percent(support)}`);
-  return known.join(" · ");
 }
 
 /** What samples say in its place. */

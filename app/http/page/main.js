@@ -75,7 +75,7 @@ function bodyOf(mode, isCompared) {
     body.explain = true;
     body.return_samples = true;
   }
-  if (form.elements.fields.checked) body.units = "fields";
+  if (form.elements.units.value) body.units = form.elements.units.value;
   if (form.elements.all.checked) body.estimators = everyEstimator(mode);
   if (isCompared || !form.elements.cache.checked) body.cache = false;
   body.return_tokens = true;
@@ -102,6 +102,7 @@ async function submit() {
   if (form.elements.answer.value) modes.splice(0, 2, "given");
   chat.begin();
   for (const id of ["notice", "comparison", "runs"]) clear(byId(id));
+  targets.unwatch();
   for (const field of form.querySelectorAll("[aria-invalid]")) {
     field.removeAttribute("aria-invalid");
     field.removeAttribute("aria-errormessage");
@@ -142,6 +143,7 @@ async function answer(run, isCompared, mine, question) {
     const url = new URL(path, document.baseURI).href;
     run.finish(result, {
       estimators: estimators.all,
+      targets,
       request: { url, body, withKey: key !== "" },
       refusal,
       acts: {
@@ -224,7 +226,7 @@ function listEarlier() {
 async function showExample() {
   const result = await get("page/example.json", "");
   const run = new Run("example", stop);
-  run.finish(result, { estimators: estimators.all, refusal: null });
+  run.finish(result, { estimators: estimators.all, targets, refusal: null });
   byId("intro")?.append(run.root);
 }
 

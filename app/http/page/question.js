@@ -5,9 +5,9 @@ const MAX_QUESTIONS = 20;
 const MAX_CHARACTERS = 20_000;
 const FIELDS = [
   "prompt", "system", "answer", "mode", "input", "target_error",
-  "num_samples", "max_new_tokens", "temperature", "seed",
+  "num_samples", "max_new_tokens", "temperature", "seed", "units",
 ];
-const TICKS = ["all", "fields", "cache"];
+const TICKS = ["all", "cache"];
 
 /** All that the form asks, and the chat before it. */
 export function written(fields, turns) {

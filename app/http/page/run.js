@@ -5,6 +5,7 @@ import { el, newId, number, part, table, time } from "./dom.js";
 import { fields } from "./fields.js";
 import { rating } from "./rating.js";
 import { probe, samples } from "./samples.js";
+import { Sentences } from "./sentences.js";
 import { Tokens } from "./tokens.js";
 import { gauge, verdict } from "./verdict.js";
 import { factors, word } from "./words.js";
@@ -30,7 +31,9 @@ const WARNINGS = {
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
-  units_cut: "The answer has more fields than are shown.",
+  no_sentences: "The answer has no sentences.",
+  sentences_shortened: "A sentence is long: only its beginning was compared.",
+  units_cut: "The answer has more parts than are shown.",
   one_token_answer: "The probe had the prompt’s last state only to read.",
 };
 const SILENT_MS = 700;
@@ -88,7 +91,7 @@ export class Run {
   }
 
   /** Everything that the result says; an example has no request, and nothing to do with it. */
-  finish(result, { estimators, request, refusal, acts }) {
+  finish(result, { estimators, targets, request, refusal, acts }) {
     this.total = performance.now() - this.began;
     this.#end(request ? time(this.total) : "");
     this.result = result;
@@ -96,6 +99,8 @@ export class Run {
     this.reasoning.hidden = !result.reasoning;
     const isStopped = result.finish_reason !== "length";
     if (result.tokens) this.tokens.finish(result.tokens, isStopped);
+    const sentences = new Sentences(result);
+    targets.watch("sentence", (chosen) => sentences.show(chosen));
     this.body.replaceChildren(
       el("div", { class: "judged" }, gauge(result), verdict(result, refusal)),
       ...[
@@ -103,6 +108,7 @@ export class Run {
         warnings(result),
         explained(result),
         fields(result),
+        sentences.root,
         result.provenance.mode === "full" ? samples(result) : probe(result),
         scores(result, estimators),
         request && times(result, this),

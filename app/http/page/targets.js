@@ -3,6 +3,8 @@
 import { el, percent } from "./dom.js";
 
 const DEFAULT = 0.1;
+// Of the parts that a request may name.
+const KINDS = { fields: "field", sentences: "sentence" };
 // Estimators that are reported as the uncertainty where none is named, by mode.
 const REPORTED = { full: ["rb_cocoa_sp", "cocoa_sp"], light: ["cocoa_sp_light"] };
 
@@ -12,6 +14,7 @@ export class Targets {
   #select;
   #part = (name) => document.getElementById(`target-${name}`);
   #calibrator = null;
+  #watchers = [];
 
   constructor(form) {
     this.#form = form;
@@ -46,27 +49,46 @@ export class Targets {
     this.#select.dataset.offered = "yes";
   }
 
+  /**
+   * Tell now and with each change up to which uncertainty parts of this kind pass: `target_error`
+   * and `uncertainty`, as in "version"; null where there is no target, or no promise of such parts.
+   */
+  watch(kind, tell) {
+    const watcher = () => tell(this.#promised(this.#calibrator?.units[kind]));
+    this.#watchers.push(watcher);
+    watcher();
+  }
+
+  /** Tell nobody any more. */
+  unwatch() {
+    this.#watchers = [];
+  }
+
+  #promised(offered, value = this.#select.value) {
+    return offered?.find((one) => value !== "" && one.target_error === Number(value)) ?? null;
+  }
+
   /** Have the slider say what is chosen. */
   show() {
     const slider = this.#part("step");
     const steps = [...this.#select.options].map((one) => one.value);
     const mode = this.#form.elements.mode.value === "light" ? "light" : "full";
     const known = this.#calibrator?.thresholds ?? {};
-    const isOfFields = this.#form.elements.fields.checked;
-    const offered = isOfFields
-      ? this.#calibrator?.units.field
+    const kind = KINDS[this.#form.elements.units.value];
+    const offered = kind
+      ? this.#calibrator?.units[kind]
       : known[REPORTED[mode].find((one) => known[one])];
     const promised = (value) => {
       if (value === "") return { share_accepted: 1 };
-      return offered?.find((one) => one.target_error === Number(value)) ?? {};
+      return this.#promised(offered, value) ?? {};
     };
     slider.max = String(steps.length - 1);
     slider.valueAsNumber = this.#select.selectedIndex;
     slider.hidden = this.#part("shares").hidden = steps.length < 2;
     const chosen = this.#select.value;
-    const what = isOfFields ? "field" : "answer";
-    const words = isOfFields && chosen && this.#calibrator && !offered
-      ? "The calibrator says nothing of fields: there is no verdict."
+    const what = kind ?? "answer";
+    const words = kind && chosen && this.#calibrator && !offered
+      ? `The calibrator says nothing of ${kind}s: there is no verdict.`
       : saying(what, chosen, promised(chosen));
     slider.setAttribute("aria-valuetext", words);
     this.#part("said").textContent = steps.length < 2 ? "" : words;
@@ -75,6 +97,7 @@ export class Targets {
     this.#part("shares").replaceChildren(
       ...steps.map((value) => column(what, value, promised(value), value === chosen)),
     );
+    for (const tell of this.#watchers) tell();
   }
 }
 

@@ -12,6 +12,7 @@ from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
+from app.http.unit_events import EndedSentences
 
 router = APIRouter(tags=["generation"])
 _BODY = TypeAdapter(GenerateRequest)
@@ -32,7 +33,10 @@ async def generate_with_uncertainty(request: Request) -> Response:
 
     if body.stream:
         work = partial(service.run, ask, request_id)
-        return EventStream(work, NamedEvents(request_id), service.telemetry)
+        sentences = None
+        if ask.units == "sentences":
+            sentences = EndedSentences(request.app.state.settings.limits.max_units)
+        return EventStream(work, NamedEvents(request_id, sentences), service.telemetry)
 
     async def whole() -> GenerateResponse:
         return to_response(await service.run(ask, request_id), request_id)

@@ -1,0 +1,37 @@
+// What the parts of an answer have in common: how dark one is, what is known of it, how many pass.
+
+import { el, number, percent } from "./dom.js";
+
+// Nats at which the shade of a part without a confidence is full.
+const FULL = 4;
+
+/** Shade an element by how unsure a unit is; dashed where nothing is known. */
+export function shade(element, { confidence, uncertainty }) {
+  let share = 0;
+  if (typeof confidence === "number") share = 1 - confidence;
+  else if (uncertainty === null) element.classList.add("unknown");
+  else share = Math.min(1, Math.max(0, uncertainty / FULL));
+  element.style.setProperty("--s", share.toFixed(3));
+}
+
+/** What is known of a unit, in words. */
+export function facts({ confidence, uncertainty, support }) {
+  const known = [];
+  if (typeof confidence === "number") known.push(`right with ${percent(confidence)}`);
+  known.push(uncertainty === null ? "no uncertainty" : `uncertainty ${number(uncertainty)}`);
+  if (support !== undefined) known.push(`samples agree by ${percent(support)}`);
+  return known.join(" · ");
+}
+
+/** How many units pass, with a note; `kind` is "field" or "sentence". */
+export function verdict(kind, numPassing, count, target, note) {
+  const isWhole = numPassing === count;
+  const mark = el("span", { class: "mark", "aria-hidden": "true" }, isWhole ? "✓" : "✕");
+  const words = `${numPassing} of ${count} ${kind}s may pass with at most ${percent(target)} wrong`;
+  return el(
+    "div",
+    { class: "verdict", "data-accept": String(isWhole) },
+    el("h5", {}, mark, words),
+    el("p", { class: "note" }, note),
+  );
+}
