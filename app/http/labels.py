@@ -37,7 +37,8 @@ def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | N
 def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
     """The parts of an answer, where any were asked for, and what their scores came from."""
     kind = PARTS.get(result.ask.units)
-    if result.units is None or kind is None:
+    # Claims have no names: several may be read from the same words.
+    if result.units is None or kind in (None, "claim"):
         return {}
     parts = []
     for one in result.units.units[1 : 1 + MAX_PARTS]:

@@ -70,10 +70,10 @@ class Provenance(Described):
     similarity_model: ModelInfo = ABSENT
     """behind the similarity"""
     nli_model: ModelInfo = ABSENT
-    """behind the NLI estimators and the support of sentences, where one is asked for"""
-    sentence_pairs: int = ABSENT
-    """with `units` sentences: pairs of a part of a sample and a sentence that the NLI model reads,
-    ≥ 0, be it from the cache"""
+    """behind the NLI estimators and the support of sentences and claims, where one is asked for"""
+    unit_pairs: int = ABSENT
+    """with `units` sentences or claims: pairs of a part of a sample and one of them that the NLI
+    model reads, ≥ 0, be it from the cache"""
     consistency_std_error: float = ABSENT
     """how far the samples pin consistency down, 0 to 1, where they were compared"""
     found_mass: float = ABSENT

@@ -16,7 +16,7 @@ from app.http.schemas import (
 )
 from app.http.units import judged_units, units_of
 from app.scoring.explaining import groups_of, sentence
-from app.scoring.explaining_units import shaky_sentence
+from app.scoring.explaining_units import shaky_units
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
 from models.records import Generation, ProbeReading, Sequence
@@ -107,8 +107,8 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
         return {"explanation": None, "groups": None}
     groups = [SampleGroup.model_validate(group, from_attributes=True) for group in found]
     explanation = sentence(found)
-    if result.units is not None and result.ask.units == "sentences":
-        explanation = f"{explanation} {shaky_sentence(result.units)}"
+    if result.units is not None and result.ask.units in ("sentences", "claims"):
+        explanation = f"{explanation} {shaky_units(result.units)}"
     return {"explanation": explanation, "groups": groups}
 
 
@@ -204,7 +204,7 @@ def _models(result: Result) -> dict[str, Any]:
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = model_info(result.comparer)
     if result.units is not None and result.units.num_pairs is not None:
-        known["sentence_pairs"] = result.units.num_pairs
+        known["unit_pairs"] = result.units.num_pairs
     if result.plan.asks("nli") and result.nli is not None:
         known["nli_model"] = model_info(result.nli)
     return known

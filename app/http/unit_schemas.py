@@ -49,15 +49,19 @@ class UnitInfo(Described):
     path: str = ABSENT
     """JSON Pointer (RFC 6901) of a field"""
     span: Range = ABSENT
-    """its first character in `text`, ≥ 0, and the one behind its last"""
+    """its first character in `text`, ≥ 0, and the one behind its last; of a claim those of its
+    quotes, absent where one does not occur"""
+    spans: list[Range] = ABSENT
+    """of a claim with several quotes: where each stands in `text`"""
     tokens: Range = ABSENT
-    """its first token, ≥ 0, and the one behind its last; absent where it has none"""
+    """its first token, ≥ 0, and the one behind its last; absent where it has none; of what lies
+    between the quotes of a claim no token is its own"""
     support: float = ABSENT
     """mean over the samples of how far each says the same, 0 to 1; absent without samples"""
     contradiction: float = ABSENT
-    """of a sentence: mean over the samples of how far each denies it, 0 to 1"""
+    """of a sentence or claim: mean over the samples of how far each denies it, 0 to 1"""
     contradicted_by: list[int] = ABSENT
-    """of a sentence: indices, ≥ 0, of the samples that deny it rather than say it"""
+    """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
     alternatives: list[Alternative] = ABSENT
     """values of the samples, the most frequent first"""
     missing: list[MissingField] = ABSENT

@@ -73,6 +73,8 @@ def unit_info(scored: ScoredUnit, answer_sample: int | None = None) -> UnitInfo:
         own["path"] = unit.path
     if unit.spans:
         own["span"] = [unit.spans[0][0], unit.spans[-1][1]]
+    if len(unit.spans) > 1:
+        own["spans"] = list(map(list, unit.spans))
     if len(unit.tokens):
         own["tokens"] = [int(unit.tokens[0]), int(unit.tokens[-1]) + 1]
     if (mean := support(unit)) is not None:

@@ -11,12 +11,16 @@ from models.selection import Strategy
 from models.units.unit import Kind
 
 OnReject = Literal["answer", "abstain", "escalate"]
-Units = Literal["answer", "fields", "sentences"]
+Units = Literal["answer", "fields", "sentences", "claims"]
 OnUnitReject = Literal["keep", "remove", "abstain"]
 # The confidence below which an answer that does not pass is not worth a second look.
 ESCALATE_BELOW = 0.5
 # The kind of the parts that an ask wants.
-PARTS: Mapping[Units | None, Kind] = {"fields": "field", "sentences": "sentence"}
+PARTS: Mapping[Units | None, Kind] = {
+    "fields": "field",
+    "sentences": "sentence",
+    "claims": "claim",
+}
 
 
 def _charge_nobody(num_tokens: int) -> None:
@@ -59,6 +63,19 @@ class GivenSample:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenClaim:
+    """Something that an answer says, in words of its own.
+
+    Attributes:
+        text: that can be understood by itself.
+        quotes: words of the answer that it was read from, in their order; none where nobody knows.
+    """
+
+    text: str
+    quotes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A prompt or an answer, and what is to be known of it.
 
@@ -87,6 +104,7 @@ class Ask:
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
         num_tops: likeliest tokens that are wanted of each of the greedy answer's.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
+        claims: of the given answer; their units are claims.
         json_schema: that an answer with fields follows; it says how their values are compared.
         target_error: largest wanted share of wrong answers among those that pass; None asks for no
             decision.
@@ -123,6 +141,7 @@ class Ask:
     return_tokens: bool = False
     num_tops: int = 0
     units: Units | None = None
+    claims: tuple[GivenClaim, ...] | None = None
     json_schema: Mapping[str, Any] | bool = True
     explain: bool = False
     target_error: float | None = None

@@ -27,7 +27,7 @@ from app.scoring.questions import (
     read_by_token,
     subject_of,
 )
-from app.scoring.sentences import Sentences, spans_of
+from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import PromptTooLong
 from models.records import Array, Generation, OnToken, Pair, Token
@@ -99,7 +99,7 @@ class Computation:
             nli_info = self._nli.info
         self._limits = limits
         self._max_units = (limits or AskLimits()).max_units
-        self._made: Fields | Sentences | None = None
+        self._made: Fields | Statements | None = None
         self.recorded = recorded
         self._generator_is_current = True
         self._compared_s = 0.0  # while samples were drawn
@@ -246,20 +246,27 @@ class Computation:
         rules = self._parts_scores.info.rules
         return await asyncio.to_thread(unknown_pairs, self._made.pairs, rules)
 
-    async def _make_parts(self, subject: Subject) -> Fields | Sentences:
+    async def _make_parts(self, subject: Subject) -> Fields | Statements:
         """The parts of the answer, which are not compared yet; those of long ones take a second.
 
         Raises:
-            InvalidRequest: sentences make more pairs than an ask may have.
+            InvalidRequest: statements make more pairs than an ask may have.
         """
         if self.ask.units == "fields":
             schema, tools = self.ask.json_schema, self.ask.tools
             return await asyncio.to_thread(Fields, subject, schema, self._max_units, tools)
-        spans = await asyncio.to_thread(spans_of, subject, self.ask.tools)
+        samples, claims, most = subject.other_texts, self.ask.claims, self._max_units
+        texts = [subject.answer.text, *samples]
+        spans = await asyncio.to_thread(spans_of, texts, self.ask.tools)
+        if claims is not None:
+            stated = await asyncio.to_thread(stated_claims, subject, most, claims)
+        else:
+            stated = await asyncio.to_thread(stated_sentences, subject, most, spans)
         ends: dict[str, list[int]] | None = None
         if self._nli_model is not None and self.plan.parts_compared_by == "nli":
-            ends = dict(zip(spans, await self._nli_model.token_ends(list(spans)), strict=True))
-        made = await asyncio.to_thread(Sentences, subject, self._max_units, ends, spans)
+            read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
+            ends = dict(zip(read, await self._nli_model.token_ends(read), strict=True))
+        made = await asyncio.to_thread(Statements, stated, samples, spans, ends)
         if self._nli is not None:
             self._nli.check_number(made.num_pairs)
         return made

@@ -1,4 +1,4 @@
-"""Pure: which sentences of an answer are shaky, in one sentence."""
+"""Pure: which sentences or claims of an answer are shaky, in one sentence."""
 
 from app.scoring.explaining import SAME, short
 from app.scoring.units import ScoredUnits
@@ -7,12 +7,12 @@ from models.units.unit import denied_by, support
 _MAX_NAMED = 3
 
 
-def shaky_sentence(units: ScoredUnits) -> str:
-    """How many sentences the samples rather do not say, and the least supported of them."""
+def shaky_units(units: ScoredUnits) -> str:
+    """How many sentences or claims the samples rather do not say, and the least supported ones."""
     shaky: list[tuple[float, str]] = []
-    num_compared = 0
+    num_compared, kind = 0, "sentence"
     for one in units.units[1:]:
-        mean = support(one.unit)
+        kind, mean = one.unit.kind, support(one.unit)
         if mean is None or one.unit.supports is None:
             continue
         num_compared += 1
@@ -21,11 +21,11 @@ def shaky_sentence(units: ScoredUnits) -> str:
             denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
             shaky.append((mean, f'"{short(one.unit.text)}" ({denied})'))
     if not num_compared:
-        return "No sentence is compared with samples."
+        return f"No {kind} is compared with samples."
     if not shaky:
-        return "The samples support each sentence."
+        return f"The samples support each {kind}."
     shaky.sort(key=lambda one: one[0])
     named = ", ".join(text for _, text in shaky[:_MAX_NAMED])
     if len(shaky) > _MAX_NAMED:
         named += f", and {len(shaky) - _MAX_NAMED} more"
-    return f"Shaky: {len(shaky)} of {num_compared} sentences, {named}."
+    return f"Shaky: {len(shaky)} of {num_compared} {kind}s, {named}."

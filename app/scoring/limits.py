@@ -34,7 +34,7 @@ class AskLimits:
     """Bounds of an ask.
 
     Attributes:
-        max_text_characters: of a given answer, and of each given sample.
+        max_text_characters: of a given answer, of each given sample, and of each given claim.
         max_text_sentences: of the same texts, where they are compared by sentences.
         max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
             where texts are compared by sentences, all their cells.
@@ -73,6 +73,8 @@ def check_texts(ask: Ask, limits: AskLimits, *, by_sentence: bool) -> None:
         texts["answer"] = ask.answer.text
     for number, sample in enumerate(ask.samples or ()):
         texts[f"samples.{number}.text"] = sample.text
+    for number, claim in enumerate(ask.claims or ()):
+        texts[f"claims.{number}.text"] = claim.text
     for field, text in texts.items():
         if len(text) > limits.max_text_characters:
             message = f"must have at most {limits.max_text_characters} characters"
@@ -80,6 +82,8 @@ def check_texts(ask: Ask, limits: AskLimits, *, by_sentence: bool) -> None:
         if by_sentence and len(sentences(text)) > limits.max_text_sentences:
             message = f"must have at most {limits.max_text_sentences} sentences for this similarity"
             raise InvalidRequest(message, field=field)
+    if len(ask.claims or ()) > limits.max_units:
+        raise InvalidRequest(f"must be at most {limits.max_units}", field="claims")
     if ask.units == "fields" and ask.answer is not None:
         value = parsed(ask.answer.text)
         if value is not None and len(list(leaves(value))) > limits.max_units:

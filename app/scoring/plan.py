@@ -80,6 +80,7 @@ PRIMARY_OF_PARTS = ("cocoa_sp", "sp")
 _COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
     "field": "similarity",
     "sentence": "nli",
+    "claim": "nli",
 }
 # Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
 _GENERATED = supplied_by("answer", "samples", "all_reasonings", "probe")
@@ -214,10 +215,12 @@ def make_plan(
     if ask.of_tokens and ask.samples is None:  # none are drawn for the parts alone
         compares_parts = compares_parts and reads_samples(wanted)
     parts_compared_by: Literal["similarity", "nli"] | None = None
+    if ask.units == "claims" and ask.claims is None:
+        raise InvalidRequest("claims are told of a given answer: see POST /score", field="units")
     if compares_parts:
         parts_compared_by = _COMPARED_BY[PARTS[ask.units]]
         if parts_compared_by == "nli":
-            _check_nli(available)
+            _check_nli(ask, available)
     if has_parts:
         unit_estimators, unit_primary = _of_parts(ask, estimators, available)
         shown |= {"answer_token_texts"}
@@ -312,6 +315,8 @@ def _of_parts(
     if available.isdisjoint({"sample_texts", "answer_token_texts"}):
         message = "needs samples, or a prompt: of parts of the answer nothing is known without"
         raise InvalidRequest(message, field="units")
+    if ask.claims is not None and not any(one.quotes for one in ask.claims):
+        available = available - ANSWER_STATISTICS  # nobody knows which tokens are theirs
     defined = [name for name in estimators if needs([name]) <= UNIT_STATISTICS]
     for name in (ask.primary, *PRIMARY_OF_PARTS, *defined):
         if name in defined and needs([name]) <= available:
@@ -319,10 +324,10 @@ def _of_parts(
     return tuple(defined), next(iter(defined), None)
 
 
-def _check_nli(available: frozenset[str]) -> None:
+def _check_nli(ask: Ask, available: frozenset[str]) -> None:
     """Refuse samples that an NLI model is to compare where there is none (StatisticUnavailable)."""
     if "sample_texts" in available and "entailment" not in available:
-        message = "sentences are compared by an NLI model, and none is loaded: see COCOA_NLI__MODEL"
+        message = f"{ask.units} need an NLI model, and none is loaded: see COCOA_NLI__MODEL"
         raise StatisticUnavailable(message, field="units")
 
 

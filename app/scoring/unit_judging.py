@@ -69,7 +69,10 @@ def check_units_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> No
     has_parts = ask.units in PARTS
     if ask.on_unit_reject != "keep":
         if not has_parts or ask.target_error is None:
-            message = "needs target_error, and units fields or sentences"
+            message = "needs target_error, and units fields, sentences or claims"
+            raise InvalidRequest(message, field="on_unit_reject")
+        if ask.units == "claims" and ask.on_unit_reject == "remove":
+            message = "must be keep or abstain with units claims, which share words of the answer"
             raise InvalidRequest(message, field="on_unit_reject")
         if ask.tools and ask.on_unit_reject == "remove":
             message = "must be keep or abstain where tools may be called: a call is made as a whole"

@@ -41,7 +41,7 @@ class Parts:
         units: in the order of the text.
         missing: what samples have and the answer lacks, by path, with its share of the samples; of
             fields only.
-        num_pairs: of a chunk and a sentence that the NLI model is asked for; of sentences only.
+        num_pairs: of a chunk and a statement that the NLI model is asked for; None of fields.
         warnings: codes of what a reader of the units should know.
         is_whole: whether there are no further units.
     """
@@ -82,7 +82,7 @@ class ScoredUnits:
     Attributes:
         mean, greatest: of the uncertainties of the parts; None where none has any.
         is_whole: whether no part was left out.
-        num_pairs: that the NLI model was asked for; None for other parts than sentences.
+        num_pairs: that the NLI model was asked for; None for fields.
     """
 
     units: tuple[ScoredUnit, ...]

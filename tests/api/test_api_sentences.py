@@ -47,7 +47,7 @@ async def test_each_sentence_has_its_support_and_who_contradicts(service):
     # The fake entails the share of the premise's words that the hypothesis has; one chunk of nine
     # words, and an empty sample.
     assert sentences[0]["support"] == pytest.approx(2 / 3 * 7 / 9)
-    assert body["provenance"]["sentence_pairs"] == 3
+    assert body["provenance"]["unit_pairs"] == 3
     assert body["provenance"]["nli_model"]["id"] == "fake"
     assert body["units_max"] == max(one["uncertainty"] for one in sentences)
 

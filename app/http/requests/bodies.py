@@ -25,9 +25,10 @@ from app.http.requests.fields import (
     template_variables,
 )
 from app.http.requests.response_format import ResponseFormat, held_to
-from app.scoring.ask import Ask, GivenSample
+from app.scoring.ask import Ask, GivenClaim, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
+Quote = Annotated[str, Field(min_length=1), AfterValidator(encodable)]
 # Names that other APIs have for these fields.
 _OTHER_NAMES = {
     "max_tokens": "max_new_tokens",
@@ -158,6 +159,16 @@ class ClientSample(Body):
     """Log-prob of each token, in nats."""
 
 
+class ClientClaim(Body):
+    """Something that the answer says, as the client reads it."""
+
+    text: Annotated[str, Field(pattern=r"\S"), AfterValidator(encodable)]
+    """What it says, in words that can be understood without the answer."""
+    quotes: Annotated[list[Quote], Field(max_length=64, fail_fast=True)] = []  # noqa: RUF012
+    """Words of the answer that it was read from, in their order; each stands for its first
+    occurrence behind the one before. Default: none, and no score of tokens."""
+
+
 class ScoreRequest(ScoringRequest):
     """An answer that exists already.
 
@@ -176,10 +187,19 @@ class ScoreRequest(ScoringRequest):
         list[ClientSample] | None, Field(min_length=1, max_length=64, fail_fast=True)
     ] = None
     """Other answers to the same prompt. Default: some are drawn here."""
+    claims: Annotated[list[ClientClaim] | None, Field(min_length=1, fail_fast=True)] = None
+    """What the answer says; each is a unit with scores of its own, compared with the samples."""
 
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES, _OF_SAMPLES, _OF_LOGPROBS]}
     )
+
+    @model_validator(mode="after")
+    def _check_claims(self) -> Self:
+        if self.claims is not None and self.units not in (None, "claims"):
+            message = "are the units: leave units out, or name claims"
+            raise PydanticCustomError("one_of", message, {"field": "claims"})
+        return self
 
     @property
     def _without_input(self) -> LiteralString | None:
@@ -225,6 +245,9 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             own["answer_token_logprobs"] = tuple(body.answer_token_logprobs)
         if body.samples is not None:
             own["samples"] = tuple(map(_given_sample, body.samples))
+        if body.claims is not None:
+            claims = [GivenClaim(one.text, tuple(one.quotes)) for one in body.claims]
+            own |= {"units": "claims", "claims": tuple(claims)}
     if body.json_schema is not None:
         own["json_schema"] = body.json_schema
     num_samples, stop_mass = body.sample_bounds

@@ -281,8 +281,8 @@ class ScoresWanted(NullIsDefault):
     """Samples in groups by meaning, and a sentence about them."""
     units: Units | None = None
     """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON;
-    `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the
-    whole alone."""
+    `sentences` of one in prose, or `claims`, which an NLI model compares with the samples;
+    `answer` for the whole alone."""
     json_schema: JsonSchema | None = None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a
     `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
@@ -301,9 +301,9 @@ class ScoresWanted(NullIsDefault):
     """With `target_error`: an answer that does not pass is to be verified from this confidence on,
     and escalated below it, says `decision.action`. Default: 0.5."""
     on_unit_reject: OnUnitReject = "keep"
-    """With `units` fields or sentences and `target_error`, what becomes of those that do not pass:
-    `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place
-    of these fields where the schema allows it, `abstain` holds the whole answer back."""
+    """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them,
+    `remove` gives `refined_text` without these sentences, or with null in place of these fields
+    where the schema allows it, `abstain` holds the whole answer back."""
     calibration: Annotated[str | None, Field(max_length=64)] = None
     """Group of the calibrator, such as a task. Default: "all"."""
 

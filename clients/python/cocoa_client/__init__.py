@@ -8,7 +8,7 @@ from cocoa_client.models import FeedbackKept, GenerateResponse, ScoreOutcome, To
 from cocoa_client.units import (
     fields_of,
     rejected_units,
-    sentences_of,
+    statements_of,
     units_by_uncertainty,
     value_of,
 )
@@ -27,7 +27,7 @@ __all__ = [
     "UnitInfo",
     "fields_of",
     "rejected_units",
-    "sentences_of",
+    "statements_of",
     "units_by_uncertainty",
     "value_of",
 ]

@@ -3,6 +3,15 @@
 from typing import Any, Literal, Required, TypeAlias, TypedDict
 
 
+class ClientClaim(TypedDict, total=False):
+    """Something that the answer says, as the client reads it."""
+
+    text: Required[str]
+    """What it says, in words that can be understood without the answer."""
+    quotes: list[str]
+    """Words of the answer that it was read from, in their order; each stands for its first occurrence behind the one before. Default: none, and no score of tokens."""
+
+
 class ClientSample(TypedDict, total=False):
     """A sample that the client brings; its log-probs, in nats, where it has them."""
 
@@ -114,8 +123,8 @@ class GenerateOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
-    units: Literal["answer", "fields", "sentences"] | None
-    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the whole alone."""
+    units: Literal["answer", "fields", "sentences", "claims"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, or `claims`, which an NLI model compares with the samples; `answer` for the whole alone."""
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
@@ -129,7 +138,7 @@ class GenerateOptions(TypedDict, total=False):
     escalate_below: float | None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
-    """With `units` fields or sentences and `target_error`, what becomes of those that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
+    """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
     """Group of the calibrator, such as a task. Default: "all"."""
     max_new_tokens: int | None
@@ -208,8 +217,8 @@ class ScoreOptions(TypedDict, total=False):
     """Adds `samples` to the response."""
     explain: bool | None
     """Samples in groups by meaning, and a sentence about them."""
-    units: Literal["answer", "fields", "sentences"] | None
-    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, which an NLI model compares with the samples; `answer` for the whole alone."""
+    units: Literal["answer", "fields", "sentences", "claims"] | None
+    """Adds `units` to the response, each with its own scores: `fields` of an answer that is JSON; `sentences` of one in prose, or `claims`, which an NLI model compares with the samples; `answer` for the whole alone."""
     json_schema: dict[str, JsonValue] | None
     """With `units` fields: what the answer follows. Strings with `enum`, `const`, `pattern` or a `format` such as date agree wholly or not at all; numbers within `x-relative-tolerance`."""
     timeout_s: float | None
@@ -223,7 +232,7 @@ class ScoreOptions(TypedDict, total=False):
     escalate_below: float | None
     """With `target_error`: an answer that does not pass is to be verified from this confidence on, and escalated below it, says `decision.action`. Default: 0.5."""
     on_unit_reject: Literal["keep", "remove", "abstain"] | None
-    """With `units` fields or sentences and `target_error`, what becomes of those that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
+    """With `units` and `target_error`, what becomes of parts that do not pass: `keep` tells them, `remove` gives `refined_text` without these sentences, or with null in place of these fields where the schema allows it, `abstain` holds the whole answer back."""
     calibration: str | None
     """Group of the calibrator, such as a task. Default: "all"."""
     max_new_tokens: int | None
@@ -242,6 +251,8 @@ class ScoreOptions(TypedDict, total=False):
     """Log-prob of each token, in nats, of whoever wrote the answer, its end included; the model here does not read the answer then."""
     samples: list[ClientSample] | None
     """Other answers to the same prompt. Default: some are drawn here."""
+    claims: list[ClientClaim] | None
+    """What the answer says; each is a unit with scores of its own, compared with the samples."""
 
 
 class TextFormat(TypedDict, total=False):

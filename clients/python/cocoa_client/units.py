@@ -25,9 +25,9 @@ def fields_of(response: GenerateResponse) -> dict[str, UnitInfo]:
     return found
 
 
-def sentences_of(response: GenerateResponse) -> list[UnitInfo]:
-    """The sentences of an answer, in its order; empty where none were asked for."""
-    return [unit for unit in response.units or () if unit.kind == "sentence"]
+def statements_of(response: GenerateResponse) -> list[UnitInfo]:
+    """The sentences or claims of an answer, in its order; empty where none were asked for."""
+    return [unit for unit in response.units or () if unit.kind in ("sentence", "claim")]
 
 
 def rejected_units(response: GenerateResponse) -> list[UnitInfo]:

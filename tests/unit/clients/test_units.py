@@ -4,7 +4,7 @@ import pytest
 from cocoa_client import (
     fields_of,
     rejected_units,
-    sentences_of,
+    statements_of,
     units_by_uncertainty,
     value_of,
 )
@@ -42,11 +42,12 @@ def test_fields_are_found_by_path_in_the_order_of_the_answer():
     assert list(fields_of(response(ANSWER, LOW, HIGH))) == ["/low", "/high"]
 
 
-def test_sentences_are_told_in_the_order_of_the_answer():
-    first, second = unit(None, 0.1, kind="sentence"), unit(None, 2.0, kind="sentence")
+@pytest.mark.parametrize("kind", ["sentence", "claim"])
+def test_statements_are_told_in_the_order_of_the_answer(kind):
+    first, second = unit(None, 0.1, kind=kind), unit(None, 2.0, kind=kind)
 
-    assert sentences_of(response(ANSWER, first, second)) == [first, second]
-    assert sentences_of(response()) == []
+    assert statements_of(response(ANSWER, first, second, LOW)) == [first, second]
+    assert statements_of(response()) == []
 
 
 def test_what_does_not_pass_is_told():

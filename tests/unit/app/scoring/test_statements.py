@@ -1,4 +1,4 @@
-"""Sentences of an answer: asked of the NLI model, supported by its replies, scored as a part."""
+"""Sentences and claims: asked of the NLI model, supported by its replies, scored as a part."""
 
 import json
 import re
@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.scoring.ask import GivenClaim
 from app.scoring.derive import Evidence, token_statistics
-from app.scoring.explaining_units import shaky_sentence
+from app.scoring.explaining_units import shaky_units
 from app.scoring.questions import Subject
-from app.scoring.sentences import Sentences, spans_of
+from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
 from app.scoring.units import scored_units, unknown_pairs
 from models.estimators import ESTIMATORS
 from models.similarity.pairs import PairRules, PairTable
@@ -33,10 +34,15 @@ def ends_of(text):
     return [word.end() for word in re.finditer(r"\S+", text)]
 
 
-def made(answer, samples, max_units=100, tools=()):
+def made(answer, samples, max_units=100, tools=(), claims=None):
     subject = Subject(answer, None, tuple(map(sequence, samples)))
-    spans = spans_of(subject, tools)
-    return Sentences(subject, max_units, {text: ends_of(text) for text in spans}, spans)
+    spans = spans_of([answer.text, *samples], tools)
+    if claims is None:
+        stated = stated_sentences(subject, max_units, spans)
+    else:
+        stated = stated_claims(subject, max_units, claims)
+    read = [*(unit.text for unit in stated.units), *samples]
+    return Statements(stated, samples, spans, {text: ends_of(text) for text in read})
 
 
 def table(scores):
@@ -55,7 +61,7 @@ def scored(answer, parts):
 
 @pytest.mark.parametrize("case", GOLDEN["sentences"], ids=lambda case: case["name"])
 def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
-    spans, ends = {case["text"]: list(map(tuple, case["spans"]))}, {case["text"]: [0]}
+    spans, ends = {case["text"]: list(map(tuple, case["spans"]))}, {}
     hypotheses = [case["text"][start:end] for start, end in spans[case["text"]]]
     if len(set(hypotheses)) < len(hypotheses):
         pytest.skip("equal sentences that score differently")
@@ -80,10 +86,11 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
         token_entropies=np.array(case["token_entropies"]),
     )
     subject = Subject(answer, None, tuple(map(sequence, samples)))
-    sentences = Sentences(subject, 100, ends, spans)
+    ends |= {hypothesis: [0] for hypothesis in hypotheses}
+    statements = Statements(stated_sentences(subject, 100, spans), samples, spans, ends)
 
-    assert set(sentences.pairs) == scores.keys()
-    units = scored(answer, sentences.parts(table(scores)))
+    assert set(statements.pairs) == scores.keys()
+    units = scored(answer, statements.parts(table(scores)))
 
     near = {"rel": GOLDEN["tolerance"], "abs": GOLDEN["tolerance"]}
     for one, expected in zip(units.units[1:], case["expected"]["units"], strict=True):
@@ -157,6 +164,32 @@ def test_a_call_of_a_tool_has_no_sentences():
     assert made(sequence(call), ["Lima."], tools=tools).parts(table({})).units == ()
 
 
+def test_claims_have_the_tokens_of_their_quotes_and_are_compared_as_sentences_are():
+    answer = sequence("Lima is big.", 4, token_texts=("Lima", " is", " big.", ""))
+    claims = [
+        GivenClaim("Lima is large.", ("Lima", "big")),
+        GivenClaim("Lima is old.", ("big", "Lima")),
+        GivenClaim("Lima has many people."),
+    ]
+    statements = made(answer, ["It is vast.", ""], claims=claims)
+
+    hypotheses = [one.text for one in claims]
+    assert statements.pairs == [("It is vast.", one) for one in hypotheses]
+    parts = statements.parts(table(dict.fromkeys(statements.pairs, (0.75, 0.0, 0.25))))
+    assert [unit.tokens.tolist() for unit in parts.units] == [[0, 2], [], []]
+    assert [unit.supports.tolist() for unit in parts.units] == [[0.75, 0.0]] * 3
+    assert parts.warnings == ("quotes_not_found",)
+
+
+def test_long_and_many_claims_are_shortened_and_cut():
+    claims = [GivenClaim("x " * 300), GivenClaim("It is so."), GivenClaim("It is not.")]
+    statements = made(sequence("Yes."), ["No."], max_units=2, claims=claims)
+
+    assert [len(one.split()) for _, one in statements.pairs] == [200, 3]
+    parts = statements.parts(table(dict.fromkeys(statements.pairs, (0.5, 0.5, 0.0))))
+    assert parts.warnings == ("units_cut", "claims_shortened")
+
+
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
@@ -175,4 +208,4 @@ def test_one_sentence_says_which_are_shaky(scores, said):
     sentences = made(sequence(ANSWER), ["Yes."])
     parts = sentences.parts(table({("Yes.", text): one for text, one in scores.items()}))
 
-    assert shaky_sentence(scored(sequence(ANSWER), parts)) == said
+    assert shaky_units(scored(sequence(ANSWER), parts)) == said

@@ -1,0 +1,152 @@
+"""Pure: what an answer states, what an NLI model is asked about it, and its support.
+
+Sentences of an answer and claims are both statements; they differ in where they come from only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from app.scoring.ask import GivenClaim
+from app.scoring.questions import Subject
+from app.scoring.units import Parts, token_spans
+from models.records import Array, Pair
+from models.similarity.pairs import PairTable
+from models.units.chunks import beginning, chunk_spans
+from models.units.prose import claim, sentences, supported
+from models.units.sentences import sentence_spans
+from models.units.tool_calls import as_value, names_of
+from models.units.unit import Span, Unit
+
+# The character behind each of a text's tokens, by the text.
+TokenEnds = Mapping[str, Sequence[int]]
+# The sentences of texts, by the text.
+SentenceSpans = Mapping[str, Sequence[Span]]
+
+
+class Statements:
+    """Sentences or claims of an answer, and what its samples say of them.
+
+    Args:
+        stated: by the answer; they are not compared yet.
+        samples: that the answer is none of. Equal ones are read once.
+        spans: of the sentences of each distinct sample.
+        token_ends: of the NLI model, of each distinct statement and sample; None compares none.
+
+    Attributes:
+        num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
+            known.
+    """
+
+    def __init__(
+        self,
+        stated: Parts,
+        samples: Sequence[str],
+        spans: SentenceSpans,
+        token_ends: TokenEnds | None,
+    ) -> None:
+        self._stated = stated
+        self._is_compared = token_ends is not None and bool(samples)
+        self._samples = samples
+        self._shortened: tuple[str, ...] = ()
+        self._hypotheses: list[str] = []
+        self._chunks: dict[str, list[str]] = {}
+        if token_ends is not None:
+            for unit in stated.units:
+                _, end = beginning((0, len(unit.text)), token_ends[unit.text])
+                self._hypotheses.append(unit.text[:end])
+                if end < len(unit.text):
+                    self._shortened = (f"{unit.kind}s_shortened",)
+            for sample in dict.fromkeys(samples):
+                chunks = chunk_spans(spans[sample], token_ends[sample])
+                self._chunks[sample] = [sample[start:end] for start, end in chunks]
+        self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Premise and hypothesis, of each chunk of each distinct sample and each statement."""
+        pairs: list[Pair] = []
+        for chunks in self._chunks.values():
+            for chunk in chunks:
+                pairs += [(chunk, hypothesis) for hypothesis in self._hypotheses]
+        return pairs
+
+    def parts(self, table: PairTable) -> Parts:
+        """The statements with their support.
+
+        Args:
+            table: scores of all `pairs`.
+        """
+        units, warnings = self._stated.units, self._stated.warnings + self._shortened
+        if self._is_compared:
+            says = {}
+            for label in ("entailment", "contradiction"):
+                of_sample = {}
+                for sample, chunks in self._chunks.items():
+                    of_sample[sample] = self._values(chunks, table, label)
+                says[label] = [of_sample[sample] for sample in self._samples]
+            units = tuple(supported(units, says["entailment"], says["contradiction"]))
+        return replace(self._stated, units=units, warnings=warnings, num_pairs=self.num_pairs)
+
+    def _values(self, chunks: Sequence[str], table: PairTable, label: str) -> Array:
+        """What each chunk of a sample scores for each statement: (C, U)."""
+        values = np.empty((len(chunks), len(self._hypotheses)))
+        for row, chunk in zip(values, chunks, strict=True):
+            row[:] = [table.value(chunk, one, label) for one in self._hypotheses]
+        return values
+
+
+def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> Parts:
+    """The sentences of the answer; one without any says so.
+
+    Args:
+        subject: with its y* chosen.
+        max_units: that are told.
+        spans: of the answer's sentences.
+    """
+    text = subject.answer.text
+    told = spans[text][:max_units]
+    units = tuple(sentences(text, told, token_spans(subject.answer)))
+    return _parts(units, {"no_sentences": not units}, is_whole=len(units) == len(spans[text]))
+
+
+def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]) -> Parts:
+    """The claims of the answer; one of which a quote does not occur in it has no tokens.
+
+    Args:
+        subject: with its y* chosen.
+        max_units: that are told.
+        claims: that were made of the answer.
+    """
+    text, tokens = subject.answer.text, token_spans(subject.answer)
+    units = []
+    is_misquoted = False
+    for one in claims[:max_units]:
+        units.append(claim(one.text, one.quotes, text, tokens))
+        is_misquoted |= bool(one.quotes) and not units[-1].spans
+    warnings = {"no_claims": not units, "quotes_not_found": is_misquoted}
+    return _parts(tuple(units), warnings, is_whole=len(units) == len(claims))
+
+
+def _parts(units: tuple[Unit, ...], warnings: Mapping[str, bool], *, is_whole: bool) -> Parts:
+    warnings = {**warnings, "units_cut": not is_whole}
+    codes = tuple(code for code, holds in warnings.items() if holds)
+    return Parts(units, warnings=codes, is_whole=is_whole)
+
+
+def spans_of(texts: Iterable[str], tools: Sequence[Mapping[str, Any]] = ()) -> SentenceSpans:
+    """The sentences of each distinct text; of long ones it takes a while.
+
+    Args:
+        texts: an answer and its samples.
+        tools: that the model may call; a text that calls some has no sentences.
+    """
+    names = names_of(tools)
+    spans: dict[str, list[Span]] = {}
+    for text in dict.fromkeys(texts):
+        spans[text] = []
+        if not tools or as_value(text, names) is None:
+            spans[text] = sentence_spans(text)
+    return spans

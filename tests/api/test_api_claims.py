@@ -1,0 +1,138 @@
+"""Claims of an answer, the client's own and those that the model splits its answer into."""
+
+import pytest
+
+from models.similarity.protocol import NliConfig
+from tests.api.scored import PROMPT, scored
+from tests.conftest import serving
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = "Lima is the capital of Peru. It has nine people."
+SAMPLES = [{"text": "Lima is the capital of Peru."}, {"text": "Lima has ten people."}]
+CLAIMS = [
+    {"text": "Lima is the capital of Peru.", "quotes": ["Lima", "capital of Peru"]},
+    {"text": "Lima has nine people.", "quotes": ["nine people"]},
+    {"text": "Lima has people."},
+]
+
+
+@pytest.fixture(params=["embedded", "remote"])
+def placement(request):
+    return request.param
+
+
+async def test_own_claims_have_support_without_a_prompt(service):
+    asked = {"answer": ANSWER, "samples": SAMPLES, "claims": CLAIMS, "explain": True}
+    body = await scored(service, **asked)
+
+    _, *claims = body["units"]
+    assert [one["kind"] for one in claims] == ["claim"] * 3
+    assert [one["text"] for one in claims] == [one["text"] for one in CLAIMS]
+    assert claims[0]["span"] == [0, 27]
+    assert claims[0]["spans"] == [[0, 4], [12, 27]]
+    assert "spans" not in claims[1]
+    assert "span" not in claims[2]
+    # The fake entails the share of the premise's words that the hypothesis has.
+    assert [one["support"] for one in claims] == pytest.approx([15 / 24, 11 / 24, 11 / 24])
+    for one in claims:
+        assert one["scores"]["consistency"] == pytest.approx(1 - one["support"])
+        assert one["uncertainty"] == one["scores"]["consistency"]
+    assert body["provenance"]["unit_pairs"] == 6
+    assert "2 of 3 claims" in body["explanation"]
+
+
+async def test_own_claims_have_the_probability_of_their_quotes(service):
+    asked = {"prompt": PROMPT, "answer": " Lima, says he.", "claims": CLAIMS}
+    body = await scored(service, return_tokens=True, **asked)
+
+    _, first, second, third = body["units"]
+    assert body["warnings"] == ["quotes_not_found"]
+    for one in (first, second, third):
+        assert one["uncertainty"] is None
+        assert one["reasons"]["sp"] == "the unit has no tokens"
+        assert one["scores"]["consistency"] is not None
+    quoted = {"text": "He speaks.", "quotes": ["Lima,", "he."]}
+    body = await scored(service, return_tokens=True, **asked | {"claims": [quoted]})
+    [_, unit] = body["units"]
+    logprobs = [token["logprob"] for token in body["tokens"]]
+    assert unit["scores"]["sp"] == pytest.approx(-logprobs[0] - logprobs[2])
+    assert unit["tokens"] == [0, 3]
+    assert unit["estimator"] == "cocoa_sp"
+
+
+async def test_the_uncertainty_of_claims_without_any_quotes_is_their_consistency(service):
+    claims = [{"text": one["text"]} for one in CLAIMS]
+    body = await scored(service, prompt=PROMPT, answer=ANSWER, claims=claims)
+
+    for one in body["units"][1:]:
+        assert one["estimator"] == "consistency"
+        assert one["uncertainty"] is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "said"),
+    [
+        ({"claims": []}, "claims", "at least 1"),
+        ({"claims": [{"text": "So."}] * 1025}, "claims", "at most 1024"),
+        ({"claims": [{"text": "x" * 32_769}]}, "claims.0.text", "at most 32768 characters"),
+        ({"claims": [{"text": " \n"}]}, "claims.0.text", "match"),
+        ({"claims": [{}]}, "claims.0.text", "required"),
+        ({"claims": ["So."]}, "claims.0", "must be an object"),
+        ({"claims": [{"text": "So.", "quotes": [""]}]}, "claims.0.quotes.0", "at least 1"),
+        ({"claims": [{"text": "So.", "quotes": ["x"] * 65}]}, "claims.0.quotes", "at most 64"),
+        ({"claims": [{"text": "So.", "quote": "x"}]}, "claims.0.quote", "quotes"),
+        ({"units": "sentences"}, "claims", "leave units out"),
+        (
+            {
+                "claims": [{"text": f"{i}"} for i in range(1000)],
+                "samples": [{"text": f"{i} " * 10_000} for i in range(2)],
+            },
+            "samples",
+            "pairs of texts to compare",
+        ),
+        ({"samples": None}, "prompt", "nothing to score the answer by"),
+        ({"on_unit_reject": "remove", "target_error": 0.1}, "on_unit_reject", "claims"),
+        ({"on_unit_reject": "abstain"}, "on_unit_reject", "needs target_error"),
+        ({"target_error": 0.1}, "target_error", "calibrator"),
+        ({"json_schema": {}}, "json_schema", "units fields only"),
+    ],
+    ids=[
+        "none",
+        "too many",
+        "too long",
+        "white space",
+        "no text",
+        "a string",
+        "an empty quote",
+        "too many quotes",
+        "misspelt",
+        "other units",
+        "too many pairs",
+        "nothing to compare",
+        "removed",
+        "no target error",
+        "no calibrator",
+        "a schema",
+    ],
+)
+async def test_claims_that_cannot_be_judged_are_refused_by_name(service, asked, field, said):
+    body = {"answer": ANSWER, "samples": SAMPLES, "claims": CLAIMS} | asked
+    response = await service.client.post("/score", json=body)
+
+    error = response.json()["error"]
+    assert (response.status_code, error["field"]) == (422, field)
+    assert said in error["message"]
+
+
+async def test_without_an_nli_model_claims_are_refused_before_any_work():
+    async with serving(nli=NliConfig(name="fake_nli", model="")) as service:
+        num_calls = service.engine.num_calls
+        body = {"prompt": PROMPT, "answer": ANSWER, "claims": CLAIMS}
+        response = await service.client.post("/score", json=body)
+
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (422, "statistic_unavailable")
+        assert error["field"] == "units"
+        assert "claims" in error["message"]
+        assert service.engine.num_calls == num_calls
