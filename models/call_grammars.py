@@ -25,7 +25,7 @@ object: call | other
 block: "\n"? call "\n"? "</tool_call>"
 first[lazy]: /\s*([^\s\{\[](.|\n)*)?<tool_call>/
 next[lazy]: /(.|\n)*<tool_call>/
-alone[lazy]: /\s*<tool_call>/
+alone[lazy]: /\s{0,4}<tool_call>/
 BEHIND: /(.|\n)*/ & ~/(.|\n)*<tool_call>(.|\n)*/
 WORDS: /\s*([^\s\{\[](.|\n)*)?/ & BEHIND & ~/\s*<\|(python_tag|tool_call)\|>(.|\n)*/
 """

@@ -37,6 +37,7 @@ def block(text):
 LLAMA = call(called_with="parameters")
 ONE = [
     block(call()),
+    "\n" * 4 + block(call()),
     f"<tool_call>{call()}</tool_call>",
     call(),
     LLAMA,
@@ -51,6 +52,8 @@ SEVERAL = [
 ]
 WORDS = ["", "Hello\nyou", 'It is {"a": 1}', "a <tool_cal", " "]
 BESIDE = [f"Let me look.\n{block(call())}", f"{block(call())} Done. {{"]
+# Where nothing else can be meant, blanks without end are not.
+BEHIND_BLANKS = ["\n" * 5 + block(call())]
 JSON = ['{"answer": 42}']
 NEVER = [
     block(call("Rome")),
@@ -76,15 +79,15 @@ def follows(text, grammar):
 @pytest.mark.parametrize(
     ("several", "answer", "allowed"),
     [
-        (True, None, ONE + SEVERAL + WORDS + BESIDE),
-        (False, None, ONE + WORDS + BESIDE),
+        (True, None, ONE + SEVERAL + WORDS + BESIDE + BEHIND_BLANKS),
+        (False, None, ONE + WORDS + BESIDE + BEHIND_BLANKS),
         (True, ANSWER, ONE + SEVERAL + JSON),
         (False, ANSWER, ONE + JSON),
     ],
 )
 def test_an_answer_is_as_many_valid_calls_as_it_may_have_or_has_none(several, answer, allowed):
     grammar = grammar_of_calls(TOOLS, several=several, answer=answer)
-    for text in ONE + SEVERAL + WORDS + BESIDE + JSON + NEVER:
+    for text in ONE + SEVERAL + WORDS + BESIDE + BEHIND_BLANKS + JSON + NEVER:
         assert follows(text, grammar) == (text in allowed), text
 
 
