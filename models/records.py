@@ -112,8 +112,10 @@ class GenerationRequest:
             after them are drawn, beside an answer that is given and empty.
         streamed: whose tokens are told to whoever listens: 0 for the answer's, i for those of the
             i-th sample.
-        num_tops: likeliest tokens that are told of each of the greedy answer's; at most as many as
-            the generator tells.
+        num_tops: likeliest tokens that are told of each token; at most as many as the generator
+            tells.
+        tops_of: the sequences of whose tokens they are told: 0 for the greedy answer, i for the
+            i-th sample, as far as there are so many.
         timeout_s: seconds after which nobody waits for the result; None for as long as it takes.
     """
 
@@ -130,6 +132,7 @@ class GenerationRequest:
     num_drawn: int = 0
     streamed: int = 0
     num_tops: int = 0
+    tops_of: tuple[int, ...] = (0,)
     timeout_s: float | None = None
 
     @property
@@ -143,6 +146,16 @@ class GenerationRequest:
                 return self.sampling.num_samples
         return 0
 
+    def num_tops_of(self, index: int) -> int:
+        """Likeliest tokens that are told of the tokens of a sequence; counted as in `tops_of`."""
+        return self.num_tops * (index in self.tops_of)
+
+
+# The likeliest tokens in the place of one, by text, in nats, the likeliest first.
+TokenTops = tuple[tuple[str, float], ...]
+# Of each token.
+Tops = tuple[TokenTops, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -155,12 +168,14 @@ class Token:
         entropy: nats, over the full vocabulary; None where not wanted.
         reasoning: that became certain with it, where the token belongs to the reasoning before the
             answer; it has no text then.
+        tops: the likeliest ones in its place; empty where not wanted.
     """
 
     text: str
     logprob: float | None = None
     entropy: float | None = None
     reasoning: str | None = None
+    tops: TokenTops = ()
 
 
 OnToken = Callable[[Token], None]
@@ -181,10 +196,6 @@ class Reasoning:
     is_finished: bool
 
 
-# Of each token the likeliest ones in its place, by text, in nats, the likeliest first.
-Tops = tuple[tuple[tuple[str, float], ...], ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Sequence:
     """One generated (or given) answer of T tokens, its terminating token included.
@@ -200,7 +211,7 @@ class Sequence:
         token_entropies: (T,) nats, over the full vocabulary; None where not wanted.
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
             not wanted.
-        token_tops: (T,) of a greedy answer; None where not wanted.
+        token_tops: (T,) the likeliest ones in the place of each; None where not wanted.
     """
 
     text: str

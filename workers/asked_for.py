@@ -40,9 +40,11 @@ def check_answers(request: GenerationRequest, generation: Generation) -> None:
             field = STATISTICS[name].field or ""
             for sequence in sequences:
                 _expect((getattr(sequence, field) is not None) == (name in wanted))
-    _expect((generation.answer.token_tops is not None) == (request.num_tops > 0))
-    for tops in generation.answer.token_tops or ():
-        _expect(len(tops) <= request.num_tops)
+    for index, sequence in enumerate((generation.answer, *samples)):
+        num_tops = request.num_tops_of(index)
+        _expect((sequence.token_tops is not None) == (num_tops > 0))
+        for tops in sequence.token_tops or ():
+            _expect(len(tops) <= num_tops)
     reasoned, is_wanted = generation.reasoned, bool(wanted & REASONING_SOURCES)
     _expect(is_wanted or reasoned is None)
     _expect(not is_wanted or (reasoned is None) == bool(REASONING_STATISTICS & absent.keys()))

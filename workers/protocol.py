@@ -75,7 +75,7 @@ class GeneratorInfo:
         self_test_tokens: on which it agreed at its start with the model's own full forward pass;
             None where it was not tried.
         no_reasoning_limit: why it cannot heed `max_reasoning_tokens`; "" where it does.
-        max_tops: likeliest tokens that it can tell of each of a greedy answer's.
+        max_tops: likeliest tokens that it can tell of each of a text's.
         no_grammar: why no text can be held to a grammar; "" where it can.
         no_distinct: why its draws may repeat; "" where they need not.
         no_images: why it takes no images in messages; "" where it does.

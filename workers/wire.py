@@ -126,8 +126,11 @@ _COMPARE, _FIT = TypeAdapter(_Compare), TypeAdapter(_Fit)
 _FIRST_TOKEN_REPLY, _PAIR_REPLY = TypeAdapter(_FirstTokenReply), TypeAdapter(_PairReply)
 _CONTEXTS = TypeAdapter(list[str], config=EXACT)
 _TOKEN_ENDS = TypeAdapter(list[list[int]], config=EXACT)
+_Top = Annotated[tuple[str, Logprob], _FROM_LIST]
+_Tops = Annotated[tuple[_Top, ...], _FROM_LIST]
 _TOKEN: TypeAdapter[Any] = TypeAdapter(
-    Annotated[tuple[str, Logprob | None, Entropy | None, str | None], _FROM_LIST], config=EXACT
+    Annotated[tuple[str, Logprob | None, Entropy | None, str | None, _Tops], _FROM_LIST],
+    config=EXACT,
 )
 
 
@@ -274,7 +277,8 @@ def decode_token_ends(value: Any, texts: Sequence[str]) -> list[list[int]]:
 
 def encode_token(token: Token) -> bytes:
     """One further token of what is streamed."""
-    return _dumps({"token": [token.text, token.logprob, token.entropy, token.reasoning]})
+    told = token.text, token.logprob, token.entropy, token.reasoning, token.tops
+    return _dumps({"token": told})
 
 
 def decode_token(value: Any) -> Token:

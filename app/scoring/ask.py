@@ -102,7 +102,8 @@ class Ask:
         return_samples: whether samples are wanted with all that is known of them.
         explain: whether the samples are wanted in groups by meaning.
         return_tokens: whether the answer's tokens are wanted with all that is known of them.
-        num_tops: likeliest tokens that are wanted of each of the greedy answer's.
+        num_tops: likeliest tokens that are wanted of each of the shown texts'.
+        num_shown: texts that are shown: the scored one, then the first others of its law.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
         claims: of the given answer; their units are claims.
         json_schema: that an answer with fields follows; it says how their values are compared.
@@ -140,6 +141,7 @@ class Ask:
     return_samples: bool = False
     return_tokens: bool = False
     num_tops: int = 0
+    num_shown: int = 1
     units: Units | None = None
     claims: tuple[GivenClaim, ...] | None = None
     json_schema: Mapping[str, Any] | bool = True
@@ -188,6 +190,12 @@ class Ask:
         if effort is not None:
             said[EFFORT] = str(effort)
         return said
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The texts that are shown: 0 for the greedy answer, i for the i-th sample."""
+        first = int(self.strategy == "sample")
+        return tuple(range(first, first + self.num_shown))
 
     @property
     def schema_use(self) -> str:

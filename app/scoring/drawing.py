@@ -64,6 +64,7 @@ def next_wave(
         hidden_layers=(),
         num_drawn=len(generation.samples),
         streamed=0,
+        num_tops=0,
         timeout_s=timeout_s,
     )
 

@@ -75,7 +75,7 @@ def statistics_name(
     if ask.sampling.max_new_tokens is None:  # as many as fit
         parts["max_context_tokens"] = generator.max_context_tokens
     if ask.num_tops:
-        parts["num_tops"] = ask.num_tops
+        parts["num_tops"] = [ask.num_tops, ask.num_shown]
     if ask.has_prompt:
         parts["model"] = generator.identity
         parts["prompt"] = ask.prompt

@@ -27,10 +27,36 @@ def check_generator(
     check_reasoning(ask, generator.no_reasoning_limit)
     if ask.sampling.distinct:
         check_distinct(ask, estimators, generator.no_distinct)
-    if ask.grammar is not None or ask.num_tops:
-        check_format(ask, generator.no_grammar, generator.max_tops)
+    if ask.grammar is not None:
+        check_format(ask, generator.no_grammar)
+    if ask.num_tops:
+        check_tops(ask, generator)
     if ask.has_images:
         check_images(ask, generator.no_images, limits)
+
+
+def check_tops(ask: Ask, generator: GeneratorInfo) -> None:
+    """Refuse likeliest tokens that are not told of the texts that are shown.
+
+    Args:
+        ask: that wants some.
+        generator: that is asked.
+
+    Raises:
+        InvalidRequest: says why.
+    """
+    if ask.strategy not in ("greedy", "sample"):
+        message = f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples"
+        raise InvalidRequest(message, field="num_tops")
+    if ask.num_tops > generator.max_tops:
+        message = f"must be at most {generator.max_tops} with the model here"
+        if not generator.max_tops:
+            message = "the model here tells no likeliest tokens"
+        raise InvalidRequest(message, field="num_tops")
+    if any(ask.shown) and "sample_token_logprobs" not in generator.statistics:
+        reason = generator.absent.get("sample_token_logprobs", "the model here tells none")
+        message = f"are told of greedy answers alone, at temperature 0: {reason}"
+        raise InvalidRequest(message, field="num_tops")
 
 
 def check_images(ask: Ask, no_images: str, limits: AskLimits | None) -> None:

@@ -203,26 +203,16 @@ def check_reasoning(ask: Ask, no_limit: str) -> None:
             raise InvalidRequest(f"must be less than max_new_tokens, which is {most}", field=field)
 
 
-def check_format(ask: Ask, no_grammar: str, max_tops: int) -> None:
+def check_format(ask: Ask, no_grammar: str) -> None:
     """Refuse a grammar that nobody follows, or with which a stop string would cut the answer.
 
-    And more of the likeliest tokens than are told.
-
     Args:
-        ask: that has one, or wants some.
+        ask: that has one.
         no_grammar: why the model here follows none; "" where it does.
-        max_tops: likeliest tokens that the model here tells.
 
     Raises:
         InvalidRequest: says why.
     """
-    if ask.num_tops > max_tops:
-        message = f"must be at most {max_tops} with the model here"
-        if not max_tops:
-            message = "the model here tells no likeliest tokens"
-        raise InvalidRequest(message, field="num_tops")
-    if ask.grammar is None:
-        return
     check_grammar(no_grammar)
     if ask.sampling.stop:
         raise InvalidRequest("must be left out where an answer is held to a format", field="stop")
@@ -241,6 +231,8 @@ def check_escalation(ask: Ask, *, has_second: bool) -> None:
         raise InvalidRequest(message, field="on_reject")
     if ask.has_images:
         raise InvalidRequest("a second model is shown no images", field="on_reject")
+    if ask.tools:
+        raise InvalidRequest("a second model is shown no tools", field="on_reject")
 
 
 def check_distinct(ask: Ask, estimators: Sequence[str], no_distinct: str) -> None:

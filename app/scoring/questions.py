@@ -111,6 +111,7 @@ def generation_request(
         answer=ask.answer,
         hidden_layers=ask.hidden_layers,
         num_tops=ask.num_tops,
+        tops_of=ask.shown,
         timeout_s=timeout_s,
     )
 

@@ -47,7 +47,7 @@ class StepPlan:
             tokens the chances count.
         logprobs, entropies: indices of the rows whose requests want them.
         has_grammars: whether any row follows one.
-        tops: the answers of which the likeliest tokens are told, each with its index.
+        tops: the rows of which the likeliest tokens are told, each with its index.
     """
 
     greedy: Tensor
@@ -79,7 +79,7 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
             drawn.append(row)
             temperatures.append(sampling.temperature)
             top_ps.append(sampling.top_p)
-        if row.index == 0 and row.job.request.num_tops:
+        if row.job.request.num_tops_of(row.index):
             tops.append((i, row))
         if "token_logprobs" in row.fields:
             logprobs.append(i)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from models.engines.jobs import Row, Told
 from models.engines.texts import num_stable
 from models.engines.tokenization import Detokenizer
-from models.records import Token
+from models.records import Token, TokenTops
 from models.units.reasoning import Tags
 
 
@@ -27,10 +27,13 @@ def new_tokens(row: Row, detokenizer: Detokenizer) -> list[Token]:
             logprob = row.logprobs[i]
         if "token_entropies" in row.fields:
             entropy = row.entropies[i]
+        tops: TokenTops = ()
+        if row.job.request.num_tops_of(row.index):
+            tops = detokenizer.tops(row, i)
         piece = ""
         if i == told.num_tokens - 1:
             piece = _new_piece(row, detokenizer)
-        tokens.append(Token(piece, logprob, entropy))
+        tokens.append(Token(piece, logprob, entropy, tops=tops))
     return tokens
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token
+from models.records import FinishReason, Reasoning, SamplingParams, Sequence, Token, TokenTops
 from models.units.reasoning import HARMONY, KNOWN_TAGS, Tags, part
 
 TokenName = TypeVar("TokenName", int, str)
@@ -139,7 +139,10 @@ def remaining_tokens(sequence: Sequence, num_told: int, num_characters: int) -> 
             logprob = float(sequence.token_logprobs[i])
         if sequence.token_entropies is not None:
             entropy = float(sequence.token_entropies[i])
-        tokens.append(Token(rest, logprob, entropy))
+        tops: TokenTops = ()
+        if sequence.token_tops is not None:
+            tops = sequence.token_tops[i]
+        tokens.append(Token(rest, logprob, entropy, tops=tops))
         rest = ""
     return tokens
 

@@ -11,7 +11,7 @@ from models.engines.jobs import Row
 from models.engines.protocol import NO_REASONING
 from models.engines.texts import cut_at_stop, unshared
 from models.errors import InvalidRequest
-from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence, Tops
+from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence, TokenTops
 from models.units.reasoning import Tags, part
 
 # Tokens at a prompt's end that tell how it ends.
@@ -107,8 +107,9 @@ class Detokenizer:
             statistics["token_entropies"] = np.array(row.entropies[first:])
         if with_texts and "token_texts" in row.fields:
             statistics["token_texts"] = self.token_texts(token_ids)
-        if with_texts and row.job.request.num_tops and row.index == 0:
-            statistics["token_tops"] = self._tops(row, first)
+        if with_texts and row.job.request.num_tops_of(row.index):
+            places = range(first, len(row.tops))
+            statistics["token_tops"] = tuple(self.tops(row, place) for place in places)
         return Sequence(
             text=row.text,
             compared_text=row.text.strip(),
@@ -119,21 +120,16 @@ class Detokenizer:
             **statistics,
         )
 
-    def _tops(self, row: Row, first: int) -> Tops:
-        """The likeliest tokens of an answer by their texts, special ones among them."""
+    def tops(self, row: Row, place: int) -> TokenTops:
+        """The likeliest tokens in the place of one of a row's, special ones among them."""
+        # A tokenizer may write a first token without its blank.
+        before = row.token_ids[max(0, place - 1) : place]
+        lead = self.text_with_tags(before)
+        if lead.endswith("\ufffd"):  # half of a code point
+            before, lead = [], ""
         told = []
-        most = row.job.request.num_tops
-        for index in range(first, len(row.tops)):
-            # A tokenizer may write a first token without its blank.
-            before = row.token_ids[max(0, index - 1) : index]
-            lead = self.text_with_tags(before)
-            if lead.endswith("\ufffd"):  # half of a code point
-                before, lead = [], ""
-            size = len(lead)
-            texts = []
-            for token, logprob in row.tops[index][:most]:
-                texts.append((self.text_with_tags([*before, token])[size:], logprob))
-            told.append(tuple(texts))
+        for token, logprob in row.tops[place][: row.job.request.num_tops]:
+            told.append((self.text_with_tags([*before, token])[len(lead) :], logprob))
         return tuple(told)
 
     def give(self, row: Row, text: str) -> None:

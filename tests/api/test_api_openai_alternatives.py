@@ -1,12 +1,22 @@
 """Likeliest tokens in the place of each of an answer's, as OpenAI's endpoints tell them."""
 
+import json
 import math
 
 import pytest
 
-from tests.api.openai_calls import CHAT, TEXT, answered, post, text_of, uncertainty_of
+from tests.api.openai_calls import (
+    CHAT,
+    TEXT,
+    answered,
+    both,
+    post,
+    text_of,
+    uncertainty_of,
+)
 
 pytestmark = pytest.mark.anyio
+ALTERNATIVES = {CHAT: {"logprobs": True, "top_logprobs": 3}, TEXT: {"logprobs": 3}}
 
 
 @pytest.fixture(params=["embedded", "remote"])
@@ -49,23 +59,62 @@ async def test_an_answer_without_them_does_not_serve_a_request_with_them(service
     assert found == [False, False, True]
 
 
+@both
+@pytest.mark.parametrize("drawn", [{}, {"temperature": 1, "seed": 3}], ids=["greedy", "drawn"])
+async def test_chunks_tell_what_the_whole_response_tells(service, path, drawn):
+    asked = drawn | ALTERNATIVES[path] | {"uncertainty": {"cache": False, "num_samples": 3}}
+    whole = (await answered(service, path, **asked))["choices"][0]["logprobs"]
+    response = await post(service, path, stream=True, **asked)
+    *chunks, end = [line[6:] for line in response.text.splitlines() if line]
+    assert end == "[DONE]"
+    told = []
+    for chunk in chunks:
+        told += [choice["logprobs"] for choice in json.loads(chunk)["choices"]]
+    joined = {}
+    for one in filter(None, told):
+        for name, values in one.items():
+            joined[name] = joined.get(name, []) + (values or [])
+    assert joined | {"refusal": None} == whole | {"refusal": None}
+
+
+@both
+async def test_a_drawn_answer_has_those_of_the_raw_law(service, path):
+    asked = ALTERNATIVES[path] | {"temperature": 1.5, "seed": 11, "n": 3}
+    body = await answered(service, path, **asked)
+    assert len(body["choices"]) == 3
+    for choice in body["choices"]:
+        logprobs = choice["logprobs"]
+        if path == CHAT:
+            chosen = [(one["token"], one["logprob"]) for one in logprobs["content"]]
+            tops = [
+                {t["token"]: t["logprob"] for t in one["top_logprobs"]}
+                for one in logprobs["content"]
+            ]
+        else:
+            chosen = list(zip(logprobs["tokens"], logprobs["token_logprobs"], strict=True))
+            tops = logprobs["top_logprobs"]
+        assert len(tops) == len(chosen) > 0
+        for (token, value), likeliest in zip(chosen, tops, strict=True):
+            assert len(likeliest) == 3
+            assert value <= max(likeliest.values()) + 1e-4
+            if token in likeliest:
+                assert likeliest[token] == pytest.approx(value, abs=1e-4)
+
+
 REFUSED = [
     (CHAT, {"top_logprobs": 2}, "top_logprobs"),
     (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-    (CHAT, {"logprobs": True, "top_logprobs": 2, "temperature": 1}, "top_logprobs"),
-    (CHAT, {"logprobs": True, "top_logprobs": 2, "stream": True}, "top_logprobs"),
     (
         CHAT,
         {"logprobs": True, "top_logprobs": 2, "uncertainty": {"strategy": "mbr"}},
         "top_logprobs",
     ),
     (TEXT, {"logprobs": 6}, "logprobs"),
-    (TEXT, {"logprobs": 1, "temperature": 1}, "logprobs"),
-    (TEXT, {"logprobs": 1, "stream": True}, "logprobs"),
+    (TEXT, {"logprobs": 1, "uncertainty": {"strategy": "most_probable"}}, "logprobs"),
 ]
 
 
 @pytest.mark.parametrize(("path", "body", "param"), REFUSED)
-async def test_they_are_told_of_a_whole_greedy_answer_alone(service, path, body, param):
+async def test_they_are_told_of_greedy_and_of_drawn_answers_alone(service, path, body, param):
     error = (await post(service, path, **body)).json()["error"]
     assert (error["code"], error["param"]) == ("invalid_request", param), error

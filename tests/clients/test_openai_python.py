@@ -87,6 +87,19 @@ def test_log_probs_are_those_of_the_scores(client):
     assert total == pytest.approx(answered.choices[0].uncertainty["scores"]["sp"])
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_likeliest_tokens_come_with_a_stream_as_with_a_whole_answer(client, temperature):
+    asked = ASKED | {"logprobs": True, "top_logprobs": 2, "temperature": temperature}
+    scored = {"uncertainty": {"num_samples": 3, "cache": False}}
+    whole = client.chat.completions.create(**asked, extra_body=scored).choices[0]
+    with client.chat.completions.stream(**asked, extra_body=scored) as streaming:
+        streamed = streaming.get_final_completion().choices[0]
+
+    assert streamed.message.content == whole.message.content
+    assert streamed.logprobs.content == whole.logprobs.content
+    assert all(len(token.top_logprobs) == 2 for token in streamed.logprobs.content)
+
+
 def test_with_a_temperature_answers_are_drawn_and_a_seed_repeats_them(client):
     asked = ASKED | {"temperature": 1.0, "seed": 7}
     first, again = [client.chat.completions.create(**asked).choices[0] for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The contract of engines: the likeliest tokens in the place of each of a greedy answer's."""
+"""The contract of engines: the likeliest tokens in the place of each of a text's."""
 
 import pytest
 
@@ -25,6 +25,25 @@ async def test_the_likeliest_tokens_are_told_of_each_and_the_greedy_one_is_the_f
         assert values == sorted(values, reverse=True)
         assert values[0] == pytest.approx(logprob, abs=1e-4)
         assert max(values) <= 0
+
+
+async def test_those_of_samples_are_told_where_samples_are_shown(generator):
+    if not generator.info.max_tops or "sample_token_logprobs" not in generator.info.statistics:
+        pytest.skip("tells none")
+    statistics = frozenset({"sample_texts", "sample_token_logprobs", "sample_token_texts"})
+    told = []
+    generation = await generator.generate(
+        asked(generator, statistics=statistics, num_tops=2, tops_of=(1, 2), streamed=1), told.append
+    )
+
+    shown, other, *rest = generation.samples
+    assert all(one.token_tops is None for one in (generation.answer, *rest))
+    assert tuple(one.tops for one in told if one.reasoning is None) == shown.token_tops
+    for sample in (shown, other):
+        assert len(sample.token_tops) == sample.num_tokens
+        for tops, logprob in zip(sample.token_tops, sample.token_logprobs, strict=True):
+            assert 1 <= len(tops) <= 2
+            assert logprob <= tops[0][1] + 1e-4
 
 
 async def test_texts_of_the_likeliest_tokens_join_to_the_answer(generator):

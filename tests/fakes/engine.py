@@ -133,11 +133,12 @@ class FakeEngine:
             answer = _given(request)
         else:
             answer = _sequence(answers[digest % min(4, len(answers))], request, "answer")
-            answer = replace(answer, token_tops=_tops(answer, request.num_tops))
+            answer = replace(answer, token_tops=_tops(answer, request.num_tops_of(0)))
 
         def draw(i: int) -> Sequence:
             rng = np.random.Generator(np.random.Philox([seed, digest, i]))
-            return _sequence(answers[rng.integers(len(answers))], request, "sample")
+            sample = _sequence(answers[rng.integers(len(answers))], request, "sample")
+            return replace(sample, token_tops=_tops(sample, request.num_tops_of(i + 1)))
 
         return Generation(
             answer=answer,
@@ -199,15 +200,15 @@ def _sequence(text: str, request: GenerationRequest, role: str) -> Sequence:
     return _with_statistics(text, tokens, finish_reason, request.statistics, role)
 
 
-def _tops(answer: Sequence, num: int) -> Tops | None:
+def _tops(text: Sequence, num: int) -> Tops | None:
     """The token itself, and words that it never writes."""
     if not num:
         return None
     told = []
-    for i, token in enumerate([*_WORD.findall(answer.text), _EOS][: answer.num_tokens]):
+    for i, token in enumerate([*_WORD.findall(text.text), _EOS][: text.num_tokens]):
         logprob = -1.0
-        if answer.token_logprobs is not None:
-            logprob = float(answer.token_logprobs[i])
+        if text.token_logprobs is not None:
+            logprob = float(text.token_logprobs[i])
         others = [(f" other{j}", logprob - j) for j in range(1, num)]
         told.append(((token, logprob), *others))
     return tuple(told)

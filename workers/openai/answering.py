@@ -9,7 +9,7 @@ from typing import Any
 from models import records
 from models.engines.protocol import fitted
 from models.entropy_bounds import mean_bounds
-from models.errors import EngineError
+from models.errors import EngineError, InvalidRequest
 from models.records import (
     DEFAULT_NEW_TOKENS,
     PROMPT_OUT_OF_DOMAIN,
@@ -18,7 +18,7 @@ from models.records import (
     GenerationRequest,
     ProbeReading,
 )
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS, Source
+from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, Source
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Calls
@@ -26,6 +26,7 @@ from workers.client import Unreachable
 from workers.openai import columns
 from workers.openai.capabilities import OpenAIServer
 from workers.openai.events import merged
+from workers.openai.explaining import SCALED, explained
 from workers.openai.formats import check_followed, for_tokens, with_grammar
 from workers.openai.given import Forms, forms_of, score_given
 from workers.openai.prompts import render
@@ -52,15 +53,6 @@ from workers.openai.requests import (
 from workers.openai.tags import with_tags
 from workers.openai.telling import Teller
 from workers.openai.usage import Counted, count, counted
-
-# Why a sequence lacks what was wanted of it, by its field.
-_MISSING = {
-    "token_logprobs": "the server told no log-probs",
-    "token_entropies": "the server told no entropy of a token",
-    "token_texts": "the server's texts of tokens do not join to the answer",
-}
-_NOT_APART = "the server does not tell the tokens of the answer from those of its reasoning"
-_SCALED = "the server's log-probs are raw at temperature 1 only"
 
 
 class OpenAIRequest:
@@ -92,7 +84,6 @@ class OpenAIRequest:
         self._seed = self._prompt_tokens = 0
         self._warnings: list[str] = []
         self._absent: dict[str, str] = {}
-        self._is_foreign = False
         self._readings: dict[str, ProbeReading] = {}
         self._bounds: tuple[float, float] | None = None
         self._form: AnswerForm = "literal"
@@ -107,11 +98,15 @@ class OpenAIRequest:
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
-        asked = self._request
+        asked, temperature = self._request, self._request.sampling.temperature
         self._seed = secrets.randbelow(2**53)
         if asked.sampling.seed is not None:
             self._seed = asked.sampling.seed
+        if any(asked.tops_of) and asked.num_tops and not self._can.tells_raw_samples(temperature):
+            raise InvalidRequest(f"are not told here: {SCALED}", field="num_tops")
         self._prompt = await render(self._calls, self._can, asked)
+        if self._prompt.as_message:
+            self._warn("prompt_as_message")
         if asked.grammar is not None:
             grammar = await for_tokens(self._calls, self._can, asked.grammar)
             asked = replace(asked, grammar=grammar)
@@ -137,8 +132,10 @@ class OpenAIRequest:
             answer_form=self._form,
             probe_readings=self._readings,
             mte_bounds=self._bounds,
+            absent=self._absent,
+            warnings=tuple(self._warnings),
         )
-        return self._explained(generation)
+        return explained(generation, self._request, self._can)
 
     def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context and the budget."""
@@ -160,7 +157,8 @@ class OpenAIRequest:
         if self._request.num_drawn:  # an earlier request has brought it
             return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics
-        self._is_foreign = await columns.is_prompt_foreign(self._calls, self._server, self._prompt)
+        if await columns.is_prompt_foreign(self._calls, self._server, self._prompt):
+            self._warn(PROMPT_OUT_OF_DOMAIN)
         given = await score_given(self._calls, self._server, self._prompt, answer, forms, wanted)
         self._form = given.form
         self._absent |= given.absent
@@ -176,19 +174,21 @@ class OpenAIRequest:
             top = max(num_columns, min(can.logprobs or 0, 1))
             if "answer_token_logprobs" in wanted and not mode:
                 top = can.bounds_top
-        if self._request.num_tops and top is not None:
-            top = max(top, self._request.num_tops)
-        by_text = not mode and ("answer_token_texts" in wanted or self._request.num_tops > 0)
+        num_tops = self._request.num_tops_of(0)
+        if num_tops and top is not None:
+            top = max(top, num_tops)
+        by_text = not mode and ("answer_token_texts" in wanted or num_tops > 0)
         body = self._body(0, top=top, mode=mode, by_text=by_text)
         [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         choice = told.choice
         if mode:
             columns.check(choice, self._server)
             self._readings = columns.readings_of(choice, self._server, wanted)
-            self._is_foreign = columns.is_foreign(choice, self._server)
+            if columns.is_foreign(choice, self._server):
+                self._warn(PROMPT_OUT_OF_DOMAIN)
         elif top and (tops := choice.likeliest(top)) is not None:
             self._bounds = mean_bounds(tops, can.vocabulary_size)
-        return await self._sequence(told, "answer")
+        return await self._sequence(told, "answer", 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
         """The next samples of the request, those of before not among them."""
@@ -202,7 +202,10 @@ class OpenAIRequest:
             top, mode = 2, "entropy"
         elif wanted & (SAMPLE_STATISTICS - {"sample_texts"}) and can.logprobs is not None:
             top = 0 if can.tokenizes else min(can.logprobs, 1)
-        by_text = "sample_token_texts" in wanted and not mode
+        num_tops = request.num_tops * any(request.tops_of)
+        if num_tops and top is not None:
+            top = max(top, num_tops)
+        by_text = not mode and ("sample_token_texts" in wanted or num_tops > 0)
         body = self._body(1, top=top, mode=mode, by_text=by_text)
         seed = first_seed(self._seed) + num_drawn
         at_once = num if can.draws_several else 1
@@ -212,9 +215,11 @@ class OpenAIRequest:
             place = request.streamed - 1 - num_drawn - first
             is_streamed = 0 <= place < at_once
             drawing.append(self._choices(call, at_once, is_streamed=is_streamed, place=place))
-        samples = []
+        samples: list[records.Sequence] = []
         for choices in await together(*drawing):
-            samples += [await self._sequence(told, "samples") for told in choices]
+            for told in choices:
+                index = num_drawn + len(samples) + 1
+                samples.append(await self._sequence(told, "samples", index))
         return samples
 
     def _body(self, index: int, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
@@ -259,7 +264,7 @@ class OpenAIRequest:
         self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
         return counted(usage, choices, self._most)
 
-    async def _sequence(self, told: Counted, source: Source) -> records.Sequence:
+    async def _sequence(self, told: Counted, source: Source, index: int) -> records.Sequence:
         wanted = fields_of(self._request.statistics, source)
         choice, ids, opened = told.choice, told.choice.token_ids, self._prompt.opened
         if (choice.num_tokens or 0) > self._most + 1:
@@ -268,8 +273,8 @@ class OpenAIRequest:
             raise EngineError("the server ended a text before its time")
         choice = await with_tags(self._calls, self._can, choice, opened=opened)
         sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=told.num_tokens)
-        if self._request.num_tops and source == "answer":
-            tops = likeliest(choice, self._request.num_tops)
+        if num_tops := self._request.num_tops_of(index):
+            tops = likeliest(choice, num_tops)
             if tops is None or len(tops) != sequence.num_tokens:
                 raise EngineError("the server told no likeliest tokens")
             sequence = replace(sequence, token_tops=tops)
@@ -312,39 +317,3 @@ class OpenAIRequest:
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
             self._warnings.append(code)
-
-    def _explained(self, generation: Generation) -> Generation:
-        """With what is missing and why, and with what to know of the rest."""
-        request, can = self._request, self._can
-        sampling, samples = request.sampling, generation.samples
-        warnings = {
-            "prompt_as_message": self._prompt.as_message,
-            "top_k_not_heeded": samples and sampling.top_k and not can.heeds_top_k,
-            "seed_not_heeded": samples and sampling.seed is not None and not can.heeds_seed,
-            "one_token_answer": self._readings and generation.answer.num_tokens == 1,
-            PROMPT_OUT_OF_DOMAIN: self._is_foreign,
-            "out_of_domain": any(one.out_of_domain for one in self._readings.values()),
-        }
-        for code, applies in warnings.items():
-            if applies:
-                self._warn(code)
-        scaled = can.raw_samples == "at_temperature_one" and sampling.temperature != 1.0
-        is_raw = can.raw_samples != "never" and not scaled
-        if "sample_token_logprobs" in request.statistics and not is_raw:
-            samples = tuple(replace(sample, token_logprobs=None) for sample in samples)
-            self._absent["sample_token_logprobs"] = _SCALED
-        if generation.answer.reasoning is not None:
-            # Probes, and bounds of entropies, are read over all that the server wrote.
-            for name in generation.probe_readings:
-                self._absent[name] = _NOT_APART
-            generation = replace(generation, probe_readings={}, mte_bounds=None)
-        for name in request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
-            row = STATISTICS[name]
-            sequences = (generation.answer,) if row.source == "answer" else samples
-            if any(getattr(one, row.field or "") is None for one in sequences):
-                reason = _MISSING.get(row.field or "", "")
-                if any(one.reasoning is not None for one in sequences):
-                    reason = _NOT_APART
-                self._absent.setdefault(name, reason)
-        warned = tuple(self._warnings)
-        return replace(generation, samples=samples, absent=self._absent, warnings=warned)

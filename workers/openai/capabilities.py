@@ -142,9 +142,15 @@ class Capabilities:
         """Whether an answer's log-probs can be had."""
         return self.logprobs is not None and self.raw_greedy
 
+    def tells_raw_samples(self, temperature: float) -> bool:
+        """Whether log-probs of samples that are drawn so are those of the raw distribution."""
+        if self.raw_samples == "at_temperature_one":
+            return temperature == 1.0
+        return self.raw_samples == "always"
+
     @property
     def max_tops(self) -> int:
-        """How many likeliest tokens of an answer's can be told by their texts."""
+        """How many likeliest tokens can be told by their texts."""
         if self.columns is not None or not self.tells_logprobs:
             return 0
         return min(self.logprobs or 0, MAX_TOPS)

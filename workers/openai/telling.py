@@ -16,6 +16,7 @@ from workers.openai.replies import (
     ENTROPY_COLUMN,
     TOO_MANY,
     fields_of,
+    likeliest,
     read_choices,
     reasoning_in,
     sentinel,
@@ -62,6 +63,7 @@ class Teller:
         self._lead = ""
         self._num_left = (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
         source: Source = "samples" if request.streamed else "answer"
+        self._num_tops = request.num_tops_of(request.streamed)
         self._wanted = fields_of(request.statistics, source)
 
     def hear(self, event: Mapping[str, Any]) -> None:
@@ -97,6 +99,9 @@ class Teller:
         if thoughts:
             self._is_apart = True
             self._listener.tell(Token("", reasoning=thoughts))
+        tops = None
+        if self._num_tops:
+            tops = likeliest(choice, self._num_tops)
         for i in range(num_tokens):
             logprob = entropy = None
             if logprobs is not None and "token_logprobs" in self._wanted:
@@ -106,7 +111,7 @@ class Teller:
             if entropy is not None:
                 entropy = max(entropy, 0.0)
             # What becomes certain with several tokens at once comes with the first of them.
-            self._hear_token(Token(text, logprob, entropy))
+            self._hear_token(Token(text, logprob, entropy, tops=tops[i] if tops else ()))
             text = ""
         if not (self._has_begun or self._is_silent):
             self._look_for_answer(num_tokens)

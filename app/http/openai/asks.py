@@ -90,6 +90,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         return_samples=wanted.return_samples,
         return_tokens=body.wants_logprobs,
         num_tops=body.num_tops,
+        num_shown=body.n,
         explain=wanted.explain,
         cache=wanted.cache,
         timeout_s=wanted.timeout_s,

@@ -10,7 +10,7 @@ import orjson
 from app.http.openai.errors import openai_error
 from app.http.openai.logprobs import (
     BLANK,
-    TextAndLogprob,
+    Known,
     chat_logprobs,
     known_of,
     text_logprobs,
@@ -53,7 +53,7 @@ class ChunkKind:
     opening: dict[str, Any] | None
     piece: Callable[[str], dict[str, Any]]
     thoughts: Callable[[str], dict[str, Any]] | None
-    logprobs: Callable[[Sequence[TextAndLogprob], int], ChatLogprobs | TextLogprobs]
+    logprobs: Callable[[Sequence[Known], int], ChatLogprobs | TextLogprobs]
     is_chat: bool
 
 
@@ -95,7 +95,7 @@ class Chunks:
         self._calls = calls
         self._num_calls = 0
         # Tokens of text that may yet become a call.
-        self._held: list[TextAndLogprob] = []
+        self._held: list[Known] = []
         self._created = int(time.time())
         self._is_open = self._has_begun = self._has_text = False
         self._num_characters = 0
@@ -106,7 +106,7 @@ class Chunks:
             if token.reasoning is not None:
                 thoughts += token.reasoning
             else:
-                known.append((token.text, token.logprob))
+                known.append(Known(token.text, token.logprob, token.tops))
         return self._thoughts(thoughts) + self._answer(known)
 
     def _thoughts(self, text: str) -> bytes:
@@ -116,10 +116,10 @@ class Chunks:
         choice = {"index": 0, **self._kind.thoughts(text), "logprobs": None, "finish_reason": None}
         return self._opening() + self._chunk([choice])
 
-    def _answer(self, known: Sequence[TextAndLogprob]) -> bytes:
+    def _answer(self, known: Sequence[Known]) -> bytes:
         if not known:
             return b""
-        texts, logprobs = zip(*known, strict=True)
+        texts, logprobs, _ = zip(*known, strict=True)
         # An answer that was not written for this request alone comes without log-probs. The result
         # has them.
         if self._wanted.logprobs and None in logprobs:
@@ -130,7 +130,7 @@ class Chunks:
         answer, *others = all_said(result, self._wanted.n)
         chunks = b""
         if not self._has_begun:
-            known: list[TextAndLogprob] = []
+            known: list[Known] = []
             if answer.tokens is not None:
                 known = known_of(answer.tokens)
             chunks = self._piece(result.text or "", known)
@@ -154,7 +154,7 @@ class Chunks:
     def error(self, error: ErrorBody, status: int) -> bytes:
         return _data(openai_error(status, error))  # without a name, as clients know it
 
-    def _piece(self, text: str, known: Sequence[TextAndLogprob]) -> bytes:
+    def _piece(self, text: str, known: Sequence[Known]) -> bytes:
         """A chunk of the text of consecutive tokens; none where it would be empty."""
         self._has_begun = True
         if self._kind.is_chat and not self._has_text:

@@ -1,6 +1,6 @@
 """Errors as OpenAI's clients read them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -15,7 +15,6 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 _PARAMS = {
     "max_new_tokens": "max_tokens",
     "return_tokens": "logprobs",
-    "num_tops": "top_logprobs",
     "primary": "uncertainty.estimator",
     "light": "uncertainty.mode",
 }
@@ -44,11 +43,11 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
 
 
 @contextmanager
-def named_by_params(grammar: str = "response_format") -> Iterator[None]:
+def named_by_params(names: Mapping[str, str]) -> Iterator[None]:
     """Rename the fields of an `Ask` in errors to what OpenAI's bodies call them.
 
     Args:
-        grammar: what says how answers are held.
+        names: of fields that the bodies of one endpoint call differently.
 
     Raises:
         CocoaError: a copy of what the block raised, since the error itself may be another request's
@@ -62,7 +61,5 @@ def named_by_params(grammar: str = "response_format") -> Iterator[None]:
         renamed = copy(error)
         if error.field in _IN_UNCERTAINTY:
             renamed.field = f"uncertainty.{error.field}"
-        renamed.field = _PARAMS.get(error.field, renamed.field)
-        if error.field == "grammar":
-            renamed.field = grammar
+        renamed.field = {**_PARAMS, **names}.get(error.field, renamed.field)
         raise renamed from error

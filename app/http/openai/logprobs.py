@@ -1,6 +1,7 @@
 """Log-probs of consecutive tokens as OpenAI's bodies have them."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from app.http.openai.schemas import ChatLogprobs, TextLogprobs, TokenLogprob, TopLogprob
 from app.http.responses import tokens_of
@@ -10,58 +11,65 @@ from models import records
 # continues its prompt needs it.
 BLANK = " "
 
-TextAndLogprob = tuple[str, float | None]
+
+class Known(NamedTuple):
+    """What is known of one token; a log-prob that is not is None."""
+
+    text: str
+    logprob: float | None
+    tops: records.TokenTops = ()
 
 
-def known_of(said: records.Sequence) -> list[TextAndLogprob]:
+def known_of(said: records.Sequence) -> list[Known]:
     """All tokens of a text."""
-    return [(token.text, token.logprob) for token in tokens_of(said)]
+    found = []
+    for i, token in enumerate(tokens_of(said)):
+        tops: records.TokenTops = ()
+        if said.token_tops is not None:
+            tops = said.token_tops[i]
+        found.append(Known(token.text, token.logprob, tops))
+    return found
 
 
-def chat_logprobs(
-    known: Sequence[TextAndLogprob], start: int = 0, tops: records.Tops = ()
-) -> ChatLogprobs:
-    """Log-probs of consecutive tokens, and the likeliest ones in their places; no `start` counts.
-
-    A message begins without a blank, and so do the tokens that may begin it.
-    """
+def chat_logprobs(known: Sequence[Known], start: int = 0) -> ChatLogprobs:
+    """Log-probs of consecutive tokens, with the likeliest in their places; no `start` counts."""
     content = []
-    for i, (text, logprob) in enumerate(known):
+    for text, logprob, tops in known:
         if logprob is None:
             continue
-        told = []
-        for other, value in tops[i] if tops else ():
-            if i == 0:
-                other = other.removeprefix(BLANK)
-            told.append(TopLogprob(token=other, logprob=value, bytes=list(other.encode())))
         one = TokenLogprob(token=text, logprob=logprob, bytes=list(text.encode()))
-        one.top_logprobs = told
+        for other, value in tops:
+            told = TopLogprob(token=other, logprob=value, bytes=list(other.encode()))
+            one.top_logprobs.append(told)
         content.append(one)
     return ChatLogprobs(content=content)
 
 
-def text_logprobs(
-    known: Sequence[TextAndLogprob], start: int = 0, tops: records.Tops = ()
-) -> TextLogprobs:
+def text_logprobs(known: Sequence[Known], start: int = 0) -> TextLogprobs:
     """Log-probs of consecutive tokens, the first of which begins at the character `start`."""
-    texts, logprobs, offsets = [], [], []
-    for text, logprob in known:
+    texts, logprobs, offsets, likeliest = [], [], [], []
+    for text, logprob, tops in known:
         if logprob is not None:
             texts.append(text)
             logprobs.append(logprob)
             offsets.append(start)
+            likeliest.append(dict(tops))
         start += len(text)
     told = TextLogprobs(tokens=texts, token_logprobs=logprobs, text_offset=offsets)
-    if tops:
-        told.top_logprobs = list(map(dict, tops))
+    if any(likeliest):
+        told.top_logprobs = likeliest
     return told
 
 
-def without_blank(known: Sequence[TextAndLogprob]) -> list[TextAndLogprob]:
-    """Tokens of an answer from its beginning, the first text without a leading blank."""
+def without_blank(known: Sequence[Known]) -> list[Known]:
+    """Tokens of an answer from its beginning: those that begin it have no leading blank.
+
+    Neither has what stands in their place.
+    """
     tokens = list(known)
-    for i, (text, logprob) in enumerate(tokens):
+    for i, (text, logprob, tops) in enumerate(tokens):
+        without = tuple((other.removeprefix(BLANK), value) for other, value in tops)
+        tokens[i] = Known(text.removeprefix(BLANK), logprob, without)
         if text:
-            tokens[i] = text.removeprefix(BLANK), logprob
             break
     return tokens

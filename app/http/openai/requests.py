@@ -35,7 +35,6 @@ from app.http.openai.neutral import (
     UsualTier,
     only,
 )
-from app.http.openai.tools import Tool, ToolChoice, tools_of
 from app.http.requests.fields import (
     MAX_SAMPLES,
     AnswerStrategy,
@@ -49,7 +48,7 @@ from app.http.requests.fields import (
     TemplateVariables,
     encodable,
 )
-from app.http.requests.response_format import ResponseFormat
+from app.http.requests.tools import ToolsWanted
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS
 
 _OTHER_NAMES = {
@@ -142,17 +141,6 @@ class _OpenAIRequest(NullIsDefault):
             self._check_several()
         return self
 
-    def _check_alternatives(self, num: int, field: str) -> None:
-        """Refuse alternatives to the tokens of an answer that is drawn or streamed."""
-        if not num:
-            return
-        if self.temperature or self.uncertainty.strategy not in (None, "greedy"):
-            message = "tells alternatives of a greedy answer: leave temperature and strategy out"
-            raise PydanticCustomError("one_of", message, {"field": field})
-        if self.stream:
-            message = "tells alternatives with a whole answer: leave stream out"
-            raise PydanticCustomError("one_of", message, {"field": field})
-
     def _check_several(self) -> None:
         """Refuse several choices where they would be one, or where only one of them is meant."""
         wanted = self.uncertainty
@@ -186,7 +174,7 @@ class _OpenAIRequest(NullIsDefault):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-class ChatRequest(_OpenAIRequest):
+class ChatRequest(ToolsWanted, _OpenAIRequest):
     """A chat, as OpenAI's clients send it."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1024, fail_fast=True)]
@@ -200,17 +188,7 @@ class ChatRequest(_OpenAIRequest):
     logprobs: bool = False
     """Log-probs of the answer's tokens."""
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS)] = 0
-    """With `logprobs`: so many of the likeliest tokens in the place of each of the greedy answer's,
-    in a whole response."""
-
-    tools: Annotated[list[Tool], Field(max_length=128)] = []  # noqa: RUF012 - pydantic copies it
-    """That the model may call, where its chat template shows them. By default answers are then
-    scored without samples, and the values of a call are units."""
-    tool_choice: ToolChoice = "auto"
-    """`none` shows the model no tools; `required`, or the name of a tool, holds the answer to one
-    call of any tool, or of this one."""
-    parallel_tool_calls: bool = True
-    """Whether an answer may call several tools; one that must call, calls one."""
+    """With `logprobs`: so many of the likeliest tokens in the place of each of the answer's."""
 
     audio: NoSound = None
     function_call: NoTool = None
@@ -222,9 +200,6 @@ class ChatRequest(_OpenAIRequest):
     prompt_cache_key: Label | None = None
     prompt_cache_options: Platform | None = None
     prompt_cache_retention: Label | None = None
-    response_format: ResponseFormat | None = None
-    """What the answer and each sample are held to, unless they call tools. With a schema
-    `uncertainty.units` is `fields` by default."""
     safety_identifier: Label | None = None
     service_tier: UsualTier = None
     store: NoStore = False
@@ -232,64 +207,14 @@ class ChatRequest(_OpenAIRequest):
     web_search_options: NoSearch = None
 
     @property
-    def tools_shown(self) -> tuple[dict[str, Any], ...]:
-        """Tools as the model's template gets them."""
-        if self.tool_choice == "none":
-            return ()
-        return tools_of(self.tools)
-
-    @property
-    def tools_required(self) -> tuple[dict[str, Any], ...]:
-        """Those of which one must be called; none where the model may call or not."""
-        if self.tool_choice == "required":
-            return self.tools_shown
-        if isinstance(self.tool_choice, str):
-            return ()
-        name = self.tool_choice.function.name
-        return tuple(tool for tool in self.tools_shown if tool["function"]["name"] == name)
-
-    @property
-    def holds_calls(self) -> bool:
-        """Whether calls are held to the parameters of their tools."""
-        if not self.tools_shown or self.tools_required:
-            return bool(self.tools_required)
-        is_strict = any(tool.function.strict for tool in self.tools)
-        return is_strict or not self.parallel_tool_calls or self._has_format
-
-    @property
-    def held_by(self) -> str:
-        """What says how answers are held."""
-        if self.tools_required or (self.holds_calls and not self._has_format):
-            return "tools"
-        return "response_format"
-
-    @property
-    def _has_format(self) -> bool:
-        return self.response_format is not None and self.response_format.type != "text"
-
-    @model_validator(mode="after")
-    def _check_tools(self) -> Self:
-        names = [tool.function.name for tool in self.tools]
-        if len(set(names)) < len(names):
-            raise PydanticCustomError("one_of", "two tools have one name", {"field": "tools"})
-        if self.tool_choice not in ("none", "auto") and not self.tools_required:
-            message = "there is no such tool among tools"
-            raise PydanticCustomError("one_of", message, {"field": "tool_choice"})
-        if not self.tools_shown:
-            return self
-        if self.uncertainty.on_reject == "escalate":
-            message = "a second model is shown no tools"
-            raise PydanticCustomError("one_of", message, {"field": "uncertainty.on_reject"})
-        if self.uncertainty.on_unit_reject == "remove":
-            message = "nothing can be removed from a call: keep, or abstain"
-            raise PydanticCustomError("one_of", message, {"field": "uncertainty.on_unit_reject"})
-        return self
+    def params(self) -> Mapping[str, str]:
+        """Fields of an `Ask` that are called differently here."""
+        return {"num_tops": "top_logprobs", "grammar": self.held_by}
 
     @model_validator(mode="after")
     def _check_tops(self) -> Self:
         if self.top_logprobs and not self.logprobs:
             raise PydanticCustomError("one_of", "needs logprobs", {"field": "top_logprobs"})
-        self._check_alternatives(self.top_logprobs, "top_logprobs")
         return self
 
     @model_validator(mode="after")
@@ -317,22 +242,17 @@ class ChatRequest(_OpenAIRequest):
 class CompletionRequest(_OpenAIRequest):
     """Raw text to be continued, as OpenAI's clients send it."""
 
-    held_by: ClassVar[str] = "response_format"
+    params: ClassVar[Mapping[str, str]] = {"num_tops": "logprobs"}
 
     prompt: Prompt
     """One text, or a list of one."""
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
-    place of each of the greedy answer's, too, in a whole response."""
+    place of each, too."""
 
     best_of: OneTried = 1
     echo: No = False
     suffix: Annotated[Any, only("")] = None
-
-    @model_validator(mode="after")
-    def _check_tops(self) -> Self:
-        self._check_alternatives(self.num_tops, "logprobs")
-        return self
 
     @property
     def wants_logprobs(self) -> bool:

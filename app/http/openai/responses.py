@@ -112,9 +112,7 @@ def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
                 message.refusal = why_held_back(result)
         logprobs = None
         if wanted.logprobs and said.tokens is not None:
-            logprobs = chat_logprobs(
-                without_blank(known_of(said.tokens)), tops=said.tokens.token_tops or ()
-            )
+            logprobs = chat_logprobs(without_blank(known_of(said.tokens)))
         choices.append(ChatChoice(message=message, logprobs=logprobs, **_choice(said, result)))
     return ChatCompletion(**_head(result, wanted), choices=choices)
 
@@ -125,7 +123,7 @@ def completion(result: Result, wanted: Wanted) -> Completion:
     for said in all_said(result, wanted.n):
         logprobs = None
         if wanted.logprobs and said.tokens is not None:
-            logprobs = text_logprobs(known_of(said.tokens), tops=said.tokens.token_tops or ())
+            logprobs = text_logprobs(known_of(said.tokens))
         choice = TextChoice(text=said.text or "", logprobs=logprobs, **_choice(said, result))
         choices.append(choice)
     return Completion(**_head(result, wanted), choices=choices)

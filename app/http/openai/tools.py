@@ -1,21 +1,20 @@
-"""Tools and their calls as OpenAI's clients send them, and as answers have them."""
+"""Calls of tools as OpenAI's clients send them back, and as answers have them."""
 
 import json
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from app.http.described import Described
-from app.http.requests.fields import Body, JsonSchema, NullIsDefault, encodable
+from app.http.requests.fields import Body, NullIsDefault, encodable
+from app.http.requests.tools import ToolName
 from models.units.tool_calls import Call, num_settled, segments
 
 # Some templates take identifiers of nine characters only.
 _ID_CHARACTERS = 9
-
-ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
 def _arguments(text: str) -> str:
@@ -27,38 +26,6 @@ def _arguments(text: str) -> str:
     if not isinstance(known, dict):
         raise PydanticCustomError("no_arguments", "Input should be a JSON object, as a string")
     return text or "{}"
-
-
-class Function(NullIsDefault):
-    """What a tool is called, does and takes."""
-
-    name: ToolName
-    description: Annotated[str, AfterValidator(encodable)] | None = None
-    parameters: JsonSchema | None = None
-    """A JSON schema of its arguments. Default: it takes none."""
-    strict: bool | None = None
-    """Whether calls are held to `parameters`: with it those of all tools are, as are calls that
-    are required."""
-
-
-class Tool(Body):
-    """Something that the model may call."""
-
-    type: Literal["function"]
-    function: Function
-
-
-class FunctionNamed(Body):
-    """A tool by its name."""
-
-    name: ToolName
-
-
-class ToolNamed(Body):
-    """The tool that must be called."""
-
-    type: Literal["function"]
-    function: FunctionNamed
 
 
 class FunctionCalled(Body):
@@ -75,19 +42,6 @@ class ToolCalled(NullIsDefault):
     id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
     type: Literal["function"] = "function"
     function: FunctionCalled
-
-
-def _kind(choice: object) -> str:
-    if isinstance(choice, str):
-        return "#mode"
-    return "#tool"
-
-
-ToolChoice = Annotated[
-    Annotated[Literal["none", "auto", "required"], Tag("#mode")]
-    | Annotated[ToolNamed, Tag("#tool")],
-    Discriminator(_kind),
-]
 
 
 class FunctionInfo(Described):
@@ -108,20 +62,6 @@ class ToolCallInfo(Described):
     """always function"""
     function: FunctionInfo
     """the tool and its arguments"""
-
-
-def tools_of(tools: Sequence[Tool]) -> tuple[dict[str, Any], ...]:
-    """Tools as the model's template gets them."""
-    plain: list[dict[str, Any]] = []
-    for tool in tools:
-        # Templates may fail where one of them is missing.
-        function = {
-            "name": tool.function.name,
-            "description": tool.function.description or "",
-            "parameters": tool.function.parameters or {"type": "object", "properties": {}},
-        }
-        plain.append({"type": "function", "function": function})
-    return tuple(plain)
 
 
 def call_info(call: Call) -> ToolCallInfo:

@@ -6,7 +6,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.messages import ChatMessage, Text, messages_of
-from app.http.openai.tools import Tool, tools_of
 from app.http.requests.bodies import ScoreRequest
 from app.http.requests.fields import (
     EstimatorName,
@@ -15,6 +14,7 @@ from app.http.requests.fields import (
     encodable,
     few_values,
 )
+from app.http.requests.tools import Tool, tools_of
 
 
 def _texts_alone(messages: list[ChatMessage]) -> list[ChatMessage]:

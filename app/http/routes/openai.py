@@ -80,7 +80,7 @@ async def _respond(
     )
 
     async def run(on_token: OnToken | None = None) -> Result:
-        with named_by_params(body.held_by):
+        with named_by_params(body.params):
             ask = _ask_here(body, service.ready_scorer())
             if is_in_background(request):
                 ask = replace(ask, in_background=True)

@@ -160,7 +160,7 @@ def test_ends_of_tokens_lie_in_the_texts_and_never_fall():
 
 
 def test_tokens_and_first_tokens_come_back():
-    for token in (Token("é", -0.5, 1.25), Token("")):
+    for token in (Token("é", -0.5, 1.25, tops=(("é", -0.5), ("e", -2.0))), Token("")):
         line = wire.encode_token(token)
         assert wire.decode_token(json.loads(line)["token"]) == token
     token = Token("a", np.float32(-0.5))  # as an engine has them

@@ -6,6 +6,8 @@ from app.http.openai.errors import named_by_params, openai_error
 from app.http.schemas import ErrorBody
 from models.errors import Overloaded, PromptTooLong
 
+NAMES = {"num_tops": "logprobs"}
+
 
 @pytest.mark.parametrize(
     ("field", "param"),
@@ -16,11 +18,12 @@ from models.errors import Overloaded, PromptTooLong
         ("num_samples", "uncertainty.num_samples"),
         ("temperature", "temperature"),
         ("messages", "messages"),
+        ("num_tops", "logprobs"),
     ],
 )
 def test_fields_of_an_ask_are_named_as_the_body_names_them_in_a_copy(field, param):
     raised = PromptTooLong("too long", field=field)
-    with pytest.raises(PromptTooLong) as renamed, named_by_params():
+    with pytest.raises(PromptTooLong) as renamed, named_by_params(NAMES):
         raise raised
 
     assert (renamed.value.field, renamed.value.message) == (param, "too long")
@@ -29,7 +32,7 @@ def test_fields_of_an_ask_are_named_as_the_body_names_them_in_a_copy(field, para
 
 def test_an_error_of_no_field_stays_as_it_is():
     raised = Overloaded("full", retry_after_s=3)
-    with pytest.raises(Overloaded) as same, named_by_params():
+    with pytest.raises(Overloaded) as same, named_by_params(NAMES):
         raise raised
     assert same.value is raised
 

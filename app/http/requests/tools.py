@@ -1,0 +1,133 @@
+"""Tools that a model may call, as OpenAI's clients send them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.http.requests.fields import Body, JsonSchema, NullIsDefault, encodable
+from app.http.requests.response_format import ResponseFormat
+
+ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+
+
+class Function(NullIsDefault):
+    """What a tool is called, does and takes."""
+
+    name: ToolName
+    description: Annotated[str, AfterValidator(encodable)] | None = None
+    parameters: JsonSchema | None = None
+    """A JSON schema of its arguments. Default: it takes none."""
+    strict: bool | None = None
+    """Whether calls are held to `parameters`: with it those of all tools are, as are calls that
+    are required."""
+
+
+class Tool(Body):
+    """Something that the model may call."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class FunctionNamed(Body):
+    """A tool by its name."""
+
+    name: ToolName
+
+
+class ToolNamed(Body):
+    """The tool that must be called."""
+
+    type: Literal["function"]
+    function: FunctionNamed
+
+
+def _kind(choice: object) -> str:
+    if isinstance(choice, str):
+        return "#mode"
+    return "#tool"
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("#mode")]
+    | Annotated[ToolNamed, Tag("#tool")],
+    Discriminator(_kind),
+]
+
+
+def tools_of(tools: Sequence[Tool]) -> tuple[dict[str, Any], ...]:
+    """Tools as the model's template gets them."""
+    plain: list[dict[str, Any]] = []
+    for tool in tools:
+        # Templates may fail where one of them is missing.
+        function = {
+            "name": tool.function.name,
+            "description": tool.function.description or "",
+            "parameters": tool.function.parameters or {"type": "object", "properties": {}},
+        }
+        plain.append({"type": "function", "function": function})
+    return tuple(plain)
+
+
+class ToolsWanted(NullIsDefault):
+    """Which tools the model may call or must, and what else answers are held to."""
+
+    tools: Annotated[list[Tool], Field(max_length=128)] = []  # noqa: RUF012 - pydantic copies it
+    """That the model may call, where its chat template shows them. By default answers are then
+    scored without samples, and the values of a call are units."""
+    tool_choice: ToolChoice = "auto"
+    """`none` shows the model no tools; `required`, or the name of a tool, holds the answer to one
+    call of any tool, or of this one."""
+    parallel_tool_calls: bool = True
+    """Whether an answer may call several tools; one that must call, calls one."""
+    response_format: ResponseFormat | None = None
+    """What the answer and each sample are held to, unless they call tools. With a schema
+    `uncertainty.units` is `fields` by default."""
+
+    @property
+    def tools_shown(self) -> tuple[dict[str, Any], ...]:
+        """Tools as the model's template gets them."""
+        if self.tool_choice == "none":
+            return ()
+        return tools_of(self.tools)
+
+    @property
+    def tools_required(self) -> tuple[dict[str, Any], ...]:
+        """Those of which one must be called; none where the model may call or not."""
+        if self.tool_choice == "required":
+            return self.tools_shown
+        if isinstance(self.tool_choice, str):
+            return ()
+        name = self.tool_choice.function.name
+        return tuple(tool for tool in self.tools_shown if tool["function"]["name"] == name)
+
+    @property
+    def holds_calls(self) -> bool:
+        """Whether calls are held to the parameters of their tools."""
+        if not self.tools_shown or self.tools_required:
+            return bool(self.tools_required)
+        is_strict = any(tool.function.strict for tool in self.tools)
+        return is_strict or not self.parallel_tool_calls or self._has_format
+
+    @property
+    def held_by(self) -> str:
+        """What says how answers are held."""
+        if self.tools_required or (self.holds_calls and not self._has_format):
+            return "tools"
+        return "response_format"
+
+    @property
+    def _has_format(self) -> bool:
+        return self.response_format is not None and self.response_format.type != "text"
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        names = [tool.function.name for tool in self.tools]
+        if len(set(names)) < len(names):
+            raise PydanticCustomError("one_of", "two tools have one name", {"field": "tools"})
+        if self.tool_choice not in ("none", "auto") and not self.tools_required:
+            message = "there is no such tool among tools"
+            raise PydanticCustomError("one_of", message, {"field": "tool_choice"})
+        return self
