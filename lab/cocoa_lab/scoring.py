@@ -46,7 +46,7 @@ def variants(
     A further function is compared under the first strategy, by the estimators that read
     `similarity`; a further draw under every strategy, by those that read samples.
     """
-    first = _drawing(ask, draws[0])
+    first = drawing(ask, draws[0])
     asks = []
     for strategy in strategies:
         asks.append(_variant(first, estimators, strategy, similarities[0]))
@@ -58,7 +58,7 @@ def variants(
         compared = sampled
         if draw.stop_mass is not None:  # all reasonings are read behind one number of them
             compared = [name for name in sampled if not needs([name]) & REASONING_STATISTICS]
-        other = _drawing(ask, draw)
+        other = drawing(ask, draw)
         for strategy in strategies if compared else ():
             asks.append(_variant(other, compared, strategy, similarities[0]))
     return asks
@@ -125,7 +125,7 @@ def draw_of(ask: Ask) -> Draw:
     return Draw(ask.sampling.num_samples, ask.sampling.stop_mass)
 
 
-def _drawing(ask: Ask, draw: Draw) -> Ask:
+def drawing(ask: Ask, draw: Draw) -> Ask:
     """The ask with another number of samples."""
     sampling = replace(ask.sampling, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
     return replace(ask, sampling=sampling)

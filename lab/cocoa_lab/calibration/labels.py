@@ -125,7 +125,7 @@ def _of_parts(folder: Path, results: Mapping[str, Any]) -> Labelled:
         [line["task"] for line in lines],
         np.array([line["correct"] for line in lines], dtype=np.float64),
         scores,
-        ids=[f"{line['id']} {line['path']}" for line in lines],
+        ids=[f"{line['id']} {line['path'] or line['spans']}" for line in lines],
         answers=np.array([numbers[line["id"]] for line in lines], dtype=int),
     )
     return Labelled(labels, (binding_of(results["binding"]),))

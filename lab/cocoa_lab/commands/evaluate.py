@@ -85,10 +85,8 @@ def evaluate(
         Path | None, typer.Option(help="Local copies of datasets that are else downloaded.")
     ] = None,
     units: Annotated[
-        Literal["fields"] | None,
-        typer.Option(
-            help="Score and label the parts of answers: a .jsonl file with units or a reference."
-        ),
+        Literal["fields", "sentences"] | None,
+        typer.Option(help="Score and label these parts of answers; the file has their labels."),
     ] = None,
     rescore: Annotated[
         bool, typer.Option("--rescore", help="Score what is there; load no language model.")

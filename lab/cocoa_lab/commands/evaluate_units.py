@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,13 +13,14 @@ from cocoa_lab.commands.progress import progress_of
 
 if TYPE_CHECKING:
     from app.settings import Settings
+    from cocoa_lab.parts.examples import PartsOf
 
 
 def evaluate_units(
     dataset: str,
     out: Path,
     *,
-    units: Literal["fields"],
+    units: "PartsOf",
     limit: int | None,
     num_samples: str | None,
     estimators: str | None,
@@ -34,6 +35,7 @@ def evaluate_units(
     from cocoa_lab.overwriting import check_replaceable
     from cocoa_lab.parts import outputs
     from cocoa_lab.parts.examples import read_parts
+    from cocoa_lab.parts.measured import measure
     from cocoa_lab.parts.running import PartsSpec, evaluate_parts
     from cocoa_lab.run import Draw
     from models.errors import CocoaError, ModelNotLoaded
@@ -43,10 +45,11 @@ def evaluate_units(
     if estimators is not None:
         wanted = _known(estimators)
     try:
-        draw = Draw.named(num_samples or str(SamplingParams().num_samples))
-        examples = drawn(read_parts(Path(dataset)), limit, seed)
+        names = (num_samples or str(SamplingParams().num_samples)).replace(" ", "").split(",")
+        draws = [Draw.named(name) for name in dict.fromkeys(names)]
+        examples = drawn(read_parts(Path(dataset), units), limit, seed)
         settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
-        settings_of["num_samples"] = draw.name
+        settings_of["num_samples"] = ",".join(draw.name for draw in draws)
         if not force:
             check_replaceable(out, settings_of, len(examples))
         out.mkdir(parents=True, exist_ok=True)
@@ -55,7 +58,7 @@ def evaluate_units(
             units=units,
             examples=examples,
             generations=out / "generations.jsonl",
-            draw=draw,
+            draws=draws,
             seed=seed,
             estimators=wanted,
             similarity=similarity,
@@ -64,7 +67,7 @@ def evaluate_units(
             task = progress.add_task("evaluating", total=len(examples))
             scored = evaluate_parts(spec, settings, lambda: progress.advance(task))
             run = asyncio.run(scored)
-        found = outputs.measure(run, num_resamples, seed)
+        found = measure(run, num_resamples, seed)
         outputs.write(run, out, command_line(sys.argv[1:]), settings_of, found)
     except ModelNotLoaded as error:
         typer.echo(error, err=True)

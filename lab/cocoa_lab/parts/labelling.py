@@ -1,4 +1,4 @@
-"""Pure: which fields of an answer are right."""
+"""Pure: which fields or sentences of an answer are right."""
 
 import json
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.scoring.units import ScoredUnit
 from cocoa_lab.parts.examples import PartsExample
+from cocoa_lab.parts.judges import Verdict
 from models.units.comparison import Comparer
 from models.units.json_values import Value, parse
 from models.units.schemas import rules
@@ -13,20 +14,22 @@ from models.units.schemas import rules
 
 @dataclass(frozen=True, slots=True)
 class LabelledParts:
-    """The fields of one answer whose labels are known.
+    """The parts of one answer whose labels are known.
 
     Attributes:
         parts: those.
-        correct: 1 or 0 of each.
-        num_lacking: fields that the labels know and the answer lacks.
+        verdicts: what each of them is.
+        num_lacking: parts that the labels know and the answer lacks.
     """
 
     parts: tuple[ScoredUnit, ...]
-    correct: tuple[float, ...]
+    verdicts: tuple[Verdict, ...]
     num_lacking: int
 
 
-def labelled(one: PartsExample, answer: Value | None, parts: Sequence[ScoredUnit]) -> LabelledParts:
+def fields_labelled(
+    one: PartsExample, answer: Value | None, parts: Sequence[ScoredUnit]
+) -> LabelledParts:
     """The fields of an answer with their labels, by path or from the reference.
 
     A field is right that agrees wholly with the reference's value at its place, as samples do with
@@ -44,19 +47,57 @@ def labelled(one: PartsExample, answer: Value | None, parts: Sequence[ScoredUnit
     if one.has_reference:
         comparer = Comparer(rules(answer, one.json_schema), _never_alike)
         found = comparer.compare(answer, parse(json.dumps(one.reference)))
-        labels = {path: agreement == 1 for path, agreement in found.agreements.items()}
+        labels = {path: Verdict(agreement == 1) for path, agreement in found.agreements.items()}
         num_lacking = len(found.extra)
     for path in one.ignored:
         labels.pop(path, None)
-    kept, correct = [], []
-    for part in parts:
-        path = part.unit.path or ""
-        if path in labels:
-            kept.append(part)
-            correct.append(float(labels.pop(path)))
+    verdicts = [labels.pop(part.unit.path or "", None) for part in parts]
     if not one.has_reference:
         num_lacking = len(labels)
-    return LabelledParts(tuple(kept), tuple(correct), num_lacking)
+    return judged(parts, verdicts, num_lacking)
+
+
+def sentences_labelled(
+    one: PartsExample, answer: str, parts: Sequence[ScoredUnit]
+) -> LabelledParts:
+    """The sentences of an answer with their labels, by text.
+
+    A label is of the first occurrence of its text behind that of the label before, and of each
+    sentence that this overlaps, since others may part an answer elsewhere. A sentence is right
+    that has no wrong label.
+
+    Args:
+        one: with labels.
+        answer: the text.
+        parts: its sentences.
+    """
+    verdicts: list[Verdict | None] = [None] * len(parts)
+    num_lacking, behind = 0, 0
+    for text, verdict in one.labels:
+        start = answer.find(text.strip(), behind)
+        if start < 0:
+            num_lacking += 1
+            continue
+        behind = start + len(text.strip())
+        for row, part in enumerate(parts):
+            [(begins, ends)] = part.unit.spans
+            before = verdicts[row]
+            if begins < behind and start < ends and (before is None or before.is_right):
+                verdicts[row] = verdict
+    return judged(parts, verdicts, num_lacking)
+
+
+def judged(
+    parts: Sequence[ScoredUnit], verdicts: Sequence[Verdict | None], num_lacking: int = 0
+) -> LabelledParts:
+    """Those parts of which something is known."""
+    known = []
+    for part, verdict in zip(parts, verdicts, strict=True):
+        if verdict is not None:
+            known.append((part, verdict))
+    return LabelledParts(
+        tuple(part for part, _ in known), tuple(verdict for _, verdict in known), num_lacking
+    )
 
 
 def _never_alike(first: str, second: str) -> float:

@@ -1,75 +1,27 @@
 """The files of a run over parts: results.json, units.jsonl, report.md and the plots."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.figure import Figure
 
-from cocoa_lab.calibration.checking import cross_check
-from cocoa_lab.metrics import Interval, auroc, ece, prr
+from cocoa_lab.metrics import Interval
 from cocoa_lab.overwriting import RESULTS
-from cocoa_lab.parts.measures import Answers, Kept, clustered, kept_at
+from cocoa_lab.parts.measured import Measured, Metrics
+from cocoa_lab.parts.measures import Kept
 from cocoa_lab.parts.running import PartsRun
 from cocoa_lab.plots import INK, MUTED, STYLE, save
 from cocoa_lab.rendering import markdown_table
-from models.records import Array
+from models.units.unit import contradiction, support
 
 UNITS = "units.jsonl"
 _SHOWN = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+_METRICS = ("prr", "roc_auc", "ece", "lead")
 _CURVES = ("cocoa_sp", "sp", "consistency")
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What the scores of all labelled parts are worth.
-
-    Attributes:
-        metrics: estimator to metric to its value; None where it is undefined.
-        kept: estimator to what is left while parts are dropped by it.
-        num_parts, num_right: labelled ones.
-    """
-
-    metrics: Mapping[str, Mapping[str, Interval | None]]
-    kept: Mapping[str, Sequence[Kept]]
-    num_parts: int
-    num_right: int
-
-
-def measure(run: PartsRun, num_resamples: int, seed: int) -> Measured:
-    """PRR at 50 %, ROC-AUC and the calibration error of each estimator.
-
-    Calibration errors are those of confidences by curves that were fitted on the parts of other
-    answers.
-    """
-    scores, correct, answers = _arrays(run)
-    metrics: dict[str, dict[str, Interval | None]] = {}
-    kept: dict[str, Sequence[Kept]] = {}
-    for name, u in scores.items():
-        known = ~np.isnan(u)
-        if not known.any():
-            continue
-        of_known = u[known], correct[known], answers[known]
-
-        def interval(
-            metric: Callable[[Array, Array], float | None],
-            values: Array,
-            rows: tuple[Array, Array, Answers] = of_known,
-        ) -> Interval | None:
-            return clustered(
-                metric, values, rows[1], rows[2], num_resamples=num_resamples, seed=seed
-            )
-
-        metrics[name] = {"prr": interval(prr, of_known[0]), "roc_auc": interval(auroc, of_known[0])}
-        metrics[name]["ece"] = None
-        if (check := cross_check(*of_known)) is not None:
-            metrics[name]["ece"] = interval(ece, check.confidence)
-        kept[name] = kept_at(*of_known)
-    return Measured(metrics, kept, len(correct), int(correct.sum()))
 
 
 def write(
@@ -89,6 +41,11 @@ def write(
         "primary": run.primary,
         **_counts(run, found),
         "metrics": {name: _to_json(one) for name, one in found.metrics.items()},
+        "prr_by_draw": {name: _to_json(one) for name, one in found.by_draw.items()},
+        "errors": {
+            kind: {"num_parts": count, **_to_json({"roc_auc": value})}
+            for kind, (count, value) in found.errors.items()
+        },
         "kept": {name: list(map(asdict, one)) for name, one in found.kept.items()},
     }
     (out / UNITS).write_text("".join(_lines(run)), encoding="utf-8")
@@ -96,27 +53,6 @@ def write(
     report = _report(run, found, command)
     (out / "report.md").write_text(report, encoding="utf-8")
     return report
-
-
-def _arrays(run: PartsRun) -> tuple[dict[str, Array], Array, Answers]:
-    """Scores (n,) by estimator, NaN where a part has none; labels (n,); and answers (n,)."""
-    names: dict[str, None] = {}
-    correct: list[float] = []
-    answers: list[int] = []
-    for number, one in enumerate(run.answers):
-        correct += one.labelled.correct
-        answers += [number] * len(one.labelled.correct)
-        for part in one.labelled.parts:
-            names |= dict.fromkeys(part.scores)
-    scores = {name: np.full(len(correct), np.nan) for name in names}
-    row = 0
-    for one in run.answers:
-        for part in one.labelled.parts:
-            for name, value in part.scores.items():
-                if value is not None:
-                    scores[name][row] = value
-            row += 1
-    return scores, np.array(correct), np.array(answers, dtype=int)
 
 
 def _counts(run: PartsRun, found: Measured) -> dict[str, int]:
@@ -132,13 +68,16 @@ def _counts(run: PartsRun, found: Measured) -> dict[str, int]:
 def _lines(run: PartsRun) -> Iterator[str]:
     for one in run.answers:
         about = {"id": one.example.example.id, "task": one.example.example.task}
-        for part, correct in zip(one.labelled.parts, one.labelled.correct, strict=True):
-            own = {"path": part.unit.path, "text": part.unit.text, "correct": correct}
+        for part, verdict in zip(one.labelled.parts, one.labelled.verdicts, strict=True):
+            unit, correct = part.unit, float(verdict.is_right)
+            where = {"path": unit.path, "spans": unit.spans, "text": unit.text}
+            says = {"support": support(unit), "contradiction": contradiction(unit)}
+            own = {**where, "correct": correct, "error": verdict.error, **says}
             line = {**about, **own, "scores": part.scores, "reasons": part.reasons}
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _to_json(metrics: Mapping[str, Interval | None]) -> dict[str, Any]:
+def _to_json(metrics: Metrics) -> dict[str, Any]:
     return {name: value and asdict(value) for name, value in metrics.items()}
 
 
@@ -158,17 +97,28 @@ def facts_of(run: PartsRun, found: Measured) -> list[str]:
 def _report(run: PartsRun, found: Measured, command: str) -> str:
     rows = []
     for name, metrics in found.metrics.items():
-        rows.append(
-            [f"`{name}`", *(_cell(metrics[metric]) for metric in ("prr", "roc_auc", "ece"))]
-        )
+        rows.append([f"`{name}`", *map(_cell, map(metrics.get, _METRICS))])
     parts = [f"# Parts of answers: {run.binding.unit}", f"```sh\n{command}\n```"]
     parts.append("\n".join(f"- {fact}" for fact in facts_of(run, found)))
     parts += [
         "Uncertainty of parts against their labels. In brackets the 95 % interval of the "
         "percentile bootstrap over answers. ECE: of confidences by curves that were fitted on "
-        "other answers.",
-        markdown_table(["estimator", "PRR at 50 %", "ROC-AUC", "ECE"], rows),
+        f"other answers. Lead: PRR of `{run.primary}` less that of the row, on the same answers.",
+        markdown_table(["estimator", "PRR at 50 %", "ROC-AUC", "ECE", "lead"], rows),
     ]
+    if found.by_draw:
+        rows = []
+        for name, metrics in found.metrics.items():
+            of_draws = [_cell(one.get(name)) for one in found.by_draw.values()]
+            rows.append([f"`{name}`", _cell(metrics["prr"]), *of_draws])
+        header = ["PRR at 50 % by number of samples", str(run.binding.num_samples), *found.by_draw]
+        parts.append(markdown_table(header, rows))
+    if found.errors:
+        rows = [[kind, str(num), _cell(value)] for kind, (num, value) in found.errors.items()]
+        parts += [
+            f"Told from right ones by `{run.primary}`, by kind of error:",
+            markdown_table(["error", "parts", "ROC-AUC"], rows),
+        ]
     if run.primary in found.kept:
         told = _at(found.kept[run.primary], _SHOWN)
         parts += [

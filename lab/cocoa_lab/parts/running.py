@@ -17,11 +17,16 @@ from cocoa_lab.evaluation import origin_of
 from cocoa_lab.loading import lab_scorer
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.parts.examples import PartsExample
-from cocoa_lab.parts.labelling import LabelledParts, labelled
+from cocoa_lab.parts.labelling import (
+    LabelledParts,
+    fields_labelled,
+    judged,
+    sentences_labelled,
+)
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
 from cocoa_lab.run import Draw, Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
-from cocoa_lab.scoring import ask_of, record, recorded_statistics
+from cocoa_lab.scoring import ask_of, drawing, record, recorded_statistics
 from models.calibration import Binding
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
@@ -42,7 +47,7 @@ class PartsSpec:
     Attributes:
         units: whose parts.
         generations: file of them, to be continued where it exists.
-        draw: of samples.
+        draws: of samples, the first for all tables; fewer are the first of the most.
         estimators: None for all that are defined for parts.
         similarity: name of the function; None for the deployment's default.
     """
@@ -51,7 +56,7 @@ class PartsSpec:
     units: Units
     examples: Sequence[PartsExample]
     generations: Path
-    draw: Draw
+    draws: Sequence[Draw]
     seed: int
     estimators: Sequence[str] | None
     similarity: str | None
@@ -64,12 +69,14 @@ class AnswerParts:
     Attributes:
         num_parts: labelled or not; 0 of an answer that has none.
         labelled: those with labels.
+        by_draw: the same ones, scored on each further draw of samples, by its name.
     """
 
     example: PartsExample
     text: str
     num_parts: int
     labelled: LabelledParts
+    by_draw: Mapping[str, LabelledParts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +124,6 @@ async def _run(
             positions[one.example.id] = len(positions)
 
     def ask_for(one: PartsExample) -> Ask:
-        ask = ask_of(one.example, log.header)
-        sampling = replace(
-            ask.sampling, num_samples=spec.draw.num_samples, stop_mass=spec.draw.stop_mass
-        )
         given: GivenAnswer | None = None
         grammar: Grammar | None = None
         if one.output is not None:
@@ -128,9 +131,8 @@ async def _run(
         elif isinstance(one.json_schema, dict):
             grammar = grammar_of(one.json_schema)
         return replace(
-            ask,
+            ask_of(one.example, log.header),
             answer=given,
-            sampling=sampling,
             estimators=tuple(estimators),
             similarity=spec.similarity,
             units=spec.units,
@@ -138,7 +140,8 @@ async def _run(
             json_schema=one.json_schema,
         )
 
-    plan = scorer.plan(ask_for(examples[0]), statistics)
+    first = drawing(ask_for(examples[0]), spec.draws[0])
+    plan = scorer.plan(first, statistics)
     if plan.unit_primary is None:
         raise InvalidRequest("no estimator is defined for parts of answers", field="estimators")
 
@@ -149,7 +152,10 @@ async def _run(
             recording = await record(one.example, ask, log.header, scorer.workers.generator)
             log.put(positions[one.example.id], recording)
         _check(one, recording)
-        parts = await _scored(one, ask, recording, statistics, scorer)
+        parts: AnswerParts | None = None
+        if recording.generation is not None:
+            recorded = Recorded(recording.generation, statistics, {})
+            parts = await _scored(one, ask, recorded, spec, scorer)
         on_scored()
         return recording, parts
 
@@ -161,25 +167,32 @@ async def _run(
     for one, (recording, _) in zip(examples, found, strict=True):
         prompts.append(ScoredPrompt(one.example, recording, ()))
     origin = origin_of(prompts, scorer.workers)
-    binding = _binding(spec, log.header, origin, ask_for(examples[0]), plan.similarity)
+    binding = _binding(spec, log.header, origin, first, plan.similarity)
     return PartsRun(log.header, answers, len(found) - len(answers), binding, plan.unit_primary)
 
 
 async def _scored(
-    one: PartsExample,
-    ask: Ask,
-    recording: Recording,
-    statistics: frozenset[str],
-    scorer: Scorer,
-) -> AnswerParts | None:
-    if recording.generation is None:
-        return None
-    result = await scorer.run(ask, Recorded(recording.generation, statistics, {}))
-    parts: Sequence[ScoredUnit] = ()
-    if result.units is not None:
-        parts = result.units.units[1:]
-    text = result.evidence.subject.answer.text
-    return AnswerParts(one, text, len(parts), labelled(one, parsed(text), parts))
+    one: PartsExample, ask: Ask, recorded: Recorded, spec: PartsSpec, scorer: Scorer
+) -> AnswerParts:
+    by_draw: dict[str, LabelledParts] = {}
+    for draw in spec.draws:
+        result = await scorer.run(drawing(ask, draw), recorded)
+        text = result.evidence.subject.answer.text
+        parts: Sequence[ScoredUnit] = ()
+        if result.units is not None:
+            parts = result.units.units[1:]
+        by_draw[draw.name] = await _labelled(one, spec.units, text, parts)
+    return AnswerParts(one, text, len(parts), by_draw.pop(spec.draws[0].name), by_draw)
+
+
+async def _labelled(
+    one: PartsExample, units: Units, text: str, parts: Sequence[ScoredUnit]
+) -> LabelledParts:
+    if units == "fields":
+        return fields_labelled(one, parsed(text), parts)
+    if one.judge is None:
+        return sentences_labelled(one, text, parts)
+    return judged(parts, await one.judge([part.unit.text for part in parts]))
 
 
 def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
@@ -195,7 +208,7 @@ def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
-        sampling=sampling_of(spec.draw.num_samples),
+        sampling=sampling_of(max(draw.num_samples for draw in spec.draws)),
         statistics=tuple(sorted(generator.statistics & _RECORDED)),
         asks_p_true=False,
     )
@@ -225,8 +238,8 @@ def _binding(
         generator=origin.generator,
         input=ask.input,
         strategy=strategy,
-        num_samples=spec.draw.num_samples,
-        stop_mass=spec.draw.stop_mass,
+        num_samples=spec.draws[0].num_samples,
+        stop_mass=spec.draws[0].stop_mass,
         temperature=sampling["temperature"],
         top_k=int(sampling["top_k"]),
         top_p=sampling["top_p"],

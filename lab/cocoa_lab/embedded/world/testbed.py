@@ -49,6 +49,7 @@ class Line:
         ignored: paths of a record that the prompt tells.
         reference: the record, the calls, or the answer; null for a paragraph.
         references: all accepted texts of an answer in words; none of others.
+        judge: who says which sentences of a paragraph are right (`cocoa_lab.parts.judges`).
     """
 
     id: str
@@ -62,6 +63,7 @@ class Line:
     ignored: Sequence[str] = ()
     reference: Any = None
     references: Sequence[str] = ()
+    judge: str | None = None
     max_new_tokens: int = MAX_NEW_TOKENS
 
     def document(self) -> Document:
@@ -83,7 +85,8 @@ def _fame(knowledge: Knowledge, name: str | None) -> float | None:
 def _paragraph(knowledge: Knowledge, pen: Pen) -> Line:
     place = knowledge.draw(pen)
     text = paragraph_prompt(place, pen)
-    return Line("", "paragraph", "paragraph", [user(text)], subject=place.name)
+    message = user(text)
+    return Line("", "paragraph", "paragraph", [message], subject=place.name, judge="world")
 
 
 def _record(knowledge: Knowledge, pen: Pen) -> Line:

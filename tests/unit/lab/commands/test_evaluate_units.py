@@ -1,4 +1,4 @@
-"""`cocoa evaluate --units`, from labelled fields to a service that decides on fields."""
+"""`cocoa evaluate --units`, from labelled parts of answers to a service that decides on them."""
 
 import json
 import os
@@ -39,6 +39,34 @@ def line_of(i, rng):
         right = rng.random() < (0.99 if logprob > -0.6 else 0.3)
         units.append({"path": f"/{name}", "label": bool(right)})
     return {"prompt": f"Place {i}?", "output": json.dumps(values), "units": units}
+
+
+def sentences_of(i, rng):
+    """An answer of two or three sentences, of which those of likelier words are right."""
+    told, units = [], []
+    for _ in range(rng.integers(2, 4)):
+        text = f"S{rng.integers(10_000)} is."
+        [logprob] = _pseudo([text.split()[0]], -1.0)
+        right = bool(rng.random() < (0.99 if logprob > -0.6 else 0.3))
+        told.append(text)
+        units.append({"text": text, "label": right, "error": None if right else "confused"})
+    return {"prompt": f"Tell me {i}.", "output": " ".join(told), "units": units}
+
+
+@pytest.fixture(scope="module")
+def sentences(cocoa, tmp_path_factory):
+    """The folder of a run over sentences on two draws, and the calibrator of it."""
+    folder, rng = tmp_path_factory.mktemp("sentences"), np.random.default_rng(0)
+    lines = [sentences_of(i, rng) for i in range(NUM_ANSWERS // 2)]
+    (folder / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = cocoa(
+        *("evaluate", folder / "mine.jsonl", "--units", "sentences", "--out", folder / "out"),
+        *("--estimators", "sp,cocoa_sp", "--num-samples", "3,2", "--num-resamples", 50),
+    )
+    assert told.exit_code == 0, told.output
+    fitted = cocoa("calibrate", "--results", folder / "out", "--out", folder / "made.json")
+    assert fitted.exit_code == 0, fitted.output
+    return folder / "out", folder / "made.json", fitted.output
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +134,54 @@ async def test_the_service_decides_by_it_and_keeps_what_passes(evaluated):
         assert unit["confidence"] == pytest.approx(one.confidence(unit["uncertainty"]))
         kept = json.loads(told["refined_text"])[unit["path"].removeprefix("/")]
         assert (kept is not None) is unit["decision"]["accept"]
+
+
+def test_a_run_over_sentences_tells_fewer_samples_kinds_of_error_and_who_leads(sentences):
+    out, _, _ = sentences
+    results = json.loads((out / "results.json").read_text())
+
+    assert results["binding"]["unit"] == "sentence"
+    assert results["binding"]["num_samples"] == 3
+    metrics = results["metrics"]
+    assert set(metrics) == {
+        "sp",
+        "cocoa_sp",
+        "contradiction",
+        "contradiction / (support + contradiction)",
+    }
+    assert metrics["cocoa_sp"]["lead"] is None
+    lead = metrics["cocoa_sp"]["prr"]["value"] - metrics["sp"]["prr"]["value"]
+    assert metrics["sp"]["lead"]["value"] == pytest.approx(lead)
+    assert results["prr_by_draw"]["2"]["sp"] == metrics["sp"]["prr"], "it reads no samples"
+    assert results["prr_by_draw"]["2"].keys() == metrics.keys()
+    num_wrong = results["num_parts"] - results["num_right"]
+    assert results["errors"]["confused"]["num_parts"] == num_wrong
+    assert results["errors"]["confused"]["roc_auc"] == metrics["cocoa_sp"]["roc_auc"]
+    first = json.loads((out / "units.jsonl").read_text().partition("\n")[0])
+    assert first["spans"] == [[0, len(first["text"])]]
+    assert 0 <= first["support"] <= 1
+    report = (out / "report.md").read_text()
+    assert "| PRR at 50 % by number of samples | 3 | 2 |" in report
+    assert "| error | parts | ROC-AUC |" in report
+
+
+async def test_the_service_removes_sentences_by_a_calibrator_of_sentences(sentences):
+    _, made, told = sentences
+    [part] = Calibrator.load(made).parts
+    one = part.groups[ALL]["cocoa_sp"]
+    assert (part.binding.unit, one.threshold(0.2).share_pooled is not None) == ("sentence", True)
+    assert "sentences, prompt, given, fake, num_samples 3" in told
+    line = sentences_of(10**6, np.random.default_rng(7))
+    wanted = {"units": "sentences", "target_error": 0.2, "on_unit_reject": "remove"}
+    async with serving(calibrator=str(made)) as service:
+        body = {"prompt": "?", "answer": line["output"], "max_new_tokens": 64, "num_samples": 3}
+        response = await service.client.post("/score", json=body | wanted)
+
+    told = response.json()
+    assert response.status_code == 200, told
+    for unit in told["units"][1:]:
+        assert unit["confidence"] == pytest.approx(one.confidence(unit["uncertainty"]))
+        assert (unit["text"] in told["refined_text"]) is unit["decision"]["accept"]
 
 
 def test_a_run_goes_on_where_it_was_interrupted(cocoa, evaluated):

@@ -1,4 +1,4 @@
-"""Which fields are right: by path, or by agreement with a reference."""
+"""Which parts are right: fields by path or reference, sentences by text or judge."""
 
 import json
 from types import MappingProxyType
@@ -8,10 +8,13 @@ import pytest
 from app.scoring.units import ScoredUnit
 from cocoa_lab.examples import Example
 from cocoa_lab.parts.examples import PartsExample
-from cocoa_lab.parts.labelling import labelled
+from cocoa_lab.parts.judges import JUDGES, Verdict
+from cocoa_lab.parts.labelling import fields_labelled, judged, sentences_labelled
 from models.units.characters import spans_of_texts
 from models.units.fields import fields
 from models.units.json_values import parsed
+from models.units.prose import sentences
+from models.units.sentences import sentence_spans
 
 NONE = MappingProxyType({})
 
@@ -19,15 +22,32 @@ NONE = MappingProxyType({})
 def labels_of(answer, schema=True, reference=None, **labels):
     """By path, whether each field is right; and how many the answer lacks."""
     example = Example("a", "t", "?", ())
-    paths = {f"/{name}": right for name, right in labels.items()}
+    paths = [(f"/{name}", Verdict(right)) for name, right in labels.items()]
     one = PartsExample(example, None, schema, paths, reference)
     text = answer if isinstance(answer, str) else json.dumps(answer)
     value, units = parsed(text), []
     if value is not None:
         units = fields(value, text, spans_of_texts(()))
-    found = labelled(one, value, [ScoredUnit(unit, None, NONE, NONE) for unit in units])
+    found = fields_labelled(one, value, scored(units))
     paths = [part.unit.path for part in found.parts]
-    return dict(zip(paths, found.correct, strict=True)), found.num_lacking
+    right = [verdict.is_right for verdict in found.verdicts]
+    return dict(zip(paths, right, strict=True)), found.num_lacking
+
+
+def scored(units):
+    return [ScoredUnit(unit, None, NONE, NONE) for unit in units]
+
+
+def of_sentences(answer, *labels):
+    """Of each sentence with a label whether it is right, its error, and how many labels lack."""
+    texts = [(text, Verdict(error is None, error)) for text, error in labels]
+    one = PartsExample(Example("a", "t", "?", ()), answer, True, texts)
+    units = sentences(answer, sentence_spans(answer), spans_of_texts(()))
+    found = sentences_labelled(one, answer, scored(units))
+    texts = [part.unit.text for part in found.parts]
+    errors = [verdict.error for verdict in found.verdicts]
+    told = dict(zip(texts, errors, strict=True))
+    return told, found.num_lacking
 
 
 def test_labels_by_path_are_those_of_the_file_and_others_have_none():
@@ -58,11 +78,11 @@ def test_a_field_is_right_that_agrees_wholly_with_the_reference(answer, referenc
 def test_what_the_prompt_tells_is_not_judged():
     example = Example("a", "t", "?", ())
     reference = {"name": "Lima", "country": "Peru"}
-    one = PartsExample(example, None, True, {}, reference, ignored=frozenset({"/name"}))
+    one = PartsExample(example, None, True, [], reference, ignored=frozenset({"/name"}))
     text = json.dumps(reference)
     units = fields(parsed(text), text, spans_of_texts(()))
 
-    found = labelled(one, parsed(text), [ScoredUnit(unit, None, NONE, NONE) for unit in units])
+    found = fields_labelled(one, parsed(text), scored(units))
 
     assert [part.unit.path for part in found.parts] == ["/country"]
     assert found.num_lacking == 0
@@ -81,3 +101,46 @@ def test_what_only_the_reference_has_is_counted():
 
 def test_an_answer_that_is_no_json_has_no_labelled_fields():
     assert labels_of("Lima", a=True) == ({}, 1)
+
+
+LIMA = "Lima is in Peru. It is a port. It has a tram."
+
+
+def test_a_sentence_has_the_label_of_its_text_wherever_others_part_the_answer():
+    found = of_sentences(LIMA, ("Lima is in Peru.", None), ("It is a port. It has a tram.", "new"))
+
+    assert found == (
+        {"Lima is in Peru.": None, "It is a port.": "new", "It has a tram.": "new"},
+        0,
+    )
+
+
+def test_one_wrong_part_makes_a_sentence_wrong_and_sentences_without_labels_are_left_out():
+    found = of_sentences(LIMA, ("Lima", None), ("in Peru", "confused"), ("It has a tram", None))
+
+    assert found == ({"Lima is in Peru.": "confused", "It has a tram.": None}, 0)
+
+
+def test_labels_of_equal_sentences_are_in_their_order_and_texts_that_are_not_there_are_counted():
+    found = of_sentences("No. Yes. No.", ("No.", None), ("Perhaps.", None), ("No.", "last"))
+
+    assert found == ({"No.": "last"}, 1), "a dictionary keeps the last of two"
+
+
+@pytest.mark.anyio
+async def test_the_judge_of_the_world_reads_sentences_one_after_another():
+    judge = JUDGES["world"]({"subject": "Lima"})
+    said = ["Lima is a city in Peru.", "It lies in Europe.", "It is fun."]
+
+    assert await judge(said) == [
+        Verdict(is_right=True),
+        Verdict(False, "false"),
+        Verdict(False, "unverifiable"),
+    ]
+
+
+def test_parts_of_which_nothing_is_known_are_left_out():
+    units = sentences("No. No.", [(0, 3), (4, 7)], spans_of_texts(()))
+    found = judged(scored(units), [None, Verdict(is_right=True)])
+
+    assert [part.unit.spans for part in found.parts] == [((4, 7),)]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cocoa_lab.parts.examples import read_parts
+from cocoa_lab.parts.judges import Verdict
 
 LABELS = [{"path": "/total", "label": True}, {"path": "/a~1b", "label": 0}]
 
@@ -13,10 +14,10 @@ LABELS = [{"path": "/total", "label": True}, {"path": "/a~1b", "label": 0}]
 def read(tmp_path):
     """`read_parts` of a file with these lines."""
 
-    def read(*lines):
+    def read(*lines, units="fields"):
         path = tmp_path / "mine.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return read_parts(path)
+        return read_parts(path, units)
 
     return read
 
@@ -27,7 +28,7 @@ def test_labels_by_path_and_references_are_read(read):
         {"id": "mine", "prompt": "Which?", "output": "[]", "reference": {"total": 7}},
     )
 
-    assert first.labels == {"/total": True, "/a~1b": False}
+    assert first.labels == [("/total", Verdict(is_right=True)), ("/a~1b", Verdict(is_right=False))]
     assert (first.output, first.example.max_new_tokens, first.has_reference) == ("{}", 9, False)
     assert (first.example.id, first.example.task, first.json_schema) == ("mine-1", "mine", True)
     assert (second.example.id, second.reference) == ("mine", {"total": 7})
@@ -40,6 +41,19 @@ def test_chats_without_outputs_are_read(read):
     assert one.example.messages == ({"role": "user", "content": "Hi"},)
     assert one.output is None
     assert one.ignored == {"/0"}
+
+
+def test_sentences_have_labels_by_text_or_a_judge(read):
+    unit = {"text": "Lima is a port.", "label": False, "error": "confused"}
+    labelled, judged = read(
+        {"prompt": "?", "units": [unit, unit]},
+        {"prompt": "?", "judge": "world", "subject": "Lima"},
+        units="sentences",
+    )
+
+    assert labelled.labels == [("Lima is a port.", Verdict(False, "confused"))] * 2
+    assert (labelled.judge, judged.labels) == (None, [])
+    assert judged.judge is not None
 
 
 GOOD = {"prompt": "Which?", "units": LABELS}
@@ -72,3 +86,26 @@ def test_a_line_that_says_nothing_is_refused_with_its_field(read, line, said):
 def test_a_file_without_lines_is_refused(read):
     with pytest.raises(ValueError, match="holds no example"):
         read()
+
+
+OF_SENTENCES = {"prompt": "Which?", "units": [{"text": "Lima.", "label": True}]}
+BAD_SENTENCES = {
+    "neither": ({"prompt": "Which?"}, "exactly one of the fields 'units' and 'judge'"),
+    "both": ({**OF_SENTENCES, "judge": "world"}, "exactly one of the fields"),
+    "an unknown judge": ({"prompt": "?", "judge": "me"}, "field 'judge' is none of world"),
+    "an unknown place": ({"prompt": "?", "judge": "world", "subject": "Atlantis"}, "'subject'"),
+    "a path": ({**OF_SENTENCES, "units": LABELS}, "needs a 'text'"),
+    "an error of another type": (
+        {**OF_SENTENCES, "units": [{"text": "L.", "label": False, "error": 1}]},
+        "'error'",
+    ),
+    "a reference": ({**OF_SENTENCES, "reference": {}}, "'reference' is of fields"),
+    "a schema": ({**OF_SENTENCES, "json_schema": {}}, "'json_schema'"),
+}
+
+
+@pytest.mark.parametrize(("line", "said"), BAD_SENTENCES.values(), ids=list(BAD_SENTENCES))
+def test_a_line_that_says_nothing_of_sentences_is_refused_with_its_field(read, line, said):
+    with pytest.raises(ValueError, match=r"mine\.jsonl, line 2: ") as caught:
+        read(OF_SENTENCES, line, units="sentences")
+    assert said in str(caught.value)

@@ -1,0 +1,49 @@
+"""Who says which sentences of an answer are right, by the name that a line of a file has."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of a part.
+
+    Attributes:
+        error: kind of error of one that is wrong; None where nobody says.
+    """
+
+    is_right: bool
+    error: str | None = None
+
+
+# From the sentences of an answer, all and in order, to what each of them is; None: not to be said.
+Judge = Callable[[Sequence[str]], Awaitable[Sequence[Verdict | None]]]
+
+
+def _world(line: Mapping[str, Any]) -> Judge:
+    """The checker of the embedded model of long answers; `subject` is what the prompt is about.
+
+    What the world does not say is wrong, too, as what nobody can know is.
+    """
+    # Its data comes from an extra of its own, for those who make the embedded models.
+    from cocoa_lab.embedded.world.building import world_of
+    from cocoa_lab.embedded.world.checker import label_sentences
+
+    world = world_of(0)
+    topic = world.find(str(line.get("subject")))
+    if topic is None:
+        raise ValueError("field 'subject' is no place of the world")
+
+    async def judge(sentences: Sequence[str]) -> list[Verdict | None]:
+        found: list[Verdict | None] = []
+        for label in label_sentences(world, list(sentences), topic):
+            is_right = label == "true"
+            found.append(Verdict(is_right, None if is_right else label))
+        return found
+
+    return judge
+
+
+# From a line of a file to its judge; raises ValueError where the line lacks what the judge reads.
+JUDGES: Mapping[str, Callable[[Mapping[str, Any]], Judge]] = {"world": _world}
