@@ -22,10 +22,10 @@ PURE := tests/golden tests/property tests/unit/app/scoring tests/unit/app/cache 
 FLOORS := app/scoring:90 models:95 workers:90
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick coverage test-deploy test-vllm test-servers test-doors lint docs chart lock models benchmark clean
+.PHONY: help serve test quick coverage test-deploy test-vllm test-vllm-sources test-servers test-doors lint docs chart lock models benchmark clean
 
 help:  ## Say what there is to make
-	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-13s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models on PORT
 	$(VENV)/bin/cocoa serve --port $(PORT)
@@ -49,6 +49,9 @@ coverage: $(VENV)/dev.stamp  ## Run the tests that can run side by side, and hol
 test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
 	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm \
 	  --timeout 1800 --basetemp $(VLLM_VENV)/run -s
+
+test-vllm-sources: $(VENV)/dev.stamp  ## Look for what the plugin touches in the latest releases of vLLM
+	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm/test_vllm_sources.py -s
 
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s

@@ -28,6 +28,12 @@ CPU = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# The second model runner without a GPU.
+INTERPRETED = {
+    "VLLM_USE_V2_MODEL_RUNNER": "1",
+    "TRITON_INTERPRET": "1",
+    "PYTHONPATH": str(Path(__file__).parent / "interpreted"),
+}
 
 
 class DidNotStart(AssertionError):
@@ -109,6 +115,7 @@ async def serving(
     probes: Any = PROBES,
     prompts: Path | str = "",
     plugin: bool = True,
+    second_runner: bool = False,
 ):
     """A server of `model`, ready; it is ended with its children.
 
@@ -119,6 +126,7 @@ async def serving(
         probes: folders of the deployment's probes.
         prompts: of a calibration, with which others are compared; "" for none.
         plugin: whether the plugin is loaded at all.
+        second_runner: whether vLLM takes its second model runner, by Triton's interpreter.
     """
     port = free_port()
     told = {"probes": [str(probe) for probe in probes], "prompts": str(prompts)}
@@ -131,7 +139,7 @@ async def serving(
     ]  # fmt: skip
     log, began = folder / f"{name}.log", time.monotonic()
     print(f"\n[{name}] starting vLLM on port {port}, log {log}", flush=True)
-    process = _started(command, log, plugin=plugin)
+    process = _started(command, log, plugin=plugin, second_runner=second_runner)
     # The server closes a connection that rests for 5 s, perhaps just as it is used again.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=1)
     url = f"http://127.0.0.1:{port}"
@@ -145,7 +153,9 @@ async def serving(
         _end(process)
 
 
-def _started(command: list[str], log: Path, *, plugin: bool) -> subprocess.Popen:
+def _started(
+    command: list[str], log: Path, *, plugin: bool, second_runner: bool
+) -> subprocess.Popen:
     cores = sorted(os.sched_getaffinity(0))[:2]
     environment = (
         os.environ
@@ -157,6 +167,8 @@ def _started(command: list[str], log: Path, *, plugin: bool) -> subprocess.Popen
         }
     )
     environment.pop("PYTHONPATH", None)
+    if second_runner:
+        environment |= INTERPRETED
     with log.open("w") as out:
         return subprocess.Popen(
             ["nice", "-n", "5", *command],

@@ -2,8 +2,10 @@
 
 import functools
 import importlib
+import inspect
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cocoa_vllm.identity import (
@@ -17,23 +19,48 @@ from cocoa_vllm.identity import (
 from cocoa_vllm.modes import ARGUMENT, complaint
 from cocoa_vllm.probe import Model
 from cocoa_vllm.reader import Reader
+from cocoa_vllm.touched import CHECKED, STARTED, Method
 
 logger = logging.getLogger("vllm.cocoa")
 
 # The hooks were read against, and run with, this release.
 TESTED = "0.32.0"
+# Set to 1, it lets the plugin do what it was never seen doing.
+ALLOW_UNTESTED = "COCOA_VLLM_ALLOW_UNTESTED"
+_GATHERING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Unfit(RuntimeError):
+    """This vLLM, or its configuration, is not one that the plugin knows; its worker ends."""
 
 
 def install() -> None:
     """Check what requests say, and hook the model runner once a worker is made."""
     import vllm
-    from vllm.sampling_params import SamplingParams
-    from vllm.v1.worker.worker_base import WorkerWrapperBase
 
     if not vllm.__version__.startswith(TESTED):
         logger.warning("cocoa: tried with vLLM %s, this is %s", TESTED, vllm.__version__)
-    wrap(SamplingParams, "_verify_args", _checking_requests)
-    wrap(WorkerWrapperBase, "init_device", _hooking_runner)
+    hook(CHECKED, _checking_requests)
+    hook(STARTED, _hooking_runner)
+
+
+def hook(method: Method, around: Callable[[Callable[..., Any]], Any]) -> None:
+    """Stand around a method of vLLM's.
+
+    Raises:
+        Unfit: it is not there, or has other parameters.
+    """
+    try:
+        owner = getattr(importlib.import_module(method.module), method.owner)
+        parameters = inspect.signature(getattr(owner, method.name)).parameters.values()
+    except (ImportError, AttributeError) as error:
+        raise Unfit(
+            f"cocoa: this vLLM has no {method}, without which there is no plugin"
+        ) from error
+    named = tuple(one.name for one in parameters if one.kind not in _GATHERING)
+    if method.parameters not in (None, named):
+        raise Unfit(f"cocoa: this vLLM's {method} takes {named}, not {method.parameters}")
+    wrap(owner, method.name, around)
 
 
 def wrap(owner: type, name: str, around: Callable[[Callable[..., Any]], Any]) -> None:
@@ -59,10 +86,31 @@ def _checking_requests(verify: Callable[..., None]) -> Callable[..., None]:
 def _hooking_runner(init_device: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> Any:
         is_second = self.vllm_config.use_v2_model_runner
+        if is_second:
+            check_allowed(self.vllm_config.device_config.device_type, os.environ)
         importlib.import_module(f"cocoa_vllm.runner_v{2 if is_second else 1}").install()
         return init_device(self, *args, **kwargs)
 
     return init
+
+
+def check_allowed(device: str, environment: Mapping[str, str]) -> None:
+    """Refuse the second model runner where it was never run.
+
+    Args:
+        device: vLLM's word for where it computes.
+        environment: of the process.
+
+    Raises:
+        Unfit: it was never run there, and nobody says that it may be.
+    """
+    if device == "cpu" or environment.get(ALLOW_UNTESTED) == "1":
+        return
+    raise Unfit(
+        "cocoa: the plugin was never run with vLLM's second model runner on such a device: set "
+        f"VLLM_USE_V2_MODEL_RUNNER=0 to have the first one, or {ALLOW_UNTESTED}=1 to have it all "
+        "the same"
+    )
 
 
 def make_reader(runner: Any) -> Reader:

@@ -6,20 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cocoa_vllm.hooks import make_reader, wrap
+from cocoa_vllm.hooks import hook, make_reader
 from cocoa_vllm.modes import mode_of
 from cocoa_vllm.reader import Row, Step
 from cocoa_vllm.sums import sent
+from cocoa_vllm.touched import FIRST_COMPUTED, FIRST_LOADED, FIRST_SAMPLED, FIRST_SCHEDULED
 
 
 def install() -> None:
     """Hook the runner's class."""
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    wrap(GPUModelRunner, "_setup_eagle3_aux_hidden_state_outputs", _loaded)
-    wrap(GPUModelRunner, "_update_states", _scheduled)
-    wrap(GPUModelRunner, "sample_tokens", _computed)
-    wrap(GPUModelRunner, "_sample", _sampled)
+    hook(FIRST_LOADED, _loaded)
+    hook(FIRST_SCHEDULED, _scheduled)
+    hook(FIRST_COMPUTED, _computed)
+    hook(FIRST_SAMPLED, _sampled)
 
 
 def _loaded(setup: Callable[..., None]) -> Callable[..., None]:

@@ -1,6 +1,6 @@
 """Hooks of vLLM's second model runner, `vllm.v1.worker.gpu`.
 
-Written against the source of vLLM 0.32 and never run, as it needs Triton and a GPU.
+Run on a CPU alone, where Triton's interpreter stands in for its compiler; never on a GPU.
 """
 
 from collections.abc import Callable
@@ -9,22 +9,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cocoa_vllm.hooks import make_reader, wrap
+from cocoa_vllm.hooks import hook, make_reader
 from cocoa_vllm.modes import mode_of
 from cocoa_vllm.reader import Row, Step
 from cocoa_vllm.sums import sent
+from cocoa_vllm.touched import (
+    SECOND_ADDED,
+    SECOND_COMPUTED,
+    SECOND_FINISHED,
+    SECOND_LOADED,
+    SECOND_SAMPLED,
+)
 
 
 def install() -> None:
     """Hook the runner's and the sampler's class."""
-    from vllm.v1.worker.gpu.model_runner import GPUModelRunner
-    from vllm.v1.worker.gpu.sample.sampler import Sampler
-
-    wrap(GPUModelRunner, "load_model", _loaded)
-    wrap(GPUModelRunner, "finish_requests", _finished)
-    wrap(GPUModelRunner, "add_requests", _added)
-    wrap(GPUModelRunner, "sample_tokens", _computed)
-    wrap(Sampler, "__call__", _sampled)
+    hook(SECOND_LOADED, _loaded)
+    hook(SECOND_FINISHED, _finished)
+    hook(SECOND_ADDED, _added)
+    hook(SECOND_COMPUTED, _computed)
+    hook(SECOND_SAMPLED, _sampled)
 
 
 def _loaded(load: Callable[..., None]) -> Callable[..., None]:
