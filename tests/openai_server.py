@@ -73,6 +73,7 @@ class Traits:
         larks: whether it takes grammars of llguidance; it heeds those that are no more than one
             such schema.
         images: what becomes of them: they are "heeded", "refused" or "ignored".
+        refuses_ids: whether a prompt of token ids is refused, as routers do.
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         delay_s: before each answer, and between the events of a stream.
@@ -105,10 +106,12 @@ class Traits:
     formats: str = "heeded"
     larks: bool = True
     images: str = "refused"
+    refuses_ids: bool = False
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
+    heads: list = field(default_factory=list)
     keys: set = field(default_factory=set)
     sessions: set = field(default_factory=set)
     connections: set = field(default_factory=set)
@@ -441,6 +444,8 @@ def _refusal(traits, body):
         return _error(400, "reasoning_effort is none of those")
     if BUDGET in body and traits.budget == "refused":
         return _error(400, f"{BUDGET} is set but reasoning_config is not configured")
+    if traits.refuses_ids and not isinstance(body.get("prompt", ""), str):
+        return _error(400, "prompt must be a string")
     if body.get("model") != traits.model:
         return _error(404, "no such model")
     wanted = body.get("top_logprobs" if "messages" in body else "logprobs") or 0
@@ -533,6 +538,7 @@ def openai_app(traits):
     async def answer(request):
         body = await request.json()
         traits.bodies.append((request.url.path, body))
+        traits.heads.append(request.headers)
         traits.sessions.add(request.headers.get("x-session-id"))
         traits.connections.add(request.client)
         traits.keys.add(request.headers.get("authorization"))

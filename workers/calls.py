@@ -5,12 +5,13 @@ allows. No exception quotes what was sent or what came back.
 """
 
 import asyncio
+import copy
 import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 import orjson
@@ -97,6 +98,14 @@ class Calls:
         if is_trial:
             self._timeout_s = TRIAL_S
         self._headers = {"Content-Type": "application/json", **(headers or {})}
+
+    def with_headers(self, headers: Mapping[str, str]) -> Self:
+        """Calls of the same server for the same request, with further headers."""
+        if not headers:
+            return self
+        other = copy.copy(self)
+        other._headers = {**self._headers, **headers}
+        return other
 
     async def get(self, path: str) -> Any:
         """What a GET answers."""

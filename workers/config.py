@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from annotated_types import Ge
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator, SecretStr, StringConstraints
 
 from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
@@ -23,6 +23,8 @@ from models.similarity.protocol import NliConfig, SimilarityConfig
 
 Place = TypeVar("Place")
 
+# Who decides which of several servers gets a call: this process, or a router that the url names.
+Routing = Literal["own", "upstream"]
 # What a worker does, and the group of settings that says how.
 Role = Literal["generation", "similarity"]
 
@@ -33,6 +35,8 @@ def _without_user(url: str) -> str:
     return url
 
 
+# What a header may hold.
+_HEADER = r"^[A-Za-z0-9._/-]{0,253}$"
 # One url or several. A password in it would be logged, and would be sent in place of the API key.
 Url = Annotated[str, AfterValidator(_without_user)]
 
@@ -78,8 +82,12 @@ class OpenAIServers(Servers):
 
     api: Literal["openai"]
     model: str
+    revision: str
     admission_limit: int
     max_request_tokens: int
+    routing: Routing
+    samples_objective: str
+    context: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +130,17 @@ class GeneratorConfig(EngineConfig, Servers):
             `model` is asked, or by default the first model that it lists.
         max_request_tokens: of prompt, answer and samples that one request may ask such a server
             for; 0 for any number.
+        routing: who chooses among replicas: this process by the prompt's hash, or the router at the
+            one url.
+        samples_objective: name of the objective that such a router gives samples; "" for none.
+        context: tokens of prompt and answer that fit; 0 for what the server says.
     """
 
     api: Literal["cocoa", "openai"] = "cocoa"
     max_request_tokens: Annotated[int, Ge(0)] = 0
+    routing: Routing = "own"
+    samples_objective: Annotated[str, StringConstraints(pattern=_HEADER)] = ""
+    context: Annotated[int, Ge(0)] = 0
 
     def place(self) -> GeneratorPlace:
         """What is heeded of it.
@@ -136,6 +151,12 @@ class GeneratorConfig(EngineConfig, Servers):
         if not self.urls:
             return _heeded("generation", self, EngineConfig)
         if self.api == "openai":
+            if self.routing == "upstream" and len(self.urls) > 1:
+                message = "names several servers, among which a router would choose"
+                raise ModelNotLoaded(f"{variable('generation.url')} {message}")
+            if self.samples_objective and self.routing != "upstream":
+                message = f"is heeded with {variable('generation.routing')}=upstream only"
+                raise ModelNotLoaded(f"{variable('generation.samples_objective')} {message}")
             return _heeded("generation", self, OpenAIServers)
         return _heeded("generation", self, OurGenerators)
 
@@ -299,10 +320,14 @@ def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Pl
         reason = _elsewhere(role)
         if not config.urls:
             reason = f"is heeded with {variable(f'{role}.url')} only"
-        elif name == "max_request_tokens":
+        elif name in _OF_OPENAI_SERVERS:
             reason = f"is heeded with {variable('generation.api')}=openai only"
         raise ModelNotLoaded(f"{variable(f'{role}.{name}')} {reason}")
     return place(**{name: getattr(config, name) for name in names})
+
+
+# Settings of the group that no other place heeds.
+_OF_OPENAI_SERVERS = ("max_request_tokens", "routing", "samples_objective", "context")
 
 
 def _changed(config: Any) -> list[str]:

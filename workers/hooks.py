@@ -21,9 +21,11 @@ class Hooks:
         on_batch: told the number of pairs of each call of a pair model.
         on_call: told whom a call asked, what became of it, and how many seconds it took.
         headers: of calls of other processes: which request and which trace they belong to.
+        tenant: whose request it is, in the operator's words; never a key. "" for nobody's.
     """
 
     on_step: OnStep = lambda num_rows: None
     on_batch: Callable[[int], None] = lambda size: None
     on_call: OnCall = lambda role, outcome, seconds: None
     headers: Callable[[], Mapping[str, str]] = dict
+    tenant: Callable[[], str] = str

@@ -62,12 +62,20 @@ class TriedWorker(RemoteWorker[Tried]):
         trial: how they are tried out.
         hooks: what it is tied to.
         asked: what one of them is called in messages.
+        is_routed: whether replicas stand behind each of them.
     """
 
     def __init__(
-        self, role: Role, servers: Servers, trial: Trial[Tried], hooks: Hooks, asked: str
+        self,
+        role: Role,
+        servers: Servers,
+        trial: Trial[Tried],
+        hooks: Hooks,
+        asked: str,
+        *,
+        is_routed: bool = False,
     ) -> None:
-        upstream = Upstream[Tried](role, servers, self._check, hooks.on_call)
+        upstream = Upstream[Tried](role, servers, self._check, hooks.on_call, is_routed=is_routed)
         super().__init__(upstream, asked)
         self._standings: dict[str, Standing[Tried]] = {}
         for server in upstream.servers:

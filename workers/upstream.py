@@ -69,6 +69,7 @@ class Upstream(Generic[Known]):
         check: asks one server whether it is well, and keeps what it is in `known`; raises
             `Unreachable`, or `Refused`.
         on_call: told the outcome and the seconds of each call.
+        is_routed: whether replicas stand behind each server: one failed call says nothing of it.
     """
 
     def __init__(
@@ -77,11 +78,14 @@ class Upstream(Generic[Known]):
         config: Servers,
         check: Callable[[Server[Known]], Awaitable[None]],
         on_call: OnCall,
+        *,
+        is_routed: bool = False,
     ) -> None:
         self.role = role
         self.is_closed = False
         self._check = check
         self._on_call = on_call
+        self._is_routed = is_routed
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None)
@@ -175,7 +179,8 @@ class Upstream(Generic[Known]):
             try:
                 reply = await send(server)
             except (Unreachable, httpx.TransportError) as error:
-                self._mark(server, reason_of(error))
+                if not self._is_routed:
+                    self._mark(server, reason_of(error))
                 was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 num_lost += was_sent
                 if not tries or num_lost > 1 or not may_repeat():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.http.logs import current_request_id
 from app.http.telemetry import Telemetry
+from app.scoring.ask import current_caller
 from app.settings import contents_wanted, events_wanted, traces_wanted
 from workers.hooks import Hooks
 from workers.wire import REQUEST_ID_HEADER
@@ -45,4 +46,5 @@ def hooks_of(telemetry: Telemetry, tracing: "Tracing | None" = None) -> Hooks:
         on_batch=telemetry.observe_batch,
         on_call=telemetry.observe_call,
         headers=headers,
+        tenant=lambda: current_caller.get().namespace,
     )

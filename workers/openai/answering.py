@@ -28,16 +28,14 @@ from workers.openai.capabilities import OpenAIServer
 from workers.openai.events import merged
 from workers.openai.explaining import SCALED, explained
 from workers.openai.formats import check_followed, for_tokens, with_grammar
-from workers.openai.given import Forms, forms_of, score_given
+from workers.openai.given import Forms, forms_of, score_given, texts_of
 from workers.openai.prompts import render
 from workers.openai.reasoning import behind_reasoning, needs_texts
 from workers.openai.replies import (
     TOO_MANY,
-    Choice,
     fields_of,
     likeliest,
     read_choices,
-    read_prompt_logprobs,
     to_sequence,
     token_texts,
 )
@@ -60,6 +58,7 @@ class OpenAIRequest:
 
     Args:
         calls: of the server.
+        sampling: the same, for samples.
         server: what it can do.
         request: that it is asked.
         budget: tokens of prompt, answer and samples together; 0 for any number.
@@ -69,12 +68,14 @@ class OpenAIRequest:
     def __init__(
         self,
         calls: Calls,
+        sampling: Calls,
         server: OpenAIServer,
         request: GenerationRequest,
         budget: int,
         listener: Listener,
     ) -> None:
         self._calls = calls
+        self._sampling = sampling
         self._server = server
         self._can = server.capabilities
         self._request = request
@@ -179,15 +180,19 @@ class OpenAIRequest:
             top = max(top, num_tops)
         by_text = not mode and ("answer_token_texts" in wanted or num_tops > 0)
         body = self._body(0, top=top, mode=mode, by_text=by_text)
-        [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
+        [told] = await self._choices(self._calls, body, 1, is_streamed=not self._request.streamed)
         choice = told.choice
         if mode:
             columns.check(choice, self._server)
             self._readings = columns.readings_of(choice, self._server, wanted)
-            if columns.is_foreign(choice, self._server):
-                self._warn(PROMPT_OUT_OF_DOMAIN)
-        elif top and (tops := choice.likeliest(top)) is not None:
-            self._bounds = mean_bounds(tops, can.vocabulary_size)
+            is_foreign = columns.is_foreign(choice, self._server)
+        else:
+            is_foreign = await columns.is_prompt_foreign(self._calls, self._server, self._prompt)
+            self._absent |= columns.absent_beside_texts(self._server, wanted)
+            if top and (tops := choice.likeliest(top)) is not None:
+                self._bounds = mean_bounds(tops, can.vocabulary_size)
+        if is_foreign:
+            self._warn(PROMPT_OUT_OF_DOMAIN)
         return await self._sequence(told, "answer", 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
@@ -214,10 +219,13 @@ class OpenAIRequest:
             call = drawn(can, body, request.sampling, num=at_once, seed=seed + first)
             place = request.streamed - 1 - num_drawn - first
             is_streamed = 0 <= place < at_once
-            drawing.append(self._choices(call, at_once, is_streamed=is_streamed, place=place))
+            choices = self._choices(
+                self._sampling, call, at_once, is_streamed=is_streamed, place=place
+            )
+            drawing.append(choices)
         samples: list[records.Sequence] = []
-        for choices in await together(*drawing):
-            for told in choices:
+        for drawn_at_once in await together(*drawing):
+            for told in drawn_at_once:
                 index = num_drawn + len(samples) + 1
                 samples.append(await self._sequence(told, "samples", index))
         return samples
@@ -241,23 +249,18 @@ class OpenAIRequest:
         return body
 
     async def _choices(
-        self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
+        self, calls: Calls, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
     ) -> list[Counted]:
         """Choices of one call, with the token counts that `usage` reports."""
         path = self._prompt.path
         if is_streamed and self._listener.on_token is not None:
-            teller = Teller(
-                self._request,
-                place,
-                self._listener,
-                opened=self._prompt.opened,
-                tag_ids=self._can.tag_ids,
-            )
+            opened, tag_ids = self._prompt.opened, self._can.tag_ids
+            teller = Teller(self._request, place, self._listener, opened=opened, tag_ids=tag_ids)
             max_bytes = most_bytes(body, num)
-            events = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
+            events = await calls.post_for_events(path, body, teller.hear, max_bytes)
             reply = merged(events)
         else:
-            reply = await self._calls.post(path, body, most_bytes(body, num))
+            reply = await calls.post(path, body, most_bytes(body, num))
         choices = read_choices(reply, num, self._request.sampling.stop)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
@@ -285,7 +288,7 @@ class OpenAIRequest:
         if texts is None and (
             "token_texts" in wanted or needs_texts(choice, tag_ids, opened=opened)
         ):
-            texts = await self._texts_of(choice)
+            texts = await texts_of(self._calls, self._can, self._prompt, choice)
         sequence = behind_reasoning(
             sequence, choice, texts, opened=opened, tag_ids=tag_ids, num_hidden=told.num_hidden
         )
@@ -300,19 +303,6 @@ class OpenAIRequest:
     @property
     def _most(self) -> int:
         return self._request.sampling.max_new_tokens or 0
-
-    async def _texts_of(self, choice: Choice) -> tuple[str, ...] | None:
-        """Texts of tokens that came as ids: one more prefill tells them."""
-        ids, before = choice.token_ids, self._prompt.ids
-        if ids is None or before is None or self._can.scoring != "prompt_logprobs":
-            return None
-        if len(before) + len(ids) >= self._can.max_context_tokens:
-            return None
-        prompt = replace(self._prompt, ids=(*before, *ids))
-        body = completion(self._can, prompt, max_tokens=1) | {"prompt_logprobs": 0}
-        reply = await self._calls.post(prompt.path, body)
-        _, texts = read_prompt_logprobs(reply["choices"][0], ids)
-        return token_texts(replace(choice, tokens=texts))
 
     def _warn(self, code: str) -> None:
         if code not in self._warnings:

@@ -138,6 +138,11 @@ class Capabilities:
     no_images: str = NO_IMAGES
 
     @property
+    def reasons(self) -> bool:
+        """Whether its model was seen to reason."""
+        return self.no_reasoning_limit != NO_REASONING
+
+    @property
     def tells_logprobs(self) -> bool:
         """Whether an answer's log-probs can be had."""
         return self.logprobs is not None and self.raw_greedy
@@ -208,6 +213,9 @@ class OpenAIServer:
         probes: by the statistic that each predicts, those that its plugin reads.
         prompts: sha256 of the calibration's prompts with which its plugin compares others; "" for
             none that this deployment knows.
+        revision: that the deployment says its weights have; "" where it leaves that to the server.
+        is_routed: whether it is a router, behind which replicas come and go, and which may hide
+            some of what a server tells.
     """
 
     capabilities: Capabilities
@@ -215,11 +223,23 @@ class OpenAIServer:
     system_fingerprints: frozenset[str] = frozenset()
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     prompts: str = ""
+    revision: str = ""
+    is_routed: bool = False
 
     @property
     def identity(self) -> str:
-        """Digest of all that decides its answers, as far as it can be known from outside."""
+        """Digest of all that decides its answers, as far as it can be known from outside.
+
+        Of a router: of what any way to the same servers tells, by the plugin's mark where there is
+        one, so that a calibration holds behind all of them.
+        """
         can, probes = self.capabilities, sorted(one.sha256 for one in self.probes.values())
+        if self.is_routed:
+            weights = can.columns or self.fingerprint.digest
+            return digest_of(
+                "routed", can.model_id, self.revision, weights, probes, can.raw_samples,
+                can.raw_greedy, can.heeds_top_k, can.scoring != "none",
+            )  # fmt: skip
         parts: list[Any] = [can.model_id, can.root, can.max_context_tokens]
         parts += [can.completes, can.tokenizes, can.logprobs, can.raw_samples, can.raw_greedy]
         parts += [can.heeds_top_k, can.scoring, can.eos_id, can.columns, probes]
@@ -230,7 +250,7 @@ class OpenAIServer:
     def info(self) -> GeneratorInfo:
         """What the service is told of it."""
         can, absent = self.capabilities, absent_statistics(self.capabilities, self.probes)
-        revision = self.identity[:12]
+        revision = self.revision or self.identity[:12]
         if can.columns is not None:
             revision = can.columns.revision or revision
         return GeneratorInfo(
@@ -257,32 +277,7 @@ _NO_LOGPROBS = "the server of the model tells no log-probs"
 _SCALED = "the server's log-probs may be those after temperature or truncation"
 _NO_ENTROPIES = "the server of the model tells no entropies: they need the plugin cocoa-vllm"
 _NO_HIDDEN_STATES = "the server of the model shows no hidden states to probes"
-
-
-def as_said(entry: Mapping[str, Any], version: str) -> Capabilities:
-    """What a server says of itself in the entry of its model, each in its own way."""
-    meta = entry.get("meta")
-    if not isinstance(meta, Mapping):
-        meta = {}
-    lengths = (
-        entry.get("max_model_len"),
-        meta.get("n_ctx"),
-        entry.get("context_length"),
-        entry.get("context_window"),
-        meta.get("n_ctx_train"),
-    )
-    return Capabilities(
-        model_id=entry["id"],
-        root=str(entry.get("root") or ""),
-        version=version,
-        max_context_tokens=_first_count(*lengths, UNKNOWN_CONTEXT),
-        vocabulary_size=_first_count(meta.get("n_vocab"), LARGEST_VOCABULARY),
-    )
-
-
-def _first_count(*said: Any) -> int:
-    """The first of these that is a positive integer, which the last one is."""
-    return next(one for one in said if type(one) is int and one > 0)
+_NEEDS_IDS = "; of a model that reasons also that prompts of token ids are taken"
 
 
 def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dict[str, str]:
@@ -297,20 +292,21 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
         absent["p_true_logprob"] = "the server tells too few likeliest tokens"
     if can.logprobs is not None and can.raw_samples == "never":
         absent["sample_token_logprobs"] = _SCALED
+    needs_ids = _NEEDS_IDS if can.reasons and not can.tokenizes else ""
     if can.columns is None:
-        reason = _NO_ENTROPIES if can.tells_logprobs else _NO_LOGPROBS
+        reason = _NO_ENTROPIES + needs_ids if can.tells_logprobs else _NO_LOGPROBS
         absent |= dict.fromkeys(("answer_token_entropies", "sample_token_entropies"), reason)
     absent |= dict.fromkeys(REASONING_STATISTICS, NOT_READ_BEHIND)
     reason = ""
     if can.columns is None:
-        reason = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm"
+        reason = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm{needs_ids}"
     elif can.columns.no_light:
         reason = f"{_NO_HIDDEN_STATES}: {can.columns.no_light}"
     elif can.columns.probes and not probes:
         reason = "the server's probes are not those that this deployment knows"
     if reason:  # else it could, and may have no such probe
         absent |= dict.fromkeys(PROBE_STATISTICS - probes.keys(), reason)
-    if can.no_reasoning_limit == NO_REASONING:
+    if not can.reasons:
         absent |= dict.fromkeys(supplied_by("reasoning"), NO_REASONING)
     return absent
 

@@ -7,6 +7,7 @@ from models.probes.distance import DOMAIN_PERCENTILE
 from models.probes.domain import is_beyond
 from models.records import ProbeReading
 from workers.calls import Calls
+from workers.client import Refused
 from workers.openai.capabilities import Capabilities, Columns, OpenAIServer
 from workers.openai.replies import (
     ENTROPY_COLUMN,
@@ -28,12 +29,18 @@ _FORMAT, _LIGHT, _NUM_PROBES, _REVISION, _PROBES = 1, 2, 3, 4, 7
 _REVISION_SIZE, _PROBE_SIZE, _PROMPTS_SIZE = 3, 4, 4
 _MOST_PROBES = 8
 _LEAST_TOP = 4
+# vLLM's own `--max-logprobs`: a server told fewer where several tokens have one text.
+_USUAL_TOP = 20
 # Where the prompt is to be compared a mode's name ends so, and has further columns: a mark of what
 # it is compared with, and its percentile.
 _WITH_PROMPT, _PROMPT_COLUMNS = "+prompt", 2
 _PROMPTS_MARK_DIGITS = 6
 # A number that was not finite.
 _NO_NUMBER = -9998.0
+_TEXTS_INSTEAD = (
+    "a server that takes no prompts of token ids tells the texts of tokens, which were asked for, "
+    "or what its plugin reads of them"
+)
 _NO_LIGHT = {
     0: "",
     1: "its plugin has no probes",
@@ -46,15 +53,7 @@ _NO_LIGHT = {
 
 async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    most = can.logprobs or 0
-    if prompt.ids is None or not can.tells_logprobs or most < _PROBES:
-        return None
-    top = min(most, _PROBES + _PROBE_SIZE * _MOST_PROBES + _PROMPTS_SIZE)
-    body = completion(can, prompt, max_tokens=1, top=top, mode="identity")
-    reply = await calls.try_post(COMPLETIONS, body)
-    if reply is None or not (tops := read_choices(reply, 1)[0].tops):
-        return None
-    told = tops[0]
+    told = await _identity(calls, can, prompt)
     if round(told.get(sentinel(_FORMAT), 0.0)) != FORMAT:
         return None
     num_probes = round(told.get(sentinel(_NUM_PROBES), 0.0))
@@ -70,6 +69,28 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
         no_light=_NO_LIGHT.get(light, "for a reason that its plugin does not tell"),
         prompts=_digits(told, _PROBES + _PROBE_SIZE * num_probes, _PROMPTS_SIZE),
     )
+
+
+async def _identity(calls: Calls, can: Capabilities, prompt: Prompt) -> Mapping[str, float]:
+    """The columns of the mode "identity"; none without the plugin.
+
+    A prompt may be a text: columns need no token ids of it.
+    """
+    if not can.tells_logprobs or prompt.path != COMPLETIONS:
+        return {}
+    if not can.tokenizes and can.reasons:  # the texts that end its reasoning are not told then
+        return {}
+    most = _PROBES + _PROBE_SIZE * _MOST_PROBES + _PROMPTS_SIZE
+    told = min(most, can.logprobs or 0)
+    tried = [told] if can.tokenizes else [max(told, _USUAL_TOP), told]
+    for asked in tried:
+        if asked < _PROBES:
+            break
+        body = completion(can, prompt, max_tokens=1, top=asked, mode="identity")
+        if (reply := await calls.try_post(COMPLETIONS, body)) is not None:
+            tops = read_choices(reply, 1)[0].tops
+            return tops[0] if tops else {}
+    return {}
 
 
 def probes_read(columns: Columns, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeInfo]:
@@ -93,13 +114,24 @@ def prompts_read(columns: Columns, known: str) -> str:
     return known if is_same else ""
 
 
+def check_revision(columns: Columns, said: str) -> None:
+    """Hold what the deployment says of the weights to what the plugin tells of them.
+
+    Raises:
+        Refused: they have another revision.
+    """
+    if said and columns.revision and not said.startswith(columns.revision):
+        raise Refused("its weights have another revision than the settings say")
+
+
 def mode_of(server: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]:
     """The plugin's mode for an answer of which these are wanted, and how many columns it has.
 
-    Every answer has at least its mark and entropies, by which other weights are noticed.
+    Every answer has at least its mark and entropies, by which other weights are noticed, but one
+    whose tokens' texts are wanted of a server that tells no texts beside columns.
     """
     columns = server.capabilities.columns
-    if columns is None:
+    if columns is None or _exclude_texts(server, statistics):
         return "", 0
     mode, num_columns = "entropy", FIRST_FURTHER_COLUMN
     if statistics & server.probes.keys():
@@ -107,6 +139,21 @@ def mode_of(server: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]
     if server.prompts:
         return mode + _WITH_PROMPT, num_columns + _PROMPT_COLUMNS
     return mode, num_columns
+
+
+def absent_beside_texts(server: OpenAIServer, statistics: frozenset[str]) -> dict[str, str]:
+    """What columns would tell, and why they do not where the texts of tokens are wanted."""
+    if server.capabilities.columns is None or not _exclude_texts(server, statistics):
+        return {}
+    return dict.fromkeys(statistics & {"answer_token_entropies", *server.probes}, _TEXTS_INSTEAD)
+
+
+def _exclude_texts(server: OpenAIServer, statistics: frozenset[str]) -> bool:
+    """Whether columns would keep the server from telling the texts that are wanted.
+
+    Columns need tokens called by their ids, whose texts a server that takes ids tells afterwards.
+    """
+    return not server.capabilities.tokenizes and "answer_token_texts" in statistics
 
 
 def check(choice: Choice, server: OpenAIServer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from models.embedded import PROBES_DIR
-from models.engines.protocol import EngineConfig, check_hidden_layers
+from models.engines.protocol import check_hidden_layers
 from models.errors import (
     ChatTemplateError,
     CocoaError,
@@ -25,6 +25,7 @@ from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Calls, Failed, Rejected
 from workers.config import OpenAIServers, probe_folders, variable
 from workers.hooks import Hooks
+from workers.openai import routed
 from workers.openai.answering import OpenAIRequest
 from workers.openai.capabilities import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.first_tokens import first_tokens
@@ -62,12 +63,12 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         hooks: Hooks | None = None,
     ) -> None:
         hooks = hooks or Hooks()
-        is_default = servers.model == EngineConfig().model
-        model = "" if is_default else servers.model
-        self._trial = GeneratorTrial(model, dict(probes or {}), prompts)
+        self._trial = GeneratorTrial(servers, dict(probes or {}), prompts)
         asked = "server of the language model"
-        super().__init__("generation", servers, self._trial, hooks, asked)
-        self._budget = servers.max_request_tokens
+        is_routed = servers.routing == "upstream"
+        super().__init__("generation", servers, self._trial, hooks, asked, is_routed=is_routed)
+        self._servers = servers
+        self._tenant = hooks.tenant
         self._own_headers = hooks.headers
 
     @property
@@ -84,7 +85,9 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         async def ask(calls: Calls, known: OpenAIServer) -> Generation:
             if request.grammar is not None:
                 check_held(known.capabilities, request.grammar)
-            return await OpenAIRequest(calls, known, request, self._budget, listener).run()
+            samples = calls.with_headers(routed.of_samples(self._servers))
+            budget = self._servers.max_request_tokens
+            return await OpenAIRequest(calls, samples, known, request, budget, listener).run()
 
         return await self._ask(request, ask, listener.has_heard_nothing)
 
@@ -104,6 +107,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         until, key = deadline_of(request.timeout_s), prompt_key(request)
         # For routers between here and the servers, and for their logs.
         headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
+        headers |= routed.of_all(self._servers, self._tenant())
 
         async def send(server: Server[OpenAIServer]) -> Reply:
             async def ask_it(standing: Standing[OpenAIServer], known: OpenAIServer) -> Reply:

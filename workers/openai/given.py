@@ -16,9 +16,11 @@ from workers.openai.columns import check_entropies
 from workers.openai.prompts import answer_forms
 from workers.openai.replies import (
     ENTROPY_COLUMN,
+    Choice,
     read_choices,
     read_echo,
     read_prompt_logprobs,
+    token_texts,
 )
 from workers.openai.requests import COMPLETIONS, Prompt, completion
 
@@ -111,6 +113,22 @@ async def score_given(
             absent["answer_token_entropies"] = _NO_ENTROPIES
     counts_its_end = not answer.append_eos or (forms and can.eos_id is not None)
     return Given(parted(sequence, best.texts), form, bool(counts_its_end), absent)
+
+
+async def texts_of(
+    calls: Calls, can: Capabilities, prompt: Prompt, choice: Choice
+) -> tuple[str, ...] | None:
+    """Texts of an answer's tokens that came as ids: one more prefill tells them."""
+    ids, before = choice.token_ids, prompt.ids
+    if ids is None or before is None or can.scoring != "prompt_logprobs":
+        return None
+    if len(before) + len(ids) >= can.max_context_tokens:
+        return None
+    longer = replace(prompt, ids=(*before, *ids))
+    body = completion(can, longer, max_tokens=1) | {"prompt_logprobs": 0}
+    reply = await calls.post(COMPLETIONS, body)
+    _, texts = read_prompt_logprobs(reply["choices"][0], ids)
+    return token_texts(replace(choice, tokens=texts))
 
 
 async def _by_ids(calls: Calls, can: Capabilities, prompt: Prompt, ids: tuple[int, ...]) -> _Read:

@@ -114,7 +114,7 @@ def completion(
     if can.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
     if mode:
-        body["vllm_xargs"] = {"cocoa": mode}
+        body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}
     return body
 
 

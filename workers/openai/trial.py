@@ -7,24 +7,26 @@ from typing import Any
 
 import httpx
 
+from models.engines.protocol import EngineConfig
 from models.records import GenerationRequest
 from workers.calls import Calls, Failed, Rejected, listed_model
 from workers.client import Refused, Unreachable
+from workers.config import OpenAIServers
 from workers.openai.capabilities import (
     Capabilities,
     Fingerprint,
     OpenAIServer,
     RawLogprobs,
     Scoring,
-    as_said,
 )
-from workers.openai.columns import probes_read, prompts_read, read_columns
+from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
 from workers.openai.formats import no_grammar, no_lark
 from workers.openai.images import no_images
 from workers.openai.limiting import no_reasoning_limit
 from workers.openai.prompts import render, token_ids
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import EXTRAS, Prompt, completion
+from workers.openai.said import as_said
 from workers.openai.tags import read_tag_ids
 from workers.protocol import ProbeInfo
 
@@ -52,14 +54,18 @@ class GeneratorTrial:
         unknown_fingerprints: `system_fingerprint`s of replies that nobody knows yet.
 
     Args:
-        model: its name there; "" for the first that it lists.
+        servers: what the deployment says of it; without a model the first that it lists is asked.
         probes: that this deployment knows, by the statistic that each predicts.
         prompts: sha256 of its calibration's prompts; "" for none.
     """
 
-    def __init__(self, model: str, probes: Mapping[str, ProbeInfo], prompts: str) -> None:
+    def __init__(
+        self, servers: OpenAIServers, probes: Mapping[str, ProbeInfo], prompts: str
+    ) -> None:
         self.unknown_fingerprints: frozenset[str] = frozenset()
-        self._model = model
+        is_default = servers.model == EngineConfig().model
+        self._model = "" if is_default else servers.model
+        self._servers = servers
         self._probes = probes
         self._prompts = prompts
 
@@ -68,7 +74,10 @@ class GeneratorTrial:
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> OpenAIServer:
-        tried = _Trying(client, as_said(said, await _version(client)))
+        can = as_said(said, await _version(client))
+        if self._servers.context:
+            can = replace(can, max_context_tokens=self._servers.context)
+        tried = _Trying(client, can)
         await tried.endpoints()
         await tried.set_prompt(_PROMPTS[0])
         await tried.logprobs()
@@ -81,8 +90,10 @@ class GeneratorTrial:
         if tried.can.columns is not None:
             known = probes_read(tried.can.columns, self._probes)
             prompts = prompts_read(tried.can.columns, self._prompts)
+            check_revision(tried.can.columns, self._servers.revision)
         told = frozenset(tried.calls.system_fingerprints)
-        return OpenAIServer(tried.can, fingerprint, told, known, prompts)
+        revision, is_routed = self._servers.revision, self._servers.routing == "upstream"
+        return OpenAIServer(tried.can, fingerprint, told, known, prompts, revision, is_routed)
 
     async def ask_again(
         self, client: httpx.AsyncClient, known: OpenAIServer

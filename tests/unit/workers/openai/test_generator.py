@@ -38,10 +38,10 @@ PLAIN = {"tokenizes": False}
 
 
 @asynccontextmanager
-async def over(server, probes=None, **settings):
+async def over(server, probes=None, prompts="", **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
     servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
-    generator = OpenAIGenerator(servers, probes=probes)
+    generator = OpenAIGenerator(servers, probes=probes, prompts=prompts)
     await generator.connect()
     try:
         yield generator

@@ -1,0 +1,225 @@
+"""The adapter behind routers: they refuse prompts of token ids, drop headers, and balance."""
+
+import asyncio
+import itertools
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from models.errors import ModelNotLoaded
+from models.probes.protocol import ProbeConfig
+from tests.conftest import until
+from tests.openai_server import openai_server
+from tests.unit.workers.openai.test_generator import REQUEST, over
+from tests.worker_servers import listening
+from workers.config import GeneratorConfig
+from workers.hooks import Hooks
+from workers.openai.generator import OpenAIGenerator, probe_infos
+from workers.openai.requests import COMPLETIONS
+from workers.openai.routed import FAIRNESS, OBJECTIVE
+
+pytestmark = pytest.mark.anyio
+
+PROBE = "predicted_dissimilarity"
+KNOWN = probe_infos(ProbeConfig())
+PLUGIN = {"probes": (KNOWN[PROBE].sha256,)}
+WANTED = frozenset(
+    {"answer_token_logprobs", "answer_token_entropies", "sample_token_entropies", PROBE}
+)
+TEXTS = WANTED | {"answer_token_texts"}
+
+
+async def generated(traits, **changes):
+    async with openai_server(**PLUGIN, **traits) as server, over(server, KNOWN) as generator:
+        request = replace(REQUEST, **{"statistics": WANTED} | changes)
+        return await generator.generate(request), generator.info, server
+
+
+async def test_columns_are_read_behind_a_prompt_of_text():
+    direct, *_ = await generated({})
+    routed, info, server = await generated({"refuses_ids": True})
+
+    assert isinstance(server.sent(COMPLETIONS)[-1]["prompt"], str)
+    assert routed.answer.text == direct.answer.text
+    for field in ("token_logprobs", "token_entropies"):
+        expected = getattr(direct.answer, field)
+        np.testing.assert_allclose(getattr(routed.answer, field), expected, atol=1e-9)
+    for sample, other in zip(routed.samples, direct.samples, strict=True):
+        np.testing.assert_allclose(sample.token_entropies, other.token_entropies, atol=1e-9)
+    assert routed.probe_readings == direct.probe_readings
+    assert routed.absent == {}
+    assert WANTED - info.statistics == set()
+
+
+async def test_weights_that_change_behind_the_router_are_noticed_by_the_plugins_mark():
+    routed = {**PLUGIN, "refuses_ids": True}
+    async with openai_server(**routed) as server, over(server, KNOWN) as generator:
+        first = await generator.generate(REQUEST)
+        server.weights = 1
+        assert (await generator.generate(REQUEST)).identity != first.identity
+
+
+async def test_texts_of_tokens_come_in_place_of_columns():
+    found, *_ = await generated({"refuses_ids": True}, statistics=TEXTS)
+
+    assert "".join(found.answer.token_texts) == found.answer.text
+    assert found.answer.token_logprobs is not None
+    assert found.answer.token_entropies is None
+    assert found.absent.keys() == {"answer_token_entropies", PROBE}
+    assert set(found.samples[0].token_entropies) != set()
+
+
+@pytest.mark.parametrize("percentile", [1.0, 100.0])
+async def test_the_prompt_is_compared_where_texts_come_in_place_of_columns(percentile):
+    prompts = "a1" * 32
+    traits = {**PLUGIN, "refuses_ids": True, "prompts": prompts, "prompt_percentile": percentile}
+    async with openai_server(**traits) as server, over(server, prompts=prompts) as generator:
+        found = await generator.generate(replace(REQUEST, statistics=TEXTS - {PROBE}))
+    assert ("prompt_out_of_domain" in found.warnings) == (percentile > 99)
+
+
+async def test_a_model_that_reasons_needs_the_texts_of_its_tokens():
+    found, info, _ = await generated({"refuses_ids": True, "budget": "refused"})
+
+    assert found.answer.reasoning is not None
+    assert found.answer.token_logprobs is not None
+    assert "token ids" in info.absent["answer_token_entropies"]
+    assert "token ids" in info.absent[PROBE]
+
+
+async def test_without_the_plugin_the_reason_names_the_plugin_alone():
+    traits = {"refuses_ids": True, "probes": None}
+    async with openai_server(**traits) as server, over(server) as generator:
+        told = generator.info.absent["answer_token_entropies"]
+    assert told.endswith("they need the plugin cocoa-vllm")
+
+
+ROUTED = {"routing": "upstream"}
+
+
+async def identity_over(traits, **settings):
+    async with openai_server(**traits) as server, over(server, KNOWN, **settings) as generator:
+        return generator.info
+
+
+@pytest.mark.parametrize("plugin", [PLUGIN, {"probes": None}], ids=["plugin", "plain"])
+async def test_a_routers_identity_is_that_of_the_server_behind_it(plugin):
+    direct = await identity_over(plugin, **ROUTED)
+    hidden = await identity_over({**plugin, "refuses_ids": True, "context": 300}, **ROUTED)
+    other = await identity_over({**plugin, "weights": 1}, **ROUTED)
+
+    assert hidden.identity == direct.identity
+    assert hidden.revision == direct.revision
+    assert other.identity != direct.identity
+
+
+async def test_the_deployment_says_what_a_router_hides():
+    said = {"context": 4096, "revision": "abc123", **ROUTED}
+    info = await identity_over({"probes": None, "refuses_ids": True}, **said)
+    assert (info.max_context_tokens, info.revision) == (4096, "abc123")
+
+
+async def test_a_revision_that_the_plugin_denies_is_refused(caplog):
+    revision = (await identity_over(PLUGIN)).revision
+    said = await identity_over(PLUGIN, revision=revision + "0" * 28)
+    async with openai_server(**PLUGIN) as server:
+        servers = GeneratorConfig(url=server.url, api="openai", revision="abc123").place()
+        generator = OpenAIGenerator(servers)
+        waiting = asyncio.create_task(generator.connect())
+        await until(lambda: "another revision than the settings say" in caplog.text)
+        waiting.cancel()
+        await generator.close()
+    assert said.revision == revision
+
+
+@pytest.mark.parametrize("routing", ["own", "upstream"])
+async def test_a_router_is_told_whose_request_it_is_and_what_can_wait(routing):
+    settings = {"routing": routing}
+    if routing == "upstream":
+        settings["samples_objective"] = "samples"
+    async with openai_server(**PLUGIN) as server:
+        servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
+        generator = OpenAIGenerator(servers, hooks=Hooks(tenant=lambda: "team-a"))
+        await generator.connect()
+        server.heads.clear()
+        await generator.generate(REQUEST)
+        await generator.close()
+    told = {(head.get(FAIRNESS), head.get(OBJECTIVE)) for head in server.heads}
+    if routing == "own":
+        assert told == {(None, None)}
+    else:
+        assert told == {("team-a", None), ("team-a", "samples")}
+
+
+async def test_one_lost_replica_leaves_the_router_in_and_asks_it_nothing_anew():
+    async with openai_server(**PLUGIN) as server, over(server, KNOWN, **ROUTED) as generator:
+        server.bodies.clear()
+        server.replies.append(JSONResponse({}, 502))
+        assert (await generator.generate(REQUEST)).answer.token_logprobs is not None
+        [upstream] = generator.upstream.servers
+        assert upstream.is_up
+        assert all(body["max_tokens"] == 8 for body in server.sent(COMPLETIONS))
+
+
+async def test_replicas_may_answer_in_turn():
+    plugin = {**PLUGIN, "refuses_ids": True}
+    async with (
+        openai_server(**plugin) as one,
+        openai_server(**plugin) as other,
+        balanced([one.url, other.url]) as url,
+    ):
+        servers = GeneratorConfig(url=url, api="openai", **ROUTED).place()
+        generator = OpenAIGenerator(servers, probes=KNOWN)
+        await generator.connect()
+        found = [await generator.generate(REQUEST) for _ in range(3)]
+        await generator.close()
+    assert one.bodies
+    assert other.bodies
+    assert len({(reply.identity, reply.answer.text) for reply in found}) == 1
+
+
+@asynccontextmanager
+async def balanced(urls):
+    """A balancer: each call goes to the next server; what it does not know of headers is gone."""
+    turns = itertools.cycle(urls)
+    async with httpx.AsyncClient(timeout=30) as client:
+
+        async def forward(request):
+            url = f"{next(turns)}{request.url.path}"
+            kind = {"content-type": request.headers.get("content-type", "")}
+            reply = await client.request(
+                request.method, url, content=await request.body(), headers=kind
+            )
+            return Response(reply.content, reply.status_code, media_type="application/json")
+
+        app = Starlette(routes=[Route("/{path:path}", forward, methods=["GET", "POST"])])
+        async with listening(app) as port:
+            yield f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"url": "http://a,http://b", "routing": "upstream"},
+            "COCOA_GENERATION__URL names several",
+        ),
+        ({"url": "http://a", "samples_objective": "x"}, "GENERATION__ROUTING=upstream only"),
+    ],
+)
+def test_settings_that_do_nothing_are_refused(settings, words):
+    with pytest.raises(ModelNotLoaded, match=words):
+        GeneratorConfig(api="openai", **settings).place()
+
+
+@pytest.mark.parametrize("name", ["routing", "context", "samples_objective"])
+def test_settings_of_routers_are_for_openai_servers(name):
+    value = {"routing": "upstream", "context": 5, "samples_objective": "x"}[name]
+    with pytest.raises(ModelNotLoaded, match="GENERATION__API=openai only"):
+        GeneratorConfig(url="http://a", **{name: value}).place()
