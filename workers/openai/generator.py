@@ -30,6 +30,7 @@ from workers.openai.answering import OpenAIRequest
 from workers.openai.capabilities import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.first_tokens import first_tokens
 from workers.openai.formats import check_held
+from workers.openai.summary import tell
 from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.remote_worker import prompt_key
@@ -52,6 +53,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         probes: that this deployment knows, by the statistic that each predicts.
         prompts: sha256 of its calibration's prompts; "" for none.
         hooks: what it is tied to.
+        wanted: statistics of those probes that the deployment names, beyond its defaults.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         probes: Mapping[str, ProbeInfo] | None = None,
         prompts: str = "",
         hooks: Hooks | None = None,
+        wanted: frozenset[str] = frozenset(),
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(servers, dict(probes or {}), prompts)
@@ -69,12 +72,18 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         super().__init__("generation", servers, self._trial, hooks, asked, is_routed=is_routed)
         self._servers = servers
         self._tenant = hooks.tenant
+        self._wanted = wanted
         self._own_headers = hooks.headers
 
     @property
     def info(self) -> GeneratorInfo:
         """Of the first server that is up, as it was last tried out."""
         return self._known.info
+
+    async def connect(self) -> None:
+        """Wait until a server answers, and log what it can and cannot."""
+        await super().connect()
+        tell(self._known, self._wanted)
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
@@ -167,7 +176,17 @@ async def connect_generator(
     Raises:
         ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
     """
-    generator = OpenAIGenerator(servers, probes=probe_infos(probes), prompts=prompts, hooks=hooks)
+    wanted = set()
+    for target, _, folder in probe_folders(probes):
+        if folder not in ("", "auto"):
+            wanted.add(STATISTIC[target])
+    generator = OpenAIGenerator(
+        servers,
+        probes=probe_infos(probes),
+        prompts=prompts,
+        hooks=hooks,
+        wanted=frozenset(wanted),
+    )
     await generator.connect()
     return generator
 

@@ -1,0 +1,43 @@
+"""What a process says at its start of what its server of the language model can and cannot."""
+
+import logging
+from collections.abc import Iterable
+
+from workers.openai.capabilities import OpenAIServer, told
+
+logger = logging.getLogger(__name__)
+
+
+def tell(server: OpenAIServer, wanted: Iterable[str]) -> None:
+    """Log it: one line, and a warning for each probe that is configured and not to be had.
+
+    Args:
+        server: as it was tried out.
+        wanted: statistics of probes that the deployment names, beyond its defaults.
+    """
+    info = server.info
+    can = ", ".join(f"{name}={value}" for name, value in told(server.capabilities).items() if value)
+    logger.info("the language model's server can: %s", can)
+    cannot = [f"{', '.join(names)}: {reason}" for reason, names in _reasons(server).items()]
+    if cannot:
+        logger.info("the language model's server cannot: %s", "; ".join(cannot))
+    for name in sorted(wanted):
+        if name not in info.probes:
+            reason = info.absent.get(name, "its plugin does not read this probe")
+            logger.warning("Light is off for %s, whose probe is set: %s", name, reason)
+
+
+def _reasons(server: OpenAIServer) -> dict[str, list[str]]:
+    """What it cannot, by the reason."""
+    can, absent = server.capabilities, dict(server.info.absent)
+    absent |= {
+        "max_reasoning_tokens": can.no_reasoning_limit,
+        "response_format": can.no_grammar,
+        "tools that may be called or not": can.no_lark,
+        "images": can.no_images,
+    }
+    found: dict[str, list[str]] = {}
+    for name, reason in absent.items():
+        if reason:
+            found.setdefault(reason, []).append(name)
+    return found
