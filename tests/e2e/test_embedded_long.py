@@ -75,6 +75,16 @@ async def test_a_stream_tells_each_sentence_as_the_next_one_begins(client):
     assert names.index("unit") < len(names) / 2
 
 
+async def test_a_paragraph_bears_out_a_sentence_or_denies_it(client):
+    told = "Lima is a city in South America. It is the capital of Peru. It lies on the Rimac."
+    body = {"answer": "Lima is in Peru. It is in Asia.", "samples": [{"text": told}]}
+    response = await client.post("/score", json={**body, "units": "sentences"})
+    _, borne_out, denied = response.json()["units"]
+    assert borne_out["support"] > 0.8
+    assert denied["support"] < 0.2
+    assert denied["contradicted_by"] == [0]
+
+
 async def test_records_follow_their_schema_and_every_field_has_a_score(client):
     finished = 0
     for line in lines_of("json"):

@@ -19,12 +19,22 @@ from cocoa_lab.embedded.cross_encoder import (
     pair_logits,
     train_on_pairs,
 )
-from cocoa_lab.embedded.nli_pairs import LABELS, NliPair, make_nli_pairs, nli_sources
+from cocoa_lab.embedded.nli_pairs import (
+    FAMILY_SHARES,
+    LABELS,
+    NliPair,
+    make_nli_pairs,
+    nli_sources,
+)
 from cocoa_lab.embedded.training import Schedule
+from cocoa_lab.embedded.world.building import world_of
+from cocoa_lab.embedded.world.pairs import make_pairs, pool_of
 
 # Weight of the squared distance between the probabilities of the two orders, beside the
 # cross-entropy.
 SYMMETRY_WEIGHT = 1.0
+# Worlds whose names the pairs of texts use; they differ in their invented places.
+NUM_WORLDS = 4
 
 
 def new_nli(judge: BertForSequenceClassification, seed: int) -> BertForSequenceClassification:
@@ -73,6 +83,52 @@ def train_nli(
 
     loss_of = partial(nli_loss, model, tokenizer)
     return model, *train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
+
+
+def mixed_loss(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: Sequence[NliPair],
+) -> Tensor:
+    """`nli_loss` of the answers among the pairs; of a text and a sentence only in that order."""
+    answers = [pair for pair in pairs if pair.family in FAMILY_SHARES]
+    texts = [pair for pair in pairs if pair.family not in FAMILY_SHARES]
+    loss = torch.zeros(())
+    if answers:
+        loss = loss + nli_loss(model, tokenizer, answers)
+    if texts:
+        logits = pair_logits(model, tokenizer, [(pair.first, pair.second) for pair in texts])
+        labels = torch.tensor([LABELS.index(pair.label) for pair in texts])
+        loss = loss + cross_entropy(logits, labels, reduction="sum")
+    return loss
+
+
+def teach_texts(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    schedule: Schedule,
+    *,
+    num_answers: int = 32,
+    num_texts: int = 64,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+) -> tuple[list[float], float]:
+    """Trains a model that judges answers to judge sentences by texts, too, in place.
+
+    num_answers, num_texts: pairs of either sort in a step.
+
+    Returns the loss of every step (nats per pair), and the seconds that it took.
+    """
+    source = nli_sources("train")
+    pool = pool_of([world_of(number) for number in range(NUM_WORLDS)], "train")
+
+    def pairs_of(step: int) -> list[NliPair]:
+        rng = random.Random(f"texts:{seed}:{step}")  # noqa: S311, a corpus is no secret
+        answers = make_nli_pairs(source, num_answers, rng)
+        return answers + make_pairs(pool, num_texts, f"{seed}:{step}")
+
+    loss_of = partial(mixed_loss, model, tokenizer)
+    return train_on_pairs(model, pairs_of, loss_of, schedule, checkpoint)
 
 
 def probabilities(

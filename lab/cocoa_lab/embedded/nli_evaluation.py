@@ -22,6 +22,8 @@ from cocoa_lab.embedded.nli_pairs import (
 )
 from cocoa_lab.embedded.pairs import Pair
 from cocoa_lab.embedded.testbed import HeldOut
+from cocoa_lab.embedded.world.building import world_of
+from cocoa_lab.embedded.world.pairs import make_pairs, pool_of
 
 NUM_HELD_OUT_PAIRS = 6000
 NUM_STATEMENTS = 3000
@@ -40,6 +42,34 @@ def statement_quality(
     """Quality on contradicting statements about one subject, rare among the mixed pairs."""
     pairs = contradicting_statements(nli_sources("test"), NUM_STATEMENTS, random.Random(0))  # noqa: S311
     return classification_quality(model, tokenizer, pairs)
+
+
+def held_out_texts(count: int = NUM_HELD_OUT_PAIRS, seed: int = 0) -> list[NliPair]:
+    """Texts about places with sentences, over names that no training pair holds."""
+    return make_pairs(pool_of([world_of(0)], "testbed"), count, f"test:{seed}")
+
+
+def text_quality(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: Sequence[NliPair],
+) -> dict[str, Any]:
+    """As `classification_quality`, in this order alone: a text and a sentence."""
+    texts = [(pair.first, pair.second) for pair in pairs]
+    return _quality(pairs, probabilities(model, tokenizer, texts))
+
+
+def _quality(pairs: Sequence[NliPair], found: NDArray[np.float32]) -> dict[str, Any]:
+    """Of probabilities (N, 3) of the labels of pairs."""
+    labels = np.array([LABELS.index(pair.label) for pair in pairs])
+    predicted = found.argmax(1)
+    right = predicted == labels
+    return {
+        "pairs": len(pairs),
+        "accuracy": round(float(right.mean()), 4),
+        "accuracy_by_family": _accuracy_by_family(pairs, right),
+        "confusion": _confusion(labels, predicted),
+    }
 
 
 def sampled_pairs(lines: Sequence[HeldOut], answers: Sequence[Answered]) -> list[Pair]:
@@ -96,16 +126,7 @@ def classification_quality(
     - p(b entails a)|.
     """
     there, back = _both_orders(model, tokenizer, pairs)
-    labels = np.array([LABELS.index(pair.label) for pair in pairs])
-    predicted = there.argmax(1)
-    right = predicted == labels
-    return {
-        "pairs": len(pairs),
-        "accuracy": round(float(right.mean()), 4),
-        "accuracy_by_family": _accuracy_by_family(pairs, right),
-        "confusion": _confusion(labels, predicted),
-        "entailment_gap_mean": _entailment_gap(there, back),
-    }
+    return _quality(pairs, there) | {"entailment_gap_mean": _entailment_gap(there, back)}
 
 
 def same_meaning_quality(
@@ -134,7 +155,7 @@ def nli_quality(
     tokenizer: PreTrainedTokenizerFast,
     answered: Mapping[str, tuple[Sequence[HeldOut], Sequence[Answered]]],
 ) -> dict[str, Any]:
-    """Quality on held-out pairs, contradicting statements and pairs of the model's own samples.
+    """Quality on held-out pairs of answers, of texts, and on pairs of the model's own samples.
 
     answered: lines of the testbed and the language model's answers to them, by task.
     """
@@ -143,6 +164,7 @@ def nli_quality(
         own_pairs += sampled_pairs(lines, answers)
     return {
         "held_out_pairs": classification_quality(model, tokenizer, held_out_nli_pairs()),
+        "held_out_texts": text_quality(model, tokenizer, held_out_texts()),
         "contradicting_statements": statement_quality(model, tokenizer),
         "language_model_samples": same_meaning_quality(model, tokenizer, own_pairs),
     }

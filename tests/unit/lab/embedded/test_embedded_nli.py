@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn.functional import cross_entropy
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -19,9 +20,21 @@ from transformers import (
 from transformers.utils import logging
 
 from cocoa_lab.embedded.answers import Answered
-from cocoa_lab.embedded.cross_encoder import CrossEncoderShape, new_cross_encoder
-from cocoa_lab.embedded.nli import new_nli, nli_loss, probabilities, train_nli
-from cocoa_lab.embedded.nli_evaluation import classification_quality, sampled_pairs
+from cocoa_lab.embedded.cross_encoder import CrossEncoderShape, new_cross_encoder, pair_logits
+from cocoa_lab.embedded.nli import (
+    mixed_loss,
+    new_nli,
+    nli_loss,
+    probabilities,
+    teach_texts,
+    train_nli,
+)
+from cocoa_lab.embedded.nli_evaluation import (
+    classification_quality,
+    held_out_texts,
+    sampled_pairs,
+    text_quality,
+)
 from cocoa_lab.embedded.nli_pairs import (
     FAMILY_SHARES,
     LABELS,
@@ -152,6 +165,25 @@ def test_the_loss_does_not_depend_on_which_text_stands_first(tiny, tokenizer):
     torch.testing.assert_close(there, back)
 
 
+def test_only_answers_are_learnt_in_both_orders(tiny, tokenizer):
+    model = new_nli(tiny, seed=1)
+    answer = NliPair("Paris", "It is Rome.", "contradiction", "facts")
+    text = NliPair("Lima is in Peru. It has about 9 people.", "It is in Peru.", "entailment", "x")
+    alone = cross_entropy(
+        pair_logits(model, tokenizer, [(text.first, text.second)]), torch.tensor([0])
+    )
+    mixed = mixed_loss(model, tokenizer, [text, answer])
+    torch.testing.assert_close(mixed, alone + nli_loss(model, tokenizer, [answer]))
+
+
+def test_texts_are_learnt_on_from_the_trained_model(tiny, tokenizer):
+    model = new_nli(tiny, seed=1)
+    schedule = Schedule(steps=20, muon_lr=2e-2, adam_lr=1e-2)
+    losses, _ = teach_texts(model, tokenizer, schedule, num_answers=4, num_texts=4)
+    assert len(losses) == 20
+    assert sum(losses[-5:]) < sum(losses[:5])
+
+
 def test_two_different_samples_of_one_meaning_are_a_pair_of_the_same():
     references = ["Paris", "It is Paris."]
     line = HeldOut("facts-testbed-0000", "facts", "capital", "?", "Paris", references, 6.0)
@@ -194,6 +226,7 @@ def test_the_card_says_how_the_model_was_made_and_how_good_it_is():
     card = json.loads((NLI_DIR / "card.json").read_text())
     assert {"parameters", "steps", "seconds", "seed", "quality"} <= set(card)
     assert card["quality"]["held_out_pairs"]["accuracy"] >= 0.95
+    assert card["quality"]["held_out_texts"]["accuracy"] >= 0.9
     assert card["quality"]["language_model_samples"]["auc"] >= 0.97
 
 
@@ -209,6 +242,39 @@ def test_held_out_pairs_are_told_apart(shipped, tokenizer, pairs):
     quality = classification_quality(shipped, tokenizer, pairs[:400])
     assert quality["accuracy"] >= 0.9
     assert quality["entailment_gap_mean"] < 0.03
+
+
+def test_held_out_texts_support_what_they_say(shipped, tokenizer):
+    quality = text_quality(shipped, tokenizer, held_out_texts(300))
+    assert quality["accuracy"] >= 0.85
+    assert min(quality["accuracy_by_family"].values()) >= 0.7
+
+
+PARAGRAPH = (
+    "Lima is the capital of Peru. It lies on the Rimac and has about 9.2 million people. The "
+    "city's language is Spanish. People there pay with the Sol."
+)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "label"),
+    [
+        ("Lima is the capital of Peru.", "entailment"),
+        ("It is in Peru.", "entailment"),
+        ("Its river is the Rimac.", "entailment"),
+        ("Most people there speak Spanish.", "entailment"),
+        ("Its currency is the Sol.", "entailment"),
+        ("It is in Chile.", "contradiction"),
+        ("Most people there speak French.", "contradiction"),
+        ("Its currency is the Euro.", "contradiction"),
+        ("It is known for its salt mines.", "neutral"),
+        ("It was founded in 1535.", "neutral"),
+        ("Quito is the capital of Peru.", "neutral"),
+    ],
+)
+def test_a_paragraph_says_what_becomes_of_a_sentence(shipped, tokenizer, sentence, label):
+    [row] = probabilities(shipped, tokenizer, [(PARAGRAPH, sentence)])
+    assert LABELS[row.argmax()] == label
 
 
 def test_probabilities_sum_to_one(shipped, tokenizer):

@@ -6,7 +6,7 @@ import pytest
 
 from cocoa_lab.embedded.topics import split
 from cocoa_lab.embedded.world.building import world_of
-from cocoa_lab.embedded.world.pairs import SHARED, label_of, make_pairs, pool_of
+from cocoa_lab.embedded.world.pairs import SHARED, label_of, make_pairs, of_both, pool_of
 from cocoa_lab.embedded.world.places import ATTRIBUTES, Place
 
 
@@ -17,7 +17,7 @@ def world():
 
 @pytest.fixture(scope="module")
 def pairs(world):
-    return make_pairs(pool_of(world, "train"), 1500, "test")
+    return make_pairs(pool_of([world], "train"), 3000, "test")
 
 
 def test_the_labels_are_balanced_and_every_family_has_all_of_them(pairs):
@@ -25,19 +25,19 @@ def test_the_labels_are_balanced_and_every_family_has_all_of_them(pairs):
     families = Counter((pair.family, pair.label) for pair in pairs)
 
     assert min(labels.values()) > 0.25 * len(pairs)
-    assert len({family for family, _ in families}) == 5
-    assert min(families.values()) > 20
+    assert len({family for family, _ in families}) == 8
+    assert min(families.values()) >= 3
 
 
 def test_the_same_pairs_come_again_and_other_seeds_give_others(world, pairs):
-    pool = pool_of(world, "train")
+    pool = pool_of([world], "train")
 
     assert make_pairs(pool, 20, "test") == pairs[:20]
     assert make_pairs(pool, 20, "other") != pairs[:20]
 
 
 def test_names_and_values_of_one_part_are_in_no_other(world):
-    train, tested = pool_of(world, "train"), pool_of(world, "testbed")
+    train, tested = pool_of([world], "train"), pool_of([world], "testbed")
     for kind in ("country", "city"):
         assert not set(train.names[kind]) & set(tested.names[kind])
         assert len(tested.names[kind]) >= 20
@@ -65,6 +65,8 @@ CHILE_AND_BRAZIL = ("Chile", "Brazil")
         (city(river="Rimac"), "It lies on the Rimac.", "river", "Rimac", "", "entailment"),
         (city(river="Rimac"), "It lies on the Rimac.", "river", "Ob", "", "contradiction"),
         (city(river="Rimac"), "It lies on the Rimac.", "founded", 1535, "", "neutral"),
+        (city(population=320_000), "", "population", 340_000, "", "entailment"),
+        (city(population=320_000), "", "population", 410_000, "", "contradiction"),
         (city(capital_of="Peru"), "", "country", "Peru", "", "entailment"),
         (city(capital_of="Peru"), "", "country", "Chile", "", "contradiction"),
         (city(country="Peru"), "", "capital_of", "Peru", "", "neutral"),
@@ -121,3 +123,16 @@ CHILE_AND_BRAZIL = ("Chile", "Brazil")
 )
 def test_the_label_is_what_the_premise_says(place, premise, attribute, value, hypothesis, label):
     assert label_of(place, premise, attribute, value, hypothesis) == label
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "label"),
+    [
+        ("entailment", "entailment", "entailment"),
+        ("entailment", "neutral", "neutral"),
+        ("neutral", "contradiction", "contradiction"),
+        ("contradiction", "entailment", "contradiction"),
+    ],
+)
+def test_a_sentence_of_two_facts_is_entailed_if_both_are(first, second, label):
+    assert of_both(first, second) == label
