@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from app.http.calls import call_info, parted
 from app.http.provenance_schemas import EntropySplit, ModelInfo, ProbeInfo, Provenance
 from app.http.schemas import (
     DecisionInfo,
@@ -20,6 +21,7 @@ from app.scoring.explaining_units import shaky_units
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
 from models.records import Generation, ProbeReading, Sequence
+from models.units.tool_calls import names_of, read
 from workers import protocol
 from workers.protocol import ComparerInfo, GeneratorInfo
 
@@ -28,7 +30,16 @@ Body = TypeVar("Body", bound=Scored)
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 PART_HELD_BACK = "the answer is held back: a part of it does not pass"
 # What would tell an answer that is held back.
-_TELLING = ("text", "reasoning", "explanation", "groups", "units", "samples", "tokens")
+_TELLING = (
+    "text",
+    "reasoning",
+    "explanation",
+    "groups",
+    "units",
+    "samples",
+    "tokens",
+    "tool_calls",
+)
 
 
 def to_response(result: Result, request_id: str) -> GenerateResponse:
@@ -38,6 +49,9 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         asked["reasoning"] = result.reasoning
     if result.ask.return_tokens:
         asked["tokens"] = tokens_of(result.evidence.subject.answer)
+    if result.ask.tools:
+        _, calls = parted(read(result.text or "", names_of(result.ask.tools)))
+        asked["tool_calls"] = list(map(call_info, calls))
     return scored(
         GenerateResponse,
         result,

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from app.http.calls import ToolCallInfo
 from app.http.described import ABSENT, Described
 from app.http.provenance_schemas import Provenance
 from app.http.unit_schemas import UnitInfo
@@ -173,6 +174,8 @@ class GenerateResponse(Scored, Answered):
 
     tokens: list[Token] | None = ABSENT
     """of the answer, with `return_tokens`; null where it is held back"""
+    tool_calls: list[ToolCallInfo] | None = ABSENT
+    """with `tools`: those that the answer makes, in their order; null where it is held back"""
     provenance: Provenance
     """what stands behind the scores"""
 

@@ -101,7 +101,7 @@ def numbers_of(schema):
 async def test_every_field_of_every_request_is_described(service):
     schemas = (await document_of(service))["components"]["schemas"]
     undescribed = []
-    for name in (*BODIES, "Message", "GuardrailParams"):
+    for name in (*BODIES, "ChatMessage", "GuardrailParams"):
         for field, schema in schemas[name]["properties"].items():
             if "description" not in schema:
                 undescribed.append(f"{name}.{field}")
@@ -179,7 +179,7 @@ async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(s
     schemas = (await document_of(service))["components"]["schemas"]
 
     optional = {"reasoning", "decision", "explanation", "groups", "samples", "escalation", "tokens"}
-    optional |= {"units", "units_mean", "units_max", "units_decision", "refined_text"}
+    optional |= {"tool_calls", "units", "units_mean", "units_max", "units_decision", "refined_text"}
     whole = schemas["GenerateResponse"]
     assert whole["properties"].keys() - set(whole["required"]) == optional
     provenance = schemas["Provenance"]

@@ -99,3 +99,20 @@ def test_images_are_another_way_of_asking():
     shown = plain | {"parts": [{"type": "image_url", "image_url": {"url": RED}}]}
     asks = [Ask(prompt="Hi"), Ask(messages=(plain,)), Ask(messages=(plain, shown))]
     assert [ask.input for ask in asks] == ["prompt", "messages", "images"]
+
+
+async def test_a_given_answer_about_images_is_scored_by_samples_alone():
+    body = {"messages": showing(RED), "answer": "Paris", "seed": 1, "max_new_tokens": 8}
+    async with serving_over(images="heeded") as (client, _):
+        response = await client.post("/score", json=body)
+    scored = response.json()
+    assert response.status_code == 200, response.text
+    assert scored["scores"]["consistency"] is not None
+    assert scored["scores"]["sp"] is None
+    assert "behind images" in scored["reasons"]["sp"]
+
+
+async def test_images_at_score_are_refused_where_nobody_looks_at_them(service):
+    body = {"messages": showing(RED), "answer": "Paris"}
+    error = (await service.client.post("/score", json=body)).json()["error"]
+    assert (error["code"], error["field"]) == ("invalid_request", PLACE)

@@ -142,17 +142,17 @@ REFUSED = {
     "a message that is text": (
         CHAT | {"messages": ["zanzibar-sentinel"]},
         "messages.0",
-        'must be an object, such as {"role": "…", "content": "…"}',
+        'must be an object, such as {"role": "…"}',
     ),
     "a role that is empty": (chat(role=""), "messages.0.role", "at least 1 character"),
     "a role of 33 characters": (chat(role="x" * 33), "messages.0.role", "at most 32 characters"),
-    "a content that is null": (chat(content=None), "messages.0.content", "valid string"),
+    "a content that is null": (chat(content=None), "messages.0.content", "required"),
     "a content with a lone surrogate": (
         chat(content=SURROGATE),
         "messages.0.content",
         "valid string",
     ),
-    "a message with a name": (chat(name="x"), "messages.0.name", "not permitted"),
+    "a message with a name": (chat(name="x"), "messages.0.name", "no names of speakers"),
     "chat_template_kwargs without messages": (
         {"chat_template_kwargs": {"a": 1}},
         "chat_template_kwargs",

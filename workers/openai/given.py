@@ -25,6 +25,7 @@ from workers.openai.replies import (
 from workers.openai.requests import COMPLETIONS, Prompt, completion
 
 _NOT_READ = "the server of the model cannot read an answer that is given"
+_BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
 # Prompts of one call by which the entropies at each token of an answer are asked, in tokens.
 _MOST_PREFIX_TOKENS = 200_000
@@ -94,10 +95,11 @@ async def score_given(
     elif can.scoring == "echo" and prompt.text is not None:
         read = await _by_echo(calls, can, prompt.text, answer.text)
     if not read:
-        return Given(
-            parted(_sequence(answer)),
-            absent=dict.fromkeys(statistics & ANSWER_STATISTICS, _NOT_READ),
-        )
+        reason = _NOT_READ
+        if can.scoring == "prompt_logprobs":  # all else is asked by token ids there
+            reason = _BEHIND_IMAGES
+        absent = dict.fromkeys(statistics & ANSWER_STATISTICS, reason)
+        return Given(parted(_sequence(answer)), absent=absent)
     # The first of equally likely ones, which is the literal one.
     form = max(read, key=lambda one: float(read[one].logprobs.sum()))
     best, absent = read[form], {}

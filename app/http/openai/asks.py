@@ -2,26 +2,13 @@
 
 from typing import Any
 
-from app.http.openai.messages import messages_of
 from app.http.openai.requests import ChatRequest, CompletionRequest
-from app.http.requests.fields import ScoresWanted, check_light, template_variables
-from app.http.requests.response_format import held_to, schema_of
+from app.http.requests.fields import check_light, template_variables
+from app.http.requests.messages import messages_of
+from app.http.requests.tools import tools_asked
 from app.scoring.ask import Ask
-from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
-from models.grammars import BadSchema, grammar_of
-from models.records import Grammar, SamplingParams
-from models.units.tool_calls import schema_of_one
-
-# With one of them samples are wanted, and so are scores that read them.
-_OF_SAMPLES = frozenset(ScoresWanted.model_fields) - {
-    "estimators",
-    "estimator",
-    "units",
-    "json_schema",
-    "timeout_s",
-    "cache",
-}
+from models.records import SamplingParams
 
 
 def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
@@ -52,10 +39,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         own["messages"] = messages_of(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
         own["chat_template_kwargs"] = variables
-        own["tools"] = body.tools_shown
-        own |= held_to(body.response_format, wanted.json_schema, wanted.units)
-        if body.holds_calls:
-            own["grammar"] = _grammar_with_calls(body)
+        own |= tools_asked(body, wanted, strategy=strategy, light=light)
     else:
         own["prompt"] = "".join(body.prompt)  # a list holds one
     if wanted.estimators is not None:
@@ -64,12 +48,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         own["json_schema"] = wanted.json_schema
     num_samples, stop_mass = wanted.sample_bounds
     num_samples = max(num_samples, body.n)
-    if own.get("tools"):
-        own["of_tokens"] = not light and _OF_SAMPLES.isdisjoint(wanted.model_fields_set)
-        if own["of_tokens"]:
-            num_samples = body.n
-        if wanted.units is None:
-            own["units"] = "fields"
+    if own.get("of_tokens"):
+        num_samples = body.n
     return Ask(
         sampling=SamplingParams(
             num_samples=num_samples,
@@ -101,21 +81,3 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         calibration=wanted.calibration,
         **own,
     )
-
-
-def _grammar_with_calls(body: ChatRequest) -> Grammar:
-    """One call that is required; else calls, or an answer without any.
-
-    Raises:
-        InvalidRequest: no arguments can be held to the parameters of a tool.
-    """
-    try:
-        if body.tools_required:
-            return grammar_of(schema_of_one(body.tools_required))
-        return grammar_of_calls(
-            body.tools_shown,
-            several=body.parallel_tool_calls,
-            answer=schema_of(body.response_format),
-        )
-    except BadSchema as error:
-        raise InvalidRequest(str(error), field="tools") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from app.http.calls import call_info
 from app.http.openai.errors import openai_error
 from app.http.openai.logprobs import (
     BLANK,
@@ -25,7 +26,7 @@ from app.http.openai.responses import (
     uncertainty_of,
 )
 from app.http.openai.schemas import ChatLogprobs, TextLogprobs
-from app.http.openai.tools import CallStream, call_info
+from app.http.openai.tools import CallStream
 from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token

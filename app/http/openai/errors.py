@@ -1,13 +1,12 @@
 """Errors as OpenAI's clients read them."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
+from app.http.named import named
 from app.http.openai.requests import UncertaintyWanted
 from app.http.schemas import ErrorBody
-from models.errors import CocoaError
 
 _PREFIX = "/v1/"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -18,7 +17,8 @@ _PARAMS = {
     "primary": "uncertainty.estimator",
     "light": "uncertainty.mode",
 }
-_IN_UNCERTAINTY = frozenset(UncertaintyWanted.model_fields) - {"temperature"}
+_IN_UNCERTAINTY = {name: f"uncertainty.{name}" for name in UncertaintyWanted.model_fields}
+del _IN_UNCERTAINTY["temperature"]
 
 
 def is_of_openai(path: str) -> bool:
@@ -42,24 +42,10 @@ def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def named_by_params(names: Mapping[str, str]) -> Iterator[None]:
+def named_by_params(names: Mapping[str, str]) -> AbstractContextManager[None]:
     """Rename the fields of an `Ask` in errors to what OpenAI's bodies call them.
 
     Args:
         names: of fields that the bodies of one endpoint call differently.
-
-    Raises:
-        CocoaError: a copy of what the block raised, since the error itself may be another request's
-            too, where both share the work.
     """
-    try:
-        yield
-    except CocoaError as error:
-        if error.field is None:
-            raise
-        renamed = copy(error)
-        if error.field in _IN_UNCERTAINTY:
-            renamed.field = f"uncertainty.{error.field}"
-        renamed.field = {**_PARAMS, **names}.get(error.field, renamed.field)
-        raise renamed from error
+    return named({**_IN_UNCERTAINTY, **_PARAMS, **names})

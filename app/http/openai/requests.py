@@ -16,8 +16,21 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from app.http.openai.messages import ChatMessage, kind_of
-from app.http.openai.neutral import (
+from app.http.requests.fields import (
+    MAX_SAMPLES,
+    AnswerStrategy,
+    NewTokens,
+    NullIsDefault,
+    ReasoningBounds,
+    ReasoningEffort,
+    ScoresWanted,
+    Seed,
+    StopStrings,
+    TemplateVariables,
+    encodable,
+)
+from app.http.requests.messages import ChatMessage, kind_of
+from app.http.requests.neutral import (
     FixedVerbosity,
     Label,
     No,
@@ -34,19 +47,6 @@ from app.http.openai.neutral import (
     Platform,
     UsualTier,
     only,
-)
-from app.http.requests.fields import (
-    MAX_SAMPLES,
-    AnswerStrategy,
-    NewTokens,
-    NullIsDefault,
-    ReasoningBounds,
-    ReasoningEffort,
-    ScoresWanted,
-    Seed,
-    StopStrings,
-    TemplateVariables,
-    encodable,
 )
 from app.http.requests.tools import ToolsWanted
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS

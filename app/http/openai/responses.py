@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from app.http.calls import call_info, parted
 from app.http.openai.logprobs import BLANK, chat_logprobs, known_of, text_logprobs, without_blank
 from app.http.openai.schemas import (
     AssistantMessage,
@@ -16,7 +17,6 @@ from app.http.openai.schemas import (
     TextChoice,
     Uncertainty,
 )
-from app.http.openai.tools import call_info, parted
 from app.http.responses import scored, usage_of, why_held_back
 from app.scoring.result import Result
 from models import records

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from app.http.calls import ToolCallInfo
 from app.http.described import ABSENT, Described
-from app.http.openai.tools import ToolCallInfo
 from app.http.provenance_schemas import Provenance
 from app.http.schemas import Scored
 from models.records import FinishReason

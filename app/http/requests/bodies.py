@@ -24,7 +24,8 @@ from app.http.requests.fields import (
     encodable,
     template_variables,
 )
-from app.http.requests.response_format import ResponseFormat, held_to
+from app.http.requests.messages import ChatMessage, messages_of
+from app.http.requests.tools import ToolsWanted, tools_asked
 from app.scoring.ask import Ask, GivenClaim, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
 
@@ -47,6 +48,11 @@ _OF_PROMPT: JsonDict = {
     "required": ["prompt"],
     "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES},
 }
+# Raw text shows a model no tools.
+_OF_PROMPT_ALONE: JsonDict = {
+    "required": ["prompt"],
+    "properties": {"prompt": {"type": "string"}, **_NO_MESSAGES, "tools": {"maxItems": 0}},
+}
 _OF_MESSAGES: JsonDict = {
     "required": ["messages"],
     "properties": {"messages": {"type": "array"}, "prompt": NULL},
@@ -62,24 +68,15 @@ _OF_LOGPROBS: JsonDict = {
 }
 
 
-class Message(Body):
-    """One chat message."""
-
-    role: Annotated[str, Field(min_length=1, max_length=32)]
-    """Who speaks, as the template knows it."""
-    content: Annotated[str, AfterValidator(encodable)]
-    """What is said, in plain text."""
-
-
 class Prompted(NullIsDefault):
     """One input: raw text, or a chat."""
 
     prompt: Annotated[str | None, Field(min_length=1)] = None
     """Raw text that the model continues."""
     messages: Annotated[
-        list[Message] | None, Field(min_length=1, max_length=1024, fail_fast=True)
+        list[ChatMessage] | None, Field(min_length=1, max_length=1024, fail_fast=True)
     ] = None
-    """Chat, in the model's own template."""
+    """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: TemplateVariables | None = None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is
     refused."""
@@ -126,7 +123,7 @@ class ScoringRequest(ScoresWanted, Prompted):
         return self
 
 
-class GenerateRequest(ScoringRequest, ReasoningBounds):
+class GenerateRequest(ScoringRequest, ReasoningBounds, ToolsWanted):
     """A prompt, and which uncertainty scores are wanted of its answer."""
 
     mode: Literal["full", "light"] = "full"
@@ -134,9 +131,6 @@ class GenerateRequest(ScoringRequest, ReasoningBounds):
     show. It takes no field of samples."""
     strategy: AnswerStrategy = "greedy"
     """Which answer is scored: the greedy one, or one of the samples."""
-    response_format: ResponseFormat | None = None
-    """What the answer and each sample are held to, as OpenAI's. With a schema `units` is `fields`
-    by default."""
     distinct: bool = False
     """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in
     waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its
@@ -145,7 +139,13 @@ class GenerateRequest(ScoringRequest, ReasoningBounds):
     """Server-sent events: `token` as they are written, then `result` or `error`. With `strategy`
     greedy or sample, and `on_reject` answer."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT, _OF_MESSAGES]})
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_OF_PROMPT_ALONE, _OF_MESSAGES]})
+
+    @model_validator(mode="after")
+    def _check_shown(self) -> Self:
+        if self.tools and self.messages is None:
+            raise PydanticCustomError("one_of", "{field} needs messages", {"field": "tools"})
+        return self
 
 
 class ClientSample(Body):
@@ -230,14 +230,13 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     bounds: tuple[int | None, int | None] = (None, None)
     distinct = False
     if body.messages is not None:
-        own["messages"] = tuple(message.model_dump() for message in body.messages)
+        own["messages"] = messages_of(body.messages)
     if body.estimators is not None:
         own["estimators"] = tuple(body.estimators)
     if isinstance(body, GenerateRequest):
         own |= {"strategy": body.strategy, "light": body.mode == "light"}
         bounds = body.max_reasoning_tokens, body.max_sample_reasoning_tokens
-        if body.response_format is not None:
-            own |= held_to(body.response_format, body.json_schema, body.units)
+        own |= tools_asked(body, body, strategy=body.strategy, light=own["light"])
         distinct = body.distinct
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
@@ -251,6 +250,8 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     if body.json_schema is not None:
         own["json_schema"] = body.json_schema
     num_samples, stop_mass = body.sample_bounds
+    if own.get("of_tokens"):
+        num_samples = 1
     return Ask(
         prompt=body.prompt,
         chat_template_kwargs=template_variables(body.chat_template_kwargs, body.reasoning_effort),

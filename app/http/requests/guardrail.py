@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.openai.messages import ChatMessage, Text, messages_of
 from app.http.requests.bodies import ScoreRequest
 from app.http.requests.fields import (
     EstimatorName,
@@ -14,11 +13,12 @@ from app.http.requests.fields import (
     encodable,
     few_values,
 )
+from app.http.requests.messages import ChatMessage, Text
 from app.http.requests.tools import Tool, tools_of
 
 
 def _texts_alone(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """The messages, unless one shows an image: `ScoreRequest` takes none."""
+    """The messages, unless one shows an image."""
     if any(message.images for message in messages):
         raise PydanticCustomError("not_supported", "answers about images are not judged here")
     return messages
@@ -79,18 +79,15 @@ class Asked(NullIsDefault):
 
     @property
     def as_score(self) -> dict[str, Any]:
-        """The input as `ScoreRequest` has it, which is told no calls of tools."""
-        if self.messages is None:
-            return {"prompt": self.prompt}
-        plain = messages_of(self.messages)
-        return {"messages": [{name: one[name] for name in ("role", "content")} for one in plain]}
+        """The input as `ScoreRequest` has it, which takes no tools."""
+        return {"prompt": self.prompt, "messages": self.messages}
 
     @property
-    def as_ask(self) -> dict[str, Any]:
-        """The input as an `Ask` has it, calls and results of tools included."""
+    def tools_shown(self) -> tuple[dict[str, Any], ...]:
+        """Tools as the model's template gets them; raw text shows none."""
         if self.messages is None:
-            return {}
-        return {"messages": messages_of(self.messages), "tools": tools_of(self.tools)}
+            return ()
+        return tools_of(self.tools)
 
 
 class GuardrailCall(NullIsDefault):

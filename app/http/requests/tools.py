@@ -6,10 +6,27 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import Body, JsonSchema, NullIsDefault, encodable
-from app.http.requests.response_format import ResponseFormat
+from app.http.requests.fields import Body, JsonSchema, NullIsDefault, ScoresWanted, encodable
+from app.http.requests.response_format import ResponseFormat, held_to, schema_of
+from models.call_grammars import grammar_of_calls
+from models.errors import InvalidRequest
+from models.grammars import BadSchema, grammar_of
+from models.records import Grammar
+from models.selection import Strategy
+from models.units.tool_calls import schema_of_one
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+
+
+# With one of them samples are wanted, and so are scores that read them.
+_OF_SAMPLES = frozenset(ScoresWanted.model_fields) - {
+    "estimators",
+    "estimator",
+    "units",
+    "json_schema",
+    "timeout_s",
+    "cache",
+}
 
 
 class Function(NullIsDefault):
@@ -84,7 +101,7 @@ class ToolsWanted(NullIsDefault):
     """Whether an answer may call several tools; one that must call, calls one."""
     response_format: ResponseFormat | None = None
     """What the answer and each sample are held to, unless they call tools. With a schema
-    `uncertainty.units` is `fields` by default."""
+    the units are `fields` by default."""
 
     @property
     def tools_shown(self) -> tuple[dict[str, Any], ...]:
@@ -131,3 +148,47 @@ class ToolsWanted(NullIsDefault):
             message = "there is no such tool among tools"
             raise PydanticCustomError("one_of", message, {"field": "tool_choice"})
         return self
+
+
+def tools_asked(
+    body: ToolsWanted, wanted: ScoresWanted, *, strategy: Strategy, light: bool
+) -> dict[str, Any]:
+    """What an `Ask` says of tools, of what answers are held to, and of their units.
+
+    Args:
+        body: of the request.
+        wanted: which scores; without a word of samples those of an answer that may call tools read
+            none.
+        strategy: which answer is scored.
+        light: whether no samples may be drawn anyway.
+
+    Raises:
+        InvalidRequest: answers cannot be held to the parameters of a tool, or to the format.
+    """
+    own: dict[str, Any] = {"tools": body.tools_shown, "units": wanted.units}
+    own |= held_to(body.response_format, wanted.json_schema, wanted.units)
+    if body.holds_calls:
+        own["grammar"] = _grammar_with_calls(body)
+    if body.tools_shown:
+        says_nothing = _OF_SAMPLES.isdisjoint(wanted.model_fields_set)
+        own["of_tokens"] = says_nothing and not light and strategy in ("greedy", "sample")
+        own["units"] = wanted.units or "fields"
+    return own
+
+
+def _grammar_with_calls(body: ToolsWanted) -> Grammar:
+    """One call that is required; else calls, or an answer without any.
+
+    Raises:
+        InvalidRequest: no arguments can be held to the parameters of a tool.
+    """
+    try:
+        if body.tools_required:
+            return grammar_of(schema_of_one(body.tools_required))
+        return grammar_of_calls(
+            body.tools_shown,
+            several=body.parallel_tool_calls,
+            answer=schema_of(body.response_format),
+        )
+    except BadSchema as error:
+        raise InvalidRequest(str(error), field="tools") from None

@@ -1,18 +1,20 @@
 """`POST /generate-with-uncertainty`."""
 
 from dataclasses import replace
-from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
 from app.http.json_calls import answer, is_in_background, read_body, takes
+from app.http.named import named
 from app.http.requests.bodies import GenerateRequest, ask_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
 from app.http.unit_events import EndedSentences
+from app.scoring.result import Result
+from models.records import OnToken
 
 router = APIRouter(tags=["generation"])
 _BODY = TypeAdapter(GenerateRequest)
@@ -31,14 +33,17 @@ async def generate_with_uncertainty(request: Request) -> Response:
     if is_in_background(request):
         ask = replace(ask, in_background=True)
 
+    async def run(on_token: OnToken | None = None) -> Result:
+        with named({"grammar": body.held_by}):
+            return await service.run(ask, request_id, on_token)
+
     if body.stream:
-        work = partial(service.run, ask, request_id)
         sentences = None
         if ask.units == "sentences":
             sentences = EndedSentences(request.app.state.settings.limits.max_units)
-        return EventStream(work, NamedEvents(request_id, sentences), service.telemetry)
+        return EventStream(run, NamedEvents(request_id, sentences), service.telemetry)
 
     async def whole() -> GenerateResponse:
-        return to_response(await service.run(ask, request_id), request_id)
+        return to_response(await run(), request_id)
 
     return await answer(request, whole())

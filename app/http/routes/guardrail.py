@@ -64,7 +64,7 @@ async def _verdict(
 async def _score(
     service: Service, asked: Asked, text: str, params: GuardrailParams, answer_id: str
 ) -> GenerateResponse:
-    ask = replace(ask_of(score_request(asked, text, params)), **asked.as_ask)
+    ask = replace(ask_of(score_request(asked, text, params)), tools=asked.tools_shown)
     return to_response(await service.run(ask, answer_id), answer_id)
 
 

@@ -122,6 +122,15 @@ class FeedbackKept(BaseModel):
     """the calibrator's group that it counts to"""
 
 
+class FunctionInfo(BaseModel):
+    """A tool, and what it is called with."""
+
+    name: str
+    """of the tool"""
+    arguments: str
+    """a JSON object, as the model wrote it"""
+
+
 class LoadedProbe(BaseModel):
     """A probe that serves light mode; `layer` is k of Hugging Face's hidden_states[k]."""
 
@@ -320,6 +329,17 @@ class Token(BaseModel):
     """of the distribution that it was chosen from, in nats, ≥ 0; null where unknown"""
 
 
+class ToolCallInfo(BaseModel):
+    """A call that the model asks for."""
+
+    id: str
+    """by which the message with its result names it"""
+    type: Literal["function"] = "function"
+    """always function"""
+    function: FunctionInfo
+    """the tool and its arguments"""
+
+
 class UnitDecision(BaseModel):
     """Whether a part may pass."""
 
@@ -434,6 +454,8 @@ class GenerateResponse(BaseModel):
     """whether the statistics came from the cache"""
     tokens: list[Token] | None = None
     """of the answer, with `return_tokens`; null where it is held back"""
+    tool_calls: list[ToolCallInfo] | None = None
+    """with `tools`: those that the answer makes, in their order; null where it is held back"""
     provenance: Provenance
     """what stands behind the scores"""
 

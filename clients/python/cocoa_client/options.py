@@ -72,6 +72,36 @@ EstimatorName: TypeAlias = Literal[
 ]
 
 
+class FunctionCalled(TypedDict, total=False):
+    """A tool, and what it was called with."""
+
+    name: Required[str]
+    arguments: Required[str]
+    """A JSON object, as a string."""
+
+
+class FunctionNamed(TypedDict, total=False):
+    """A tool by its name."""
+
+    name: Required[str]
+
+
+class ImageUrl(TypedDict, total=False):
+    """An image, and how closely it is looked at."""
+
+    url: Required[str]
+    """`data:image/png;base64,…`, or of jpeg, gif and webp; `https://…` where the deployment lets the model's server fetch images."""
+    detail: Literal["auto", "low", "high"] | None
+    """As the server of the model reads it."""
+
+
+class ImagePart(TypedDict, total=False):
+    """An image in a message's content."""
+
+    type: Required[Literal["image_url"]]
+    image_url: Required[ImageUrl]
+
+
 class JsonObjectFormat(TypedDict, total=False):
     """Any JSON object."""
 
@@ -81,24 +111,109 @@ class JsonObjectFormat(TypedDict, total=False):
 JsonValue: TypeAlias = Any
 
 
-class Message(TypedDict, total=False):
-    """One chat message."""
+class Function(TypedDict, total=False):
+    """What a tool is called, does and takes."""
+
+    name: Required[str]
+    description: str | None
+    parameters: dict[str, JsonValue] | None
+    """A JSON schema of its arguments. Default: it takes none."""
+    strict: bool | None
+    """Whether calls are held to `parameters`: with it those of all tools are, as are calls that are required."""
+
+
+class NamedSchema(TypedDict, total=False):
+    """A schema with its name."""
+
+    name: Required[str]
+    """Of the caller's choice; it changes nothing."""
+    description: str | None
+    """Accepted and not shown to the model."""
+    schema: dict[str, JsonValue] | None
+    """What each answer is valid under. Default: any JSON object."""
+    strict: bool | None
+    """Answers are held to the schema either way."""
+
+
+class JsonSchemaFormat(TypedDict, total=False):
+    """JSON that is valid under a schema."""
+
+    type: Required[Literal["json_schema"]]
+    json_schema: Required[NamedSchema]
+
+
+class TextFormat(TypedDict, total=False):
+    """Any text."""
+
+    type: Required[Literal["text"]]
+
+
+class TextPart(TypedDict, total=False):
+    """A text in a message's content."""
+
+    type: Required[Literal["text"]]
+    text: Required[str]
+
+
+class Tool(TypedDict, total=False):
+    """Something that the model may call."""
+
+    type: Required[Literal["function"]]
+    function: Required[Function]
+
+
+class ToolCalled(TypedDict, total=False):
+    """A call of an earlier answer, sent back."""
+
+    id: Required[str]
+    type: Literal["function"] | None
+    function: Required[FunctionCalled]
+
+
+class ChatMessage(TypedDict, total=False):
+    """One message of a chat."""
 
     role: Required[str]
-    """Who speaks, as the template knows it."""
-    content: Required[str]
-    """What is said, in plain text."""
+    """`developer` is read as `system`."""
+    content: Any
+    """Text, or parts of text, which are joined, and of a user images; may be left out beside `tool_calls`."""
+    name: str | None
+    """Of the tool, where its result is told."""
+    reasoning: str | None
+    """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
+    reasoning_content: str | None
+    """As `reasoning`."""
+    refusal: None
+    """Of an earlier answer, which had none."""
+    audio: None
+    """Null: the model hears nothing."""
+    function_call: list[Any] | None
+    """Null: it is `tool_calls`."""
+    tool_call_id: str | None
+    """Whose result this is, with role `tool`."""
+    tool_calls: list[ToolCalled] | None
+    """That the model asked for, with role `assistant`."""
+    annotations: list[Any] | None
+    """Empty, as earlier answers have it."""
 
 
 class GenerateOptions(TypedDict, total=False):
     """A prompt, and which uncertainty scores are wanted of its answer."""
 
+    tools: list[Tool] | None
+    """That the model may call, where its chat template shows them. By default answers are then scored without samples, and the values of a call are units."""
+    tool_choice: Any
+    """`none` shows the model no tools; `required`, or the name of a tool, holds the answer to one call of any tool, or of this one."""
+    parallel_tool_calls: bool | None
+    """Whether an answer may call several tools; one that must call, calls one."""
+    response_format: Any
+    """What the answer and each sample are held to, unless they call tools. With a schema the units are `fields` by default."""
     max_reasoning_tokens: int | None
     """Tokens of a reasoning; then its end tag is written for the model, and the answer follows. Less than `max_new_tokens`, which bounds both together. Default: no bound of its own."""
     max_sample_reasoning_tokens: int | None
     """The same for each sample. Default: `max_reasoning_tokens`."""
-    messages: list[Message] | None
-    """Chat, in the model's own template."""
+    messages: list[ChatMessage] | None
+    """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
@@ -155,30 +270,8 @@ class GenerateOptions(TypedDict, total=False):
     """`light` draws no samples: a probe on the model's hidden states predicts what they would show. It takes no field of samples."""
     strategy: Literal["greedy", "sample", "most_probable", "most_probable_normalized", "mbr"] | None
     """Which answer is scored: the greedy one, or one of the samples."""
-    response_format: Any
-    """What the answer and each sample are held to, as OpenAI's. With a schema `units` is `fields` by default."""
     distinct: bool | None
     """No sample repeats the answer or one of an earlier wave: they are drawn after the answer, in waves of 2, 3 and then 5, from what was not found yet. For scores that weigh each text by its probability (`rb_`); with those that count samples it is refused."""
-
-
-class NamedSchema(TypedDict, total=False):
-    """A schema with its name."""
-
-    name: Required[str]
-    """Of the caller's choice; it changes nothing."""
-    description: str | None
-    """Accepted and not shown to the model."""
-    schema: dict[str, JsonValue] | None
-    """What each answer is valid under. Default: any JSON object."""
-    strict: bool | None
-    """Answers are held to the schema either way."""
-
-
-class JsonSchemaFormat(TypedDict, total=False):
-    """JSON that is valid under a schema."""
-
-    type: Required[Literal["json_schema"]]
-    json_schema: Required[NamedSchema]
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -191,8 +284,8 @@ class ScoreOptions(TypedDict, total=False):
 
     prompt: str | None
     """Raw text that the model continues."""
-    messages: list[Message] | None
-    """Chat, in the model's own template."""
+    messages: list[ChatMessage] | None
+    """Chat, in the model's own template, as OpenAI's clients send it."""
     chat_template_kwargs: dict[str, JsonValue] | None
     """Variables of the chat template, such as `enable_thinking`; one that it does not read is refused."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
@@ -255,7 +348,8 @@ class ScoreOptions(TypedDict, total=False):
     """What the answer says; each is a unit with scores of its own, compared with the samples."""
 
 
-class TextFormat(TypedDict, total=False):
-    """Any text."""
+class ToolNamed(TypedDict, total=False):
+    """The tool that must be called."""
 
-    type: Required[Literal["text"]]
+    type: Required[Literal["function"]]
+    function: Required[FunctionNamed]

@@ -1,5 +1,6 @@
 """Messages of a chat as OpenAI's clients send them, and as a model's template gets them."""
 
+import json
 import re
 from base64 import b64decode
 from collections.abc import Sequence
@@ -8,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.openai.neutral import NO_NAMES, EmptyList, NoFunctions, NoSound
-from app.http.openai.tools import ToolCalled
-from app.http.requests.fields import NullIsDefault, encodable
+from app.http.requests.fields import Body, NullIsDefault, encodable
+from app.http.requests.neutral import NO_NAMES, EmptyList, NoFunctions, NoSound
+from app.http.requests.tools import ToolName
 from models.images import PARTS
 
 Text = Annotated[str, AfterValidator(encodable)]
@@ -96,6 +97,33 @@ Content = Annotated[
 ]
 
 
+def _arguments(text: str) -> str:
+    """The text, if it is a JSON object; nothing at all stands for an empty one."""
+    try:
+        known = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict):
+        raise PydanticCustomError("no_arguments", "Input should be a JSON object, as a string")
+    return text or "{}"
+
+
+class FunctionCalled(Body):
+    """A tool, and what it was called with."""
+
+    name: ToolName
+    arguments: Annotated[str, AfterValidator(encodable), AfterValidator(_arguments)]
+    """A JSON object, as a string."""
+
+
+class ToolCalled(NullIsDefault):
+    """A call of an earlier answer, sent back."""
+
+    id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
+    type: Literal["function"] = "function"
+    function: FunctionCalled
+
+
 class ChatMessage(NullIsDefault):
     """One message of a chat."""
 
@@ -111,13 +139,17 @@ class ChatMessage(NullIsDefault):
     reasoning_content: str | None = None
     """As `reasoning`."""
     refusal: None = None
+    """Of an earlier answer, which had none."""
     audio: NoSound = None
+    """Null: the model hears nothing."""
     function_call: NoFunctions = None
+    """Null: it is `tool_calls`."""
     tool_call_id: Annotated[Text, Field(max_length=256)] | None = None
     """Whose result this is, with role `tool`."""
     tool_calls: Annotated[list[ToolCalled] | None, Field(max_length=128)] = None
     """That the model asked for, with role `assistant`."""
     annotations: EmptyList = None
+    """Empty, as earlier answers have it."""
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
