@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from models.calibration import Calibrator
-from models.embedded import CALIBRATOR_PATH
+from models.embedded import CALIBRATOR_PATH, CALIBRATORS
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 logger = logging.getLogger(__name__)
@@ -16,7 +16,8 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
     """The calibrator that a deployment serves.
 
     Args:
-        setting: a path; "auto" for the embedded one beside the embedded models; "" for none.
+        setting: a path; "auto" for that of an embedded language model beside the embedded pair
+            models; "" for none.
         workers: loaded ones.
 
     Raises:
@@ -27,7 +28,7 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
         return None
     path = Path(setting)
     if setting == "auto":
-        path = CALIBRATOR_PATH
+        path = CALIBRATORS.get(workers.generator.info.model_id, CALIBRATOR_PATH)
     calibrator = Calibrator.load(path)
     try:
         check_deployment(calibrator, workers)

@@ -14,6 +14,7 @@ CROSS_ENCODER_DIR = _HERE / "cross_encoder"
 NLI_DIR = _HERE / "nli"
 PROBES_DIR = _HERE / "probes"
 CALIBRATOR_PATH = _HERE / "calibrator.json"
+LONG_CALIBRATOR_PATH = _HERE / "long_calibrator.json"
 TESTBED_DIR = _HERE / "testbed"
 LONG_TESTBED_DIR = _HERE / "long_testbed"
 
@@ -23,5 +24,7 @@ LANGUAGE_MODELS = {
     "embedded-second": SECOND_LANGUAGE_MODEL_DIR,
     "embedded-long": LONG_LANGUAGE_MODEL_DIR,
 }
+# By the same names; any other model has the first one beside it, which then does not fit.
+CALIBRATORS = {"embedded-long": LONG_CALIBRATOR_PATH}
 # Those whose answers the embedded pair models know.
 SHORT_LANGUAGE_MODELS = ("embedded", "embedded-second")

@@ -85,6 +85,22 @@ async def test_a_paragraph_bears_out_a_sentence_or_denies_it(client):
     assert denied["contradicted_by"] == [0]
 
 
+async def test_sentences_have_a_confidence_and_those_that_do_not_pass_are_removed(client):
+    """By the calibrator that ships for this model, of ten samples."""
+    wanted = {"units": "sentences", "target_error": 0.1, "on_unit_reject": "remove"}
+    [line, *_] = lines_of("paragraph")
+    found = await asked(client, line["messages"], num_samples=10, **wanted)
+
+    sentences = found["units"][1:]
+    assert found["units_decision"]["threshold"] is not None
+    for one in sentences:
+        assert 0 < one["confidence"] < 1
+        assert (one["text"] in found["refined_text"]) is one["decision"]["accept"]
+    by_uncertainty = sorted(sentences, key=lambda one: one["uncertainty"])
+    confidences = [one["confidence"] for one in by_uncertainty]
+    assert confidences == sorted(confidences, reverse=True)
+
+
 async def test_records_follow_their_schema_and_every_field_has_a_score(client):
     finished = 0
     for line in lines_of("json"):

@@ -7,6 +7,7 @@ import pytest
 
 from app.scoring.calibrators import check_deployment, compares_prompts, load_calibrator
 from cocoa_lab.calibration.calibrating import to_json
+from models.embedded import CALIBRATORS
 from tests.made_calibrators import BINDING, calibrator
 from tests.results import PROBES, comparer_info
 from workers.protocol import GeneratorInfo
@@ -59,6 +60,16 @@ def test_every_part_is_of_this_deployment():
     two = replace(calibrator(), parts=(fitting, foreign))
     with pytest.raises(ValueError, match="the similarity function fake was x"):
         check_deployment(two, deployment())
+
+
+def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
+    path = tmp_path / "long.json"
+    path.write_text(to_json(calibrator(nli="fake nli", model_id="embedded-long")))
+    monkeypatch.setitem(CALIBRATORS, "embedded-long", path)
+
+    [part] = load_calibrator("auto", deployment(model_id="embedded-long")).parts
+    assert part.binding.model_id == "embedded-long"
+    assert load_calibrator("auto", deployment(model_id="embedded")) is None
 
 
 def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
