@@ -70,6 +70,7 @@ class Traits:
         efforts: that it knows, and its template shows; none where it reads no `reasoning_effort`.
         formats: what becomes of a `response_format`: it is "heeded", as far as its schema names all
             valid values, "refused" or "ignored".
+        claims: its reply to a schema of claims, which names no valid values.
         larks: whether it takes grammars of llguidance; it heeds those that are no more than one
             such schema.
         images: what becomes of them: they are "heeded", "refused" or "ignored".
@@ -104,6 +105,7 @@ class Traits:
     calls: str = ""
     efforts: tuple[str, ...] = ()
     formats: str = "heeded"
+    claims: str = '{"claims": []}'
     larks: bool = True
     images: str = "refused"
     refuses_ids: bool = False
@@ -225,6 +227,8 @@ def _valid_texts(traits, body):
         schema = json.loads(grammar.removeprefix("start: %json "))
     if "enum" in schema:
         return [json.dumps(value).encode() for value in schema["enum"]]
+    if "claims" in schema["properties"]:
+        return [traits.claims.encode()]
     fields = schema["properties"].items()
     return [json.dumps({name: one["const"] for name, one in fields}).encode()]
 

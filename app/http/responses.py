@@ -147,11 +147,15 @@ def usage_of(result: Result) -> Usage:
         reasoning_tokens = subject.answer.reasoning.num_tokens
     if result.generation is not None:
         prompt_tokens = result.generation.prompt_tokens
+    own: dict[str, int] = {}
+    if result.units is not None and result.units.split_tokens is not None:
+        own["split_tokens"] = result.units.split_tokens
     return Usage(
         prompt_tokens=prompt_tokens,
         completion_tokens=subject.answer.num_written,
         reasoning_tokens=reasoning_tokens,
         sample_tokens=sum(sample.num_written for sample in subject.samples),
+        **own,
     )
 
 

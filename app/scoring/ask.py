@@ -105,7 +105,7 @@ class Ask:
         num_tops: likeliest tokens that are wanted of each of the shown texts'.
         num_shown: texts that are shown: the scored one, then the first others of its law.
         units: the parts of the answer that are scored by themselves; "answer" for it alone.
-        claims: of the given answer; their units are claims.
+        claims: of the given answer, where units are claims; None lets the model split the answer.
         json_schema: that an answer with fields follows; it says how their values are compared.
         target_error: largest wanted share of wrong answers among those that pass; None asks for no
             decision.
@@ -156,6 +156,11 @@ class Ask:
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
     in_background: bool = False
+
+    @property
+    def splits_claims(self) -> bool:
+        """Whether the model is asked for the claims of the answer."""
+        return self.units == "claims" and self.claims is None
 
     @property
     def mode(self) -> Literal["full", "light"]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from app.scoring.ask import Ask
+from app.scoring.claims import Split
 from app.scoring.derive import Computed, Replies, TrueFalse, derive
 from app.scoring.drawing import drawn_on, next_wave, recorded_wave, too_few
 from app.scoring.entries import statistics_name
@@ -27,7 +28,7 @@ from app.scoring.questions import (
     read_by_token,
     subject_of,
 )
-from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
+from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import PromptTooLong
 from models.records import Array, Generation, OnToken, Pair, Token
@@ -100,6 +101,7 @@ class Computation:
         self._limits = limits
         self._max_units = (limits or AskLimits()).max_units
         self._made: Fields | Statements | None = None
+        self._num_tokens: Mapping[str, int] = {}  # of texts that are compared for parts
         self.recorded = recorded
         self._generator_is_current = True
         self._compared_s = 0.0  # while samples were drawn
@@ -205,7 +207,7 @@ class Computation:
             nli_pairs += await self._pairs_of_parts(subject)
         tables = [self._similarity.table(similarity_pairs)]
         if self._nli is not None:
-            tables.append(self._nli.table(nli_pairs))
+            tables.append(self._nli.table(nli_pairs, self._num_tokens))
         answer = subject.answer.compared_text
         (similarity, *rest), true_false = await asyncio.gather(
             asyncio.gather(*tables), self._true_false(asked, answer)
@@ -217,17 +219,21 @@ class Computation:
         evidence = derive(plan, subject, generation, asked, replies)
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
-    async def parts(self, subject: Subject) -> Parts:
+    async def parts(self, subject: Subject, split: Split | None = None) -> Parts:
         """The parts of the answer; pairs that are not remembered are asked.
+
+        Args:
+            subject: with its y* chosen.
+            split: the claims of the answer, where a model was asked for them.
 
         Raises:
             InvalidRequest: the texts make more pairs than the limits allow.
             CocoaError: a worker failed.
         """
-        pairs = await self._pairs_of_parts(subject)
+        pairs = await self._pairs_of_parts(subject, split)
         if self._made is None:
             return Parts()
-        table = await self._parts_scores.table(pairs)
+        table = await self._parts_scores.table(pairs, self._num_tokens)
         return await asyncio.to_thread(self._made.parts, table)
 
     @property
@@ -237,16 +243,19 @@ class Computation:
             return self._nli
         return self._similarity
 
-    async def _pairs_of_parts(self, subject: Subject) -> list[Pair]:
-        """What is compared for the parts of the answer; one without an end has none."""
-        if subject.answer.is_unfinished:
+    async def _pairs_of_parts(self, subject: Subject, split: Split | None = None) -> list[Pair]:
+        """What is compared for the parts of the answer, if they are known by now.
+
+        One without an end has none.
+        """
+        if subject.answer.is_unfinished or (self.ask.splits_claims and split is None):
             return []
         if self._made is None:
-            self._made = await self._make_parts(subject)
+            self._made = await self._make_parts(subject, split)
         rules = self._parts_scores.info.rules
         return await asyncio.to_thread(unknown_pairs, self._made.pairs, rules)
 
-    async def _make_parts(self, subject: Subject) -> Fields | Statements:
+    async def _make_parts(self, subject: Subject, split: Split | None) -> Fields | Statements:
         """The parts of the answer, which are not compared yet; those of long ones take a second.
 
         Raises:
@@ -255,13 +264,16 @@ class Computation:
         if self.ask.units == "fields":
             schema, tools = self.ask.json_schema, self.ask.tools
             return await asyncio.to_thread(Fields, subject, schema, self._max_units, tools)
-        samples, claims, most = subject.other_texts, self.ask.claims, self._max_units
+        samples, most = subject.other_texts, self._max_units
+        claims = self.ask.claims if split is None else split.claims
         texts = [subject.answer.text, *samples]
         spans = await asyncio.to_thread(spans_of, texts, self.ask.tools)
         if claims is not None:
             stated = await asyncio.to_thread(stated_claims, subject, most, claims)
         else:
             stated = await asyncio.to_thread(stated_sentences, subject, most, spans)
+        if split is not None:
+            stated = as_split(stated, split)
         ends: dict[str, list[int]] | None = None
         if self._nli_model is not None and self.plan.parts_compared_by == "nli":
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
@@ -269,6 +281,7 @@ class Computation:
         made = await asyncio.to_thread(Statements, stated, samples, spans, ends)
         if self._nli is not None:
             self._nli.check_number(made.num_pairs)
+        self._num_tokens = made.num_tokens
         return made
 
     def _check_given(self) -> None:

@@ -21,7 +21,7 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject, generation_request, subject_of
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
-from models.records import Generation
+from models.records import Generation, GenerationRequest
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import ends_by_agreement, num_taken
 from workers.protocol import ComparerInfo, GeneratorInfo
@@ -119,6 +119,19 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
         b: digest of the second.
     """
     return f"{_prefix(namespace)}pair:{digest([_FORMAT, identity, a, b])}"
+
+
+def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
+    """Name of the claims of an answer.
+
+    Args:
+        namespace: whose entry it is.
+        identity: of the generator that splits it.
+        request: that asks for them.
+    """
+    asked = request.prompt, request.messages, request.chat_template_kwargs
+    parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
+    return f"{_prefix(namespace)}claims:{digest(parts)}"
 
 
 def encode(computed: Computed) -> bytes:

@@ -1,6 +1,7 @@
 """Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import orjson
 
@@ -75,8 +76,14 @@ class PairScores:
             field = "units"
         check_pairs(num_pairs, self._limits, field=field)
 
-    async def table(self, pairs: Sequence[Pair]) -> PairTable:
+    async def table(
+        self, pairs: Sequence[Pair], num_tokens: Mapping[str, int] = MappingProxyType({})
+    ) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
+
+        Args:
+            pairs: of texts as they are compared.
+            num_tokens: of texts whose pairs are charged to the caller, where they are not known.
 
         Raises:
             InvalidRequest: there are more than an ask may have.
@@ -100,6 +107,9 @@ class PairScores:
             self._observer.observe_pairs(len(new), len(new) - len(missing))
         if missing:
             reply = await self._comparer.compare(missing)
+            charged = [pair for pair in missing if num_tokens.keys() >= set(pair)]
+            if charged:
+                self._ask.caller.charge(sum(num_tokens[a] + num_tokens[b] for a, b in charged))
             if reply.identity != self.info.identity:
                 self.is_current = False
                 if self._scores:  # of other weights: scores of two models must not be mixed

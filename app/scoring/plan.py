@@ -215,8 +215,8 @@ def make_plan(
     if ask.of_tokens and ask.samples is None:  # none are drawn for the parts alone
         compares_parts = compares_parts and reads_samples(wanted)
     parts_compared_by: Literal["similarity", "nli"] | None = None
-    if ask.units == "claims" and ask.claims is None:
-        raise InvalidRequest("claims are told of a given answer: see POST /score", field="units")
+    if ask.splits_claims and not ask.has_prompt:
+        raise InvalidRequest("no model splits the answer: send a prompt, or claims", field="units")
     if compares_parts:
         parts_compared_by = _COMPARED_BY[PARTS[ask.units]]
         if parts_compared_by == "nli":

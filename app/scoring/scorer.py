@@ -5,8 +5,10 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 from app.scoring.ask import PARTS, Ask
+from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import Content, decode, encode, fit
@@ -25,6 +27,7 @@ from app.scoring.plan import (
 )
 from app.scoring.questions import num_rows
 from app.scoring.result import STAGES, Escalation, Result
+from app.scoring.splitting import split
 from app.scoring.unit_judging import UnitsJudgement, check_units_asked, judge_units
 from app.scoring.units import Parts, ScoredUnits, scored_units
 from models.calibration import Calibrator
@@ -203,8 +206,12 @@ class Scorer:
                 on_token(Token(answer.text))
             parts, parts_s = Parts(), 0.0
             if ask.units in PARTS:
+                claims: Split | None = None
+                if ask.splits_claims and not answer.is_unfinished:
+                    asked = workers.generator, memory, limits, partial(self._turn, ask, 1)
+                    claims = await split(ask, answer.text, *asked)
                 parts_at = time.monotonic()
-                parts = await computation.parts(evidence.subject)
+                parts = await computation.parts(evidence.subject, claims)
                 parts_s = time.monotonic() - parts_at
             if answer.reasoning is not None:
                 plan = for_reasoned(plan, ask)
@@ -286,15 +293,20 @@ class Scorer:
         self, computation: Computation, timeout_s: float | None, on_token: OnToken | None
     ) -> Computed:
         ask = computation.ask
-        rows = num_rows(ask, computation.plan)
-        turn: AbstractAsyncContextManager[None] = nullcontext()
-        if ask.in_background:
-            turn = self.admission.item_turn(ask.caller.name)
-        async with turn, self.admission.admit(ask.caller.name, rows) as waited_s:
+        async with self._turn(ask, num_rows(ask, computation.plan)) as waited_s:
             generation = await computation.generate(timeout_s, on_token)
             if generation is not None:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await computation.evidence(generation)
+
+    @asynccontextmanager
+    async def _turn(self, ask: Ask, num_rows: int) -> AsyncIterator[float]:
+        """A place of the admission; tells the seconds that it was waited for."""
+        turn: AbstractAsyncContextManager[None] = nullcontext()
+        if ask.in_background:
+            turn = self.admission.item_turn(ask.caller.name)
+        async with turn, self.admission.admit(ask.caller.name, num_rows) as waited_s:
+            yield waited_s
 
     async def _score(
         self, plan: Plan, ask: Ask, evidence: Evidence, parts: Parts

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from app.scoring.ask import GivenClaim
+from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts, token_spans
 from models.records import Array, Pair
 from models.similarity.pairs import PairTable
-from models.units.chunks import beginning, chunk_spans
+from models.units.chunks import beginning, chunk_spans, num_tokens
 from models.units.prose import claim, sentences, supported
 from models.units.sentences import sentence_spans
 from models.units.tool_calls import as_value, names_of
@@ -38,6 +39,7 @@ class Statements:
     Attributes:
         num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
             known.
+        num_tokens: that the NLI model reads of each of their texts.
     """
 
     def __init__(
@@ -53,15 +55,18 @@ class Statements:
         self._shortened: tuple[str, ...] = ()
         self._hypotheses: list[str] = []
         self._chunks: dict[str, list[str]] = {}
+        self.num_tokens: dict[str, int] = {}
         if token_ends is not None:
             for unit in stated.units:
-                _, end = beginning((0, len(unit.text)), token_ends[unit.text])
-                self._hypotheses.append(unit.text[:end])
+                read = beginning((0, len(unit.text)), token_ends[unit.text])
+                self._hypotheses.append(self._read(unit.text, read, token_ends))
+                _, end = read
                 if end < len(unit.text):
                     self._shortened = (f"{unit.kind}s_shortened",)
             for sample in dict.fromkeys(samples):
-                chunks = chunk_spans(spans[sample], token_ends[sample])
-                self._chunks[sample] = [sample[start:end] for start, end in chunks]
+                self._chunks[sample] = []
+                for chunk in chunk_spans(spans[sample], token_ends[sample]):
+                    self._chunks[sample].append(self._read(sample, chunk, token_ends))
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
     @property
@@ -89,6 +94,13 @@ class Statements:
                 says[label] = [of_sample[sample] for sample in self._samples]
             units = tuple(supported(units, says["entailment"], says["contradiction"]))
         return replace(self._stated, units=units, warnings=warnings, num_pairs=self.num_pairs)
+
+    def _read(self, text: str, span: Span, token_ends: TokenEnds) -> str:
+        """What stands there, with its tokens counted."""
+        start, end = span
+        read = text[start:end].strip()
+        self.num_tokens[read] = num_tokens(span, token_ends[text])
+        return read
 
     def _values(self, chunks: Sequence[str], table: PairTable, label: str) -> Array:
         """What each chunk of a sample scores for each statement: (C, U)."""
@@ -128,6 +140,14 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
         is_misquoted |= bool(one.quotes) and not units[-1].spans
     warnings = {"no_claims": not units, "quotes_not_found": is_misquoted}
     return _parts(tuple(units), warnings, is_whole=len(units) == len(claims))
+
+
+def as_split(stated: Parts, split: Split) -> Parts:
+    """What is stated, with what it took, and why it is no claims where it is none."""
+    warnings = stated.warnings
+    if split.warning is not None:
+        warnings = (split.warning, *warnings)
+    return replace(stated, warnings=warnings, split_tokens=split.num_tokens)
 
 
 def _parts(units: tuple[Unit, ...], warnings: Mapping[str, bool], *, is_whole: bool) -> Parts:

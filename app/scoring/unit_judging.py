@@ -113,6 +113,8 @@ def judge_units(
     """
     parts = units.units[1:]
     found = _calibration(ask, plan, calibrator)
+    if parts and parts[0].unit.kind != PARTS[ask.units]:
+        found = "the answer was not split into claims"
     if calibrator is None or isinstance(found, str):
         judged = (JudgedUnit(),) * len(parts)
         if ask.target_error is None:

@@ -44,6 +44,7 @@ class Parts:
         num_pairs: of a chunk and a statement that the NLI model is asked for; None of fields.
         warnings: codes of what a reader of the units should know.
         is_whole: whether there are no further units.
+        split_tokens: that a model read and wrote to split the answer; None where none was asked.
     """
 
     units: tuple[Unit, ...] = ()
@@ -51,6 +52,7 @@ class Parts:
     warnings: tuple[str, ...] = ()
     is_whole: bool = True
     num_pairs: int | None = None
+    split_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class ScoredUnits:
         mean, greatest: of the uncertainties of the parts; None where none has any.
         is_whole: whether no part was left out.
         num_pairs: that the NLI model was asked for; None for fields.
+        split_tokens: that a model read and wrote to split the answer; None where none was asked.
     """
 
     units: tuple[ScoredUnit, ...]
@@ -92,6 +95,7 @@ class ScoredUnits:
     greatest: float | None
     is_whole: bool = True
     num_pairs: int | None = None
+    split_tokens: int | None = None
 
 
 class Fields:
@@ -256,4 +260,5 @@ def scored_units(
         greatest,
         parts.is_whole,
         parts.num_pairs,
+        parts.split_tokens,
     )

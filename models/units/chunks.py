@@ -32,11 +32,11 @@ def chunk_spans(
     chunks: list[Span] = []
     first = 0
     for last, (_, end) in enumerate(parts):
-        if last == first or _num_tokens((parts[first][0], end), token_ends) <= max_tokens:
+        if last == first or num_tokens((parts[first][0], end), token_ends) <= max_tokens:
             continue
         chunks.append((parts[first][0], parts[last - 1][1]))
         first = last
-        if _num_tokens((parts[last - 1][0], end), token_ends) <= max_tokens:
+        if num_tokens((parts[last - 1][0], end), token_ends) <= max_tokens:
             first = last - 1
     if parts:
         chunks.append((parts[first][0], parts[-1][1]))
@@ -53,7 +53,7 @@ def beginning(
     """
     start, end = sentence
     first = bisect_right(token_ends, start)
-    if _num_tokens(sentence, token_ends) <= max_tokens:
+    if num_tokens(sentence, token_ends) <= max_tokens:
         return sentence
     return start, min(end, token_ends[first + max_tokens - 1])
 
@@ -69,7 +69,7 @@ def _parts(sentence: Span, token_ends: Sequence[int], max_tokens: int) -> list[S
     return parts
 
 
-def _num_tokens(span: Span, token_ends: Sequence[int]) -> int:
+def num_tokens(span: Span, token_ends: Sequence[int]) -> int:
     """Tokens that end within a span; one that ends behind it counts, too."""
     start, end = span
     first, behind = bisect_right(token_ends, start), bisect_right(token_ends, end)

@@ -1,4 +1,4 @@
-"""Claims of an answer, the client's own and those that the model splits its answer into."""
+"""Claims of a given answer that the client has made itself."""
 
 import pytest
 

@@ -131,8 +131,9 @@ def completion(result: Result, wanted: Wanted) -> Completion:
 
 def uncertainty_of(result: Result) -> Uncertainty:
     """What a choice says beyond OpenAI's fields."""
-    sample_tokens = usage_of(result).sample_tokens
-    return scored(Uncertainty, result, value=result.uncertainty, sample_tokens=sample_tokens)
+    names = {"sample_tokens", "split_tokens"}
+    beside = usage_of(result).model_dump(include=names, exclude_unset=True)
+    return scored(Uncertainty, result, value=result.uncertainty, **beside)
 
 
 def fingerprint_of(result: Result) -> str | None:

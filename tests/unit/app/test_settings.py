@@ -160,6 +160,7 @@ BOUNDS = {
     "max_text_sentences": ("COCOA_LIMITS__MAX_TEXT_SENTENCES", ["0"], "1"),
     "max_pairs": ("COCOA_LIMITS__MAX_PAIRS", ["0"], "1"),
     "max_units": ("COCOA_LIMITS__MAX_UNITS", ["0"], "1"),
+    "max_claim_tokens": ("COCOA_LIMITS__MAX_CLAIM_TOKENS", ["0"], "1"),
     "max_images": ("COCOA_LIMITS__MAX_IMAGES", ["-1"], "0"),
     "max_image_bytes": ("COCOA_LIMITS__MAX_IMAGE_BYTES", ["0"], "1"),
     "max_image_urls": ("COCOA_LIMITS__MAX_IMAGE_URLS", ["-1", "true"], "1"),

@@ -1,0 +1,72 @@
+"""An answer through the language model once more, which splits it into claims."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from app.scoring.ask import Ask
+from app.scoring.claims import Split, claims_in, decode_split, encode_split, split_request
+from app.scoring.entries import split_name
+from app.scoring.limits import AskLimits
+from app.scoring.memory import Memory
+from app.scoring.statements import spans_of
+from models.errors import EngineError, InvalidLogits, InvalidRequest
+from workers.protocol import Generator
+
+
+async def split(
+    ask: Ask,
+    answer: str,
+    generator: Generator,
+    memory: Memory | None,
+    limits: AskLimits | None,
+    turn: Callable[[], AbstractAsyncContextManager[object]],
+) -> Split:
+    """The claims of an answer, or why there are none; what was asked is charged to the caller.
+
+    Args:
+        ask: whose answer it is.
+        answer: as it was written.
+        generator: that is asked.
+        memory: of earlier splits; None where none may serve.
+        limits: of the reply; None for the usual ones.
+        turn: held while the generator is asked.
+
+    Raises:
+        CocoaError: the generator is gone, or busy; a reply that is no list of claims is no error.
+    """
+    info = generator.info
+    if info.no_grammar:
+        return Split(None, warning="claims_unsupported")
+    if not (await asyncio.to_thread(spans_of, [answer], ask.tools))[answer]:
+        return Split(())
+    # Half of the context is the question's.
+    most_tokens = (limits or AskLimits()).max_claim_tokens
+    most_tokens = max(1, min(most_tokens, info.max_context_tokens // 2))
+    request = split_request(ask, answer, most_tokens)
+
+    async def compute() -> tuple[Split, bytes | None]:
+        try:
+            async with turn():
+                reply = await generator.generate(request)
+        except (InvalidRequest, EngineError, InvalidLogits):  # too long, or no JSON
+            return Split(None, warning="claims_not_split"), None
+        num_tokens = reply.prompt_tokens + reply.answer.num_written
+        ask.caller.charge(num_tokens)
+        found = Split(claims_in(reply.answer.text), num_tokens)
+        if found.claims is None:
+            found = Split(None, num_tokens, "claims_not_split")
+        if reply.identity != info.identity:
+            return found, None
+        return found, encode_split(found)
+
+    if memory is None:
+        found, _ = await compute()
+        return found
+    name = split_name(ask.caller.namespace, info.identity, request)
+    found, _ = await memory.get_or_compute(name, None, decode_split, _as_it_is, compute)
+    return found
+
+
+def _as_it_is(found: Split) -> Split:
+    return found
