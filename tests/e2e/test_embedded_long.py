@@ -101,6 +101,19 @@ async def test_sentences_have_a_confidence_and_those_that_do_not_pass_are_remove
     assert confidences == sorted(confidences, reverse=True)
 
 
+async def test_fields_have_a_confidence_by_the_same_calibrator(client):
+    [line, *_] = lines_of("json")
+    schema = {"name": "place", "schema": line["json_schema"]}
+    response_format = {"type": "json_schema", "json_schema": schema}
+    wanted = {"response_format": response_format, "units": "fields", "target_error": 0.2}
+    found = await asked(client, line["messages"], num_samples=10, **wanted)
+
+    fields = found["units"][1:]
+    assert fields
+    assert found["units_decision"]["threshold"] is not None
+    assert all(0 < one["confidence"] < 1 for one in fields)
+
+
 async def test_records_follow_their_schema_and_every_field_has_a_score(client):
     finished = 0
     for line in lines_of("json"):
