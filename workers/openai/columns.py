@@ -53,7 +53,12 @@ _NO_LIGHT = {
 
 async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    told = await _identity(calls, can, prompt)
+    told = await _identity(calls, can, prompt, can.logprobs or 0)
+    if not told and not can.tokenizes:  # several tokens had one text, which was told once
+        told = await _identity(calls, can, prompt, _USUAL_TOP)
+    needed = _columns_of(round(told.get(sentinel(_NUM_PROBES), 0.0)))
+    if told and needed > len(told):
+        told = await _identity(calls, can, prompt, needed) or told
     if round(told.get(sentinel(_FORMAT), 0.0)) != FORMAT:
         return None
     num_probes = round(told.get(sentinel(_NUM_PROBES), 0.0))
@@ -71,26 +76,28 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
     )
 
 
-async def _identity(calls: Calls, can: Capabilities, prompt: Prompt) -> Mapping[str, float]:
-    """The columns of the mode "identity"; none without the plugin.
+async def _identity(
+    calls: Calls, can: Capabilities, prompt: Prompt, top: int
+) -> Mapping[str, float]:
+    """The columns of the mode "identity", as far as so many likeliest tokens hold them.
 
-    A prompt may be a text: columns need no token ids of it.
+    None without the plugin. A prompt may be a text: columns need no token ids of it.
     """
-    if not can.tells_logprobs or prompt.path != COMPLETIONS:
+    if not can.tells_logprobs or prompt.path != COMPLETIONS or top < _PROBES:
         return {}
     if not can.tokenizes and can.reasons:  # the texts that end its reasoning are not told then
         return {}
-    most = _PROBES + _PROBE_SIZE * _MOST_PROBES + _PROMPTS_SIZE
-    told = min(most, can.logprobs or 0)
-    tried = [told] if can.tokenizes else [max(told, _USUAL_TOP), told]
-    for asked in tried:
-        if asked < _PROBES:
-            break
-        body = completion(can, prompt, max_tokens=1, top=asked, mode="identity")
-        if (reply := await calls.try_post(COMPLETIONS, body)) is not None:
-            tops = read_choices(reply, 1)[0].tops
-            return tops[0] if tops else {}
-    return {}
+    top = min(top, _columns_of(_MOST_PROBES))
+    body = completion(can, prompt, max_tokens=1, top=top, mode="identity")
+    if (reply := await calls.try_post(COMPLETIONS, body)) is None:
+        return {}
+    tops = read_choices(reply, 1)[0].tops
+    return tops[0] if tops else {}
+
+
+def _columns_of(num_probes: int) -> int:
+    """Columns of the mode "identity"."""
+    return _PROBES + _PROBE_SIZE * num_probes + _PROMPTS_SIZE
 
 
 def probes_read(columns: Columns, known: Mapping[str, ProbeInfo]) -> dict[str, ProbeInfo]:

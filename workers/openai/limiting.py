@@ -1,8 +1,5 @@
 """Whether a server ends a reasoning where a request bounds it, tried out."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from models import records
 from models.engines.protocol import NO_REASONING
 from models.engines.texts import parted
@@ -10,44 +7,56 @@ from models.records import GenerationRequest
 from workers.calls import Calls, Failed
 from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render
-from workers.openai.replies import read_choices
+from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import BUDGET, Prompt, completion
 from workers.openai.tags import with_tags
 
 _SUM = {"role": "user", "content": "What is 12 + 5 + 7?"}
-# Tokens that show whether it reasons; the bound that is tried out.
-_NUM_TOKENS, _BOUND = 32, 2
+# The bound that is tried out, and tokens that show whether it is heeded.
+_BOUND, _NUM_TOKENS = 2, 32
 
 
-async def no_reasoning_limit(calls: Calls, can: Capabilities) -> str:
-    """Why it heeds no `max_reasoning_tokens`; "" where it does."""
+async def sum_answer(calls: Calls, can: Capabilities, num_tokens: int) -> tuple[Prompt, Choice]:
+    """How it begins to answer a sum, which a model that reasons thinks about."""
     request = GenerationRequest(prompt=_SUM["content"])
     if can.chats:
         request = GenerationRequest(messages=(_SUM,))
     prompt = await render(calls, can, request)
-    free = await _reasoning(calls, can, prompt, {})
-    if free is None:
+    reply = await calls.try_post(prompt.path, completion(can, prompt, max_tokens=num_tokens))
+    return prompt, Choice("", "stop") if reply is None else read_choices(reply, 1)[0]
+
+
+async def no_reasoning_limit(calls: Calls, can: Capabilities, prompt: Prompt, free: Choice) -> str:
+    """Why it heeds no `max_reasoning_tokens`; "" where it does.
+
+    Args:
+        calls: of the server.
+        can: what is known of it.
+        prompt: of `sum_answer`.
+        free: its answer.
+    """
+    thoughts = await _reasoning(calls, can, prompt, free)
+    if thoughts is None:
         return NO_REASONING
+    body = completion(can, prompt, max_tokens=_NUM_TOKENS) | {BUDGET: _BOUND}
     try:
-        bound = await _reasoning(calls, can, prompt, {BUDGET: _BOUND})
+        reply = await calls.try_post(prompt.path, body)
     except Failed:
-        bound = None
+        reply = None
+    bound = None
+    if reply is not None:
+        bound = await _reasoning(calls, can, prompt, read_choices(reply, 1)[0])
     if bound is None:
         return f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser for it"
-    if not bound.is_finished or len(bound.text) >= len(free.text):
+    if not bound.is_finished or len(bound.text) >= len(thoughts.text):
         return f"the server of the model takes {BUDGET}, and reasons for as long as without it"
     return ""
 
 
 async def _reasoning(
-    calls: Calls, can: Capabilities, prompt: Prompt, bounds: Mapping[str, Any]
+    calls: Calls, can: Capabilities, prompt: Prompt, choice: Choice
 ) -> records.Reasoning | None:
-    """How an answer begins to be reasoned; None where it is not, or such a body is refused."""
-    body = completion(can, prompt, max_tokens=_NUM_TOKENS) | dict(bounds)
-    reply = await calls.try_post(prompt.path, body)
-    if reply is None:
-        return None
-    [choice] = read_choices(reply, 1)
+    """How an answer begins to be reasoned; None where it is not."""
     choice = await with_tags(calls, can, choice, opened=prompt.opened)
     if choice.reasoning is not None:
         return records.Reasoning(choice.reasoning, 0, bool(choice.text))

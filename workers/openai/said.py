@@ -1,8 +1,12 @@
-"""What a server says of itself in the list of its models. Pure."""
+"""What a server says of itself in the list of its models, and of its version."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
+
+from workers.calls import Calls, Failed, Rejected
+from workers.client import Refused, Unreachable
 from workers.openai.capabilities import LARGEST_VOCABULARY, UNKNOWN_CONTEXT, Capabilities
 
 
@@ -30,3 +34,12 @@ def as_said(entry: Mapping[str, Any], version: str) -> Capabilities:
 def _first_count(*said: Any) -> int:
     """The first of these that is a positive integer, which the last one is."""
     return next(one for one in said if type(one) is int and one > 0)
+
+
+async def version_of(client: httpx.AsyncClient) -> str:
+    """Of the server's program, where it says so as vLLM does."""
+    try:
+        version = (await Calls(client, is_trial=True).get("/version"))["version"]
+    except (Rejected, Failed, Unreachable, Refused, LookupError, TypeError):
+        return ""
+    return version if isinstance(version, str) else ""

@@ -22,7 +22,10 @@ async def test_a_server_renders_tools_with_the_messages(calls):
     async with serving(calls=calls) as (server, generator):
         plain = await generator.generate(CHAT)
         told = await generator.generate(replace(CHAT, tools=(TOOL,)))
-        asked = [decode(body["prompt"]) for body in server.sent("/v1/completions")]
+        asked = []
+        for body in server.sent("/v1/completions"):
+            if isinstance(body["prompt"][0], int):  # several prompts try a server out
+                asked.append(decode(body["prompt"]))
 
     assert told.prompt_tokens > plain.prompt_tokens
     assert ['"name": "now"' in asked[i] for i in (0, -1)] == [False, True]
