@@ -52,7 +52,7 @@ class UnitInfo(Described):
     """its first character in `text`, ≥ 0, and the one behind its last; of a claim those of its
     quotes, absent where one does not occur"""
     spans: list[Range] = ABSENT
-    """of a claim with several quotes: where each stands in `text`"""
+    """of a claim with several quotes: where each stands in `text`, characters ≥ 0"""
     tokens: Range = ABSENT
     """its first token, ≥ 0, and the one behind its last; absent where it has none; of what lies
     between the quotes of a claim no token is its own"""

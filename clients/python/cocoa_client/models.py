@@ -363,7 +363,7 @@ class UnitInfo(BaseModel):
     span: Annotated[list[int] | None, Field(max_length=2, min_length=2)] = None
     """its first character in `text`, ≥ 0, and the one behind its last; of a claim those of its quotes, absent where one does not occur"""
     spans: list[Span] | None = None
-    """of a claim with several quotes: where each stands in `text`"""
+    """of a claim with several quotes: where each stands in `text`, characters ≥ 0"""
     tokens: Annotated[list[int] | None, Field(max_length=2, min_length=2)] = None
     """its first token, ≥ 0, and the one behind its last; absent where it has none; of what lies between the quotes of a claim no token is its own"""
     support: float | None = None
