@@ -19,9 +19,9 @@ KNOWN = "What is the capital of France?"
 
 
 @asynccontextmanager
-async def embedded_service():
+async def embedded_service(settings=None):
     """URL of the service over the embedded models."""
-    app = create_app(Settings(), on_death=lambda: None)
+    app = create_app(settings or Settings(), on_death=lambda: None)
     async with app.router.lifespan_context(app):
         await app.state.service.supervisor.ready.wait()
         async with listening(app) as port:
