@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -63,11 +64,14 @@ def releases(count: int) -> Iterator[tuple[str, str]]:
         wanted = f"vllm<{version}"
 
 
-def released(url: str) -> Sources:
-    """Sources of a wheel."""
-    file = _Ranged(httpx.Client(follow_redirects=True, timeout=60), url)
-    wheel = zipfile.ZipFile(io.BufferedReader(file, _BLOCK))
-    return cache(lambda module: ast.parse(wheel.read(module.replace(".", "/") + ".py")))
+@contextmanager
+def released(url: str) -> Iterator[Sources]:
+    """Sources of a wheel, while the context is open."""
+    with (
+        httpx.Client(follow_redirects=True, timeout=60) as client,
+        zipfile.ZipFile(io.BufferedReader(_Ranged(client, url), _BLOCK)) as wheel,
+    ):
+        yield cache(lambda module: ast.parse(wheel.read(module.replace(".", "/") + ".py")))
 
 
 def installed() -> Sources | None:

@@ -20,7 +20,8 @@ def latest():
 def test_a_release_has_all_that_the_plugin_touches(latest, age):
     version, url = latest[age]
     print(f"\nvLLM {version}")
-    assert absent(released(url)) == []
+    with released(url) as sources:
+        assert absent(sources) == []
 
 
 def test_the_installed_vllm_has_all_that_the_plugin_touches():
