@@ -1,6 +1,6 @@
 """What draws are worth: those that do not repeat beside `auto`, and what was not found at all.
 
-docs/results.md says what was found, and by which commands.
+docs/results-in-detail.md says what was found, and by which commands.
 """
 
 import asyncio

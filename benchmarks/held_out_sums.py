@@ -1,6 +1,6 @@
 """Sums that the reasoning model of the tests was never shown, for `cocoa evaluate`.
 
-docs/results.md says what was found, and by which commands.
+docs/results-in-detail.md says what was found, and by which commands.
 """
 
 import json

@@ -4,7 +4,7 @@ Short answers of the testbed are joined, K = 1 to 16 of them: log-probs one afte
 samples likewise, similarity the mean over the parts. Quality is the share of parts that are right,
 or whether all are. Intervals are over draws of the testbed's prompts.
 
-docs/results.md says what was found, and by which commands.
+docs/results-in-detail.md says what was found, and by which commands.
 """
 
 import asyncio

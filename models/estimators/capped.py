@@ -11,7 +11,7 @@ from models.estimators.cocoa import consistency, rb_consistency
 from models.estimators.information import nonempty, sp
 from models.records import Array
 
-CAP = 16  # tokens; the short answers of docs/results.md have fewer
+CAP = 16  # tokens; the short answers of docs/results-in-detail.md have fewer
 
 
 def capped_sp(answer_token_logprobs: Array) -> float:

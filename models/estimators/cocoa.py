@@ -168,7 +168,8 @@ def rb_consistency(
     similarity: (M,), or (M - 1,) without y* where that is one of the samples. exact_match: (M,).
 
     A shrinkage, and no unbiased estimator: with 3 to 10 samples it lies .05 to .06 too low on the
-    testbed, at .8 to 1.0 times the root mean squared error of consistency (docs/results.md).
+    testbed, at .8 to 1.0 times the root mean squared error of consistency
+    (docs/results-in-detail.md).
 
     Use: as consistency, where log-probs are known: what was found counts by its probability, and
     only what was not found is estimated from the samples.

@@ -96,7 +96,8 @@ def reasoning_length(reasoning_tokens: float) -> float:
     reasoning_tokens: at least 1; there is none for an answer without a reasoning.
 
     Use: large models that reason, where no samples can be had; to be tried on one's own prompts
-    first, since it says nothing where a model thinks as long about everything (docs/results.md).
+    first, since it says nothing where a model thinks as long about everything
+    (docs/results-in-detail.md).
     """
     return plain(reasoning_tokens)
 
