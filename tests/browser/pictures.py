@@ -45,8 +45,8 @@ async def _long_answer(browser):
         await visit.page.select_option("#units", "sentences")
         await visit.page.select_option("#target_error", "0.2", force=True)
         await visit.ask("Tell me about Lima.", seed=1)
-        await visit(".sentence").last.hover()
-        await visit(".part:has(.sentences)").screenshot(path=IMAGES / "unit-sentences.png")
+        await visit(".statement").last.hover()
+        await visit(".part:has(.statements)").screenshot(path=IMAGES / "unit-sentences.png")
         _shrink(IMAGES / "unit-sentences.png")
 
 

@@ -87,19 +87,19 @@ async def test_the_answer_is_read_as_its_sentences_and_says_who_denies_them(brow
         asked = await ask_of_sentences(visit)
 
         assert asked["units"] == "sentences"
-        assert await visit(".sentences").evaluate("one => one.textContent") == TEXT
-        assert await visit(".sentence").all_text_contents() == SAID
-        shades = await visit(".sentence").evaluate_all(
+        assert await visit(".statements").evaluate("one => one.textContent") == TEXT
+        assert await visit(".statement").all_text_contents() == SAID
+        shades = await visit(".statement").evaluate_all(
             "all => all.map(one => Number(one.style.getPropertyValue('--s')))"
         )
         assert shades == pytest.approx([0.1, 0.75, 0.5])
 
-        detail = visit(".part:has(.sentences) .detail")
-        await visit(".sentence").nth(1).click()
+        detail = visit(".part:has(.statements) .detail")
+        await visit(".statement").nth(1).click()
         await expect(detail).to_contain_text("right with 25 %")
         await expect(detail).to_contain_text("Denied by 2 of 2 samples (75 % on average)")
         assert await visit(".deniers li").all_text_contents() == SAMPLES
-        await visit(".sentence").nth(0).focus()
+        await visit(".statement").nth(0).focus()
         await expect(detail).to_contain_text("No sample denies it.")
         await visit.page.keyboard.press("ArrowRight")
         await expect(detail).to_contain_text("Denied by")
@@ -111,7 +111,7 @@ async def test_the_answer_is_read_as_its_sentences_and_says_who_denies_them(brow
 async def test_the_slider_strikes_out_at_once_what_would_not_pass(browser, url):
     async with visiting(browser, url, route=("**/score", prose)) as visit:
         await ask_of_sentences(visit)
-        struck, verdict = visit(".sentence.struck"), visit(".part:has(.sentences) .verdict")
+        struck, verdict = visit(".statement.struck"), visit(".part:has(.statements) .verdict")
 
         await expect(verdict).to_contain_text("1 of 3 sentences may pass with at most 10 % wrong")
         assert await struck.all_text_contents() == SAID[1:]
@@ -127,6 +127,33 @@ async def test_the_slider_strikes_out_at_once_what_would_not_pass(browser, url):
         assert len(visit.urls) == num_asked
 
 
+async def with_claims(route):
+    """The service's answer, with two claims in place of its own parts."""
+    claims = [{**one, "kind": "claim", "confidence": None} for one in map(unit_of, SAID[:2], SURE)]
+    response = await route.fetch()
+    told = {"text": TEXT, "units": [{"kind": "answer"}, *claims], "groups": []}
+    await route.fulfill(response=response, json={**await response.json(), **told})
+
+
+async def test_claims_are_a_list_and_are_not_struck_out(browser, url):
+    async with visiting(browser, url, route=("**/score", with_claims)) as visit:
+        await visit.is_ready()
+        await visit.unfold()
+        await visit.page.select_option("#units", "claims")
+        await expect(visit("#target-said")).to_contain_text("says nothing of claims")
+        await visit.page.select_option("#target_error", "", force=True)
+        await visit.page.fill("#answer", TEXT)
+        await visit.ask("Tell me about Lima.")
+
+        await expect(visit("h4:text('Its claims')")).to_have_count(1)
+        assert await visit(".statements > div").all_text_contents() == SAID[:2]
+        await expect(visit(".statement.struck")).to_have_count(0)
+        await visit(".statement").nth(0).focus()
+        await expect(visit(".part:has(.statements) .detail")).to_contain_text(
+            "No sample denies it."
+        )
+
+
 async def test_without_a_calibration_of_sentences_nothing_is_struck_out(browser, url):
     async with visiting(browser, url) as visit:
         await visit.is_ready()
@@ -135,6 +162,6 @@ async def test_without_a_calibration_of_sentences_nothing_is_struck_out(browser,
         await expect(visit("#target-said")).to_contain_text("says nothing of sentences")
         await visit.ask("What is the capital of France?")
 
-        await expect(visit(".sentence")).to_have_count(1)
-        await expect(visit(".sentence.struck")).to_have_count(0)
-        await expect(visit(".part:has(.sentences) .verdict")).to_have_count(0)
+        await expect(visit(".statement")).to_have_count(1)
+        await expect(visit(".statement.struck")).to_have_count(0)
+        await expect(visit(".part:has(.statements) .verdict")).to_have_count(0)

@@ -5,7 +5,7 @@ import { el, newId, number, part, table, time } from "./dom.js";
 import { fields } from "./fields.js";
 import { rating } from "./rating.js";
 import { probe, samples } from "./samples.js";
-import { Sentences } from "./sentences.js";
+import { Statements } from "./statements.js";
 import { Tokens } from "./tokens.js";
 import { gauge, verdict } from "./verdict.js";
 import { factors, word } from "./words.js";
@@ -31,7 +31,11 @@ const WARNINGS = {
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
+  claims_not_split: "The model did not split its answer into claims; these are its sentences.",
+  claims_unsupported: "This model cannot be held to a list of claims; these are its sentences.",
+  no_claims: "The answer makes no claims.",
   no_sentences: "The answer has no sentences.",
+  quotes_not_found: "Some claims quote what the answer does not say.",
   sentences_shortened: "A sentence is long: only its beginning was compared.",
   units_cut: "The answer has more parts than are shown.",
   one_token_answer: "The probe had the prompt’s last state only to read.",
@@ -99,8 +103,8 @@ export class Run {
     this.reasoning.hidden = !result.reasoning;
     const isStopped = result.finish_reason !== "length";
     if (result.tokens) this.tokens.finish(result.tokens, isStopped);
-    const sentences = new Sentences(result);
-    targets.watch("sentence", (chosen) => sentences.show(chosen));
+    const statements = new Statements(result);
+    targets.watch(statements.kind, (chosen) => statements.show(chosen));
     this.body.replaceChildren(
       el("div", { class: "judged" }, gauge(result), verdict(result, refusal)),
       ...[
@@ -108,7 +112,7 @@ export class Run {
         warnings(result),
         explained(result),
         fields(result),
-        sentences.root,
+        statements.root,
         result.provenance.mode === "full" ? samples(result) : probe(result),
         scores(result, estimators),
         request && times(result, this),

@@ -4,7 +4,7 @@ import { el, percent } from "./dom.js";
 
 const DEFAULT = 0.1;
 // Of the parts that a request may name.
-const KINDS = { fields: "field", sentences: "sentence" };
+const KINDS = { fields: "field", sentences: "sentence", claims: "claim" };
 // Estimators that are reported as the uncertainty where none is named, by mode.
 const REPORTED = { full: ["rb_cocoa_sp", "cocoa_sp"], light: ["cocoa_sp_light"] };
 

@@ -1,15 +1,16 @@
-// A long answer as its sentences: underlined by how unsure each is, with the samples that deny it,
-// and struck out where the target error that is chosen at the moment would not let it pass.
+// A long answer as its sentences, or the claims that it makes: underlined by how unsure each is, with
+// the samples that deny it, and struck out where the target error that is chosen at the moment would
+// not let it pass.
 
 import { el, part, percent, roving } from "./dom.js";
 import { facts, shade, verdict } from "./units.js";
 
 const HINT = matchMedia("(hover: none)").matches
-  ? "Tap a sentence to read what the samples say of it."
-  : "Point at a sentence, or use the arrow keys, to read what the samples say of it.";
+  ? "Tap one to read what the samples say of it."
+  : "Point at one, or use the arrow keys, to read what the samples say of it.";
 
-/** The sentences of one result; `show` strikes out anew when another target is chosen. */
-export class Sentences {
+/** The sentences or claims of one result; `show` strikes out anew for another target. */
+export class Statements {
   #told;
   #samples;
   #detail = el("div", { class: "detail" }, HINT);
@@ -17,35 +18,45 @@ export class Sentences {
   #shown = [];
 
   constructor({ text, units, samples }) {
-    this.#told = (units ?? []).filter(({ kind }) => kind === "sentence");
+    this.#told = (units ?? []).filter(({ kind }) => kind === "sentence" || kind === "claim");
+    this.kind = this.#told[0]?.kind;
     this.#samples = samples ?? [];
     this.root = this.#told.length === 0 ? null : this.#part(text);
   }
 
   #part(text) {
     const row = el("div", {
-      class: "sentences",
+      class: "statements",
       role: "toolbar",
-      "aria-label": "Sentences of the answer; the arrow keys go from one to the next",
+      "aria-label": `Each ${this.kind} of the answer; the arrow keys go from one to the next`,
     });
+    if (this.kind === "claim") this.#list(row);
+    else this.#inText(row, text);
+    roving(row, ".statement");
+    for (const name of ["focusin", "pointerover", "click"]) {
+      row.addEventListener(name, (event) => this.#tell(event.target.closest(".statement")));
+    }
+    const hint = el("p", { class: "hint" }, "The darker, the less sure.");
+    return part(`Its ${this.kind}s`, hint, this.#verdict, row, this.#detail);
+  }
+
+  #list(row) {
+    for (const unit of this.#told) row.append(el("div", {}, this.#statement(unit)));
+  }
+
+  #inText(row, text) {
     const characters = [...text]; // spans count characters, not units of UTF-16
     let behind = 0;
     for (const unit of this.#told) {
       const [start, end] = unit.span;
-      row.append(characters.slice(behind, start).join(""), this.#sentence(unit));
+      row.append(characters.slice(behind, start).join(""), this.#statement(unit));
       behind = end;
     }
     row.append(characters.slice(behind).join(""));
-    roving(row, ".sentence");
-    for (const name of ["focusin", "pointerover", "click"]) {
-      row.addEventListener(name, (event) => this.#tell(event.target.closest(".sentence")));
-    }
-    const hint = el("p", { class: "hint" }, "The darker, the less sure.");
-    return part("Its sentences", hint, this.#verdict, row, this.#detail);
   }
 
-  #sentence(unit) {
-    const shown = el("span", { class: "sentence", role: "button", tabIndex: this.#shown.length ? -1 : 0 }, unit.text);
+  #statement(unit) {
+    const shown = el("span", { class: "statement", role: "button", tabIndex: this.#shown.length ? -1 : 0 }, unit.text);
     shade(shown, unit);
     this.#shown.push(shown);
     return shown;
@@ -53,7 +64,7 @@ export class Sentences {
 
   /**
    * Strike out what does not pass; `chosen` is a target error with the uncertainty up to which
-   * sentences pass (null lets none pass), or null where there is no verdict.
+   * they pass (null lets none pass), or null where there is no verdict.
    */
   show(chosen) {
     const isJudged = this.#told.some((unit) => unit.decision || typeof unit.confidence === "number");
@@ -70,7 +81,7 @@ export class Sentences {
     this.#verdict.replaceChildren();
     if (chosen === null) return;
     const note = "Without those that are struck out; move the slider of wrong answers to see others.";
-    this.#verdict.append(verdict("sentence", numPassing, this.#told.length, chosen.target_error, note));
+    this.#verdict.append(verdict(this.kind, numPassing, this.#told.length, chosen.target_error, note));
   }
 
   #tell(shown) {
