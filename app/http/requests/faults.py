@@ -38,7 +38,7 @@ def _no_object(place: tuple[int | str, ...], given: object, title: str) -> str:
     names = []
     if (body := _body_at(place, title)) is not None:
         for name, field in body.model_fields.items():
-            if field.is_required():
+            if field.is_required() or name in body.usual:
                 names.append(f'"{name}": "…"')
     if names:
         message += f", such as {{{', '.join(names)}}}"

@@ -140,6 +140,8 @@ class Body(Described):
     null_is_default: ClassVar[bool] = False
     # Names that others have for these fields.
     other_names: ClassVar[Mapping[str, str]] = {}
+    # Optional fields that nearly every body has, which an example shows besides the required ones.
+    usual: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def nearest(cls, name: str) -> str | None:

@@ -127,6 +127,8 @@ class ToolCalled(NullIsDefault):
 class ChatMessage(NullIsDefault):
     """One message of a chat."""
 
+    usual = frozenset({"content"})
+
     role: Annotated[str, Field(min_length=1, max_length=32)]
     """`developer` is read as `system`."""
     content: Content | None = None
