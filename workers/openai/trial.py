@@ -11,8 +11,8 @@ from workers.calls import Calls, listed_model
 from workers.config import OpenAIServers
 from workers.openai.capabilities import OpenAIServer
 from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
-from workers.openai.said import as_said, version_of
-from workers.openai.trying import Trying
+from workers.openai.experiments import Experiments
+from workers.openai.self_description import as_said, version_of
 from workers.protocol import ProbeInfo
 
 # What of a model's entry says what it is; the rest is of the moment.
@@ -49,7 +49,7 @@ class GeneratorTrial:
         can = as_said(said, await version_of(client))
         if self._servers.context:
             can = replace(can, max_context_tokens=self._servers.context)
-        tried = Trying(client, can)
+        tried = Experiments(client, can)
         await tried.endpoints()
         await tried.set_first_prompt()
         await tried.logprobs()
@@ -72,7 +72,7 @@ class GeneratorTrial:
     async def ask_again(
         self, client: httpx.AsyncClient, known: OpenAIServer
     ) -> OpenAIServer | None:
-        tried = Trying(client, known.capabilities)
+        tried = Experiments(client, known.capabilities)
         if not known.fingerprint.agrees(await tried.fingerprint()):
             return None
         told = frozenset(tried.calls.system_fingerprints)

@@ -22,7 +22,7 @@ from workers.config import GeneratorConfig
 from workers.hooks import Hooks
 from workers.openai.generator import OpenAIGenerator, probe_infos
 from workers.openai.requests import COMPLETIONS
-from workers.openai.routed import FAIRNESS, OBJECTIVE
+from workers.openai.router_headers import FAIRNESS, OBJECTIVE
 
 pytestmark = pytest.mark.anyio
 

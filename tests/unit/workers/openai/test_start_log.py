@@ -21,7 +21,7 @@ async def told_at_start(caplog, config, **traits):
         servers = GeneratorConfig(url=server.url, api="openai").place()
         generator = await connect_generator(servers, Hooks(), config)
         await generator.close()
-    found = [one for one in caplog.records if one.name == "workers.openai.summary"]
+    found = [one for one in caplog.records if one.name == "workers.openai.start_log"]
     return [one.message for one in found], [one for one in found if one.levelname == "WARNING"]
 
 

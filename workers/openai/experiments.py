@@ -36,7 +36,7 @@ _NOISE = 0.05
 _HOT: Mapping[str, Any] = {"temperature": 2.0}
 
 
-class Trying:
+class Experiments:
     """One server while it is tried out, by calls that build on what is known of it so far.
 
     Attributes:
