@@ -76,7 +76,7 @@ async def test_the_uncertainty_of_claims_without_any_quotes_is_their_consistency
         ({"claims": []}, "claims", "at least 1"),
         ({"claims": [{"text": "So."}] * 1025}, "claims", "at most 1024"),
         ({"claims": [{"text": "x" * 32_769}]}, "claims.0.text", "at most 32768 characters"),
-        ({"claims": [{"text": " \n"}]}, "claims.0.text", "match"),
+        ({"claims": [{"text": " \n"}]}, "claims.0.text", "must say something"),
         ({"claims": [{}]}, "claims.0.text", "required"),
         ({"claims": ["So."]}, "claims.0", "must be an object"),
         ({"claims": [{"text": "So.", "quotes": [""]}]}, "claims.0.quotes.0", "at least 1"),

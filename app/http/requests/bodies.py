@@ -159,10 +159,21 @@ class ClientSample(Body):
     """Log-prob of each token, in nats."""
 
 
+def _no_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "must say something: it has no characters but blanks")
+    return text
+
+
 class ClientClaim(Body):
     """Something that the answer says, as the client reads it."""
 
-    text: Annotated[str, Field(pattern=r"\S"), AfterValidator(encodable)]
+    text: Annotated[
+        str,
+        AfterValidator(encodable),
+        AfterValidator(_no_blank),
+        Field(json_schema_extra={"pattern": r"\S"}),
+    ]
     """What it says, in words that can be understood without the answer."""
     quotes: Annotated[list[Quote], Field(max_length=64, fail_fast=True)] = []  # noqa: RUF012
     """Words of the answer that it was read from, in their order; each stands for its first
