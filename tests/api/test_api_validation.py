@@ -142,7 +142,7 @@ REFUSED = {
     "a message that is text": (
         CHAT | {"messages": ["zanzibar-sentinel"]},
         "messages.0",
-        'must be an object, such as {"role": "…"}',
+        'must be an object, such as {"role": "…", "content": "…"}',
     ),
     "a role that is empty": (chat(role=""), "messages.0.role", "at least 1 character"),
     "a role of 33 characters": (chat(role="x" * 33), "messages.0.role", "at most 32 characters"),
