@@ -264,7 +264,7 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
         try:
             return await self._ask(path, body, decode)
         except InvalidRequest as error:  # a worker of other models; no client is at fault
-            raise SimilarityUnavailable(error.message, retry_after_s=1) from error
+            raise SimilarityUnavailable(error.message) from error
 
 
 class RemoteNli(RemoteComparer):

@@ -19,7 +19,6 @@ _UNAVAILABLE: dict[Role, type[CocoaError]] = {
     "generation": GenerationUnavailable,
     "similarity": SimilarityUnavailable,
 }
-_RETRY_AFTER_S = 1
 
 
 class RemoteWorker(Generic[Known]):
@@ -86,8 +85,7 @@ class RemoteWorker(Generic[Known]):
             raise self._unavailable(f"no {self._asked} has answered: {reason_of(error)}") from error
 
     def _unavailable(self, message: str) -> CocoaError:
-        kind = _UNAVAILABLE[self.upstream.role]
-        return kind(message, retry_after_s=_RETRY_AFTER_S)
+        return _UNAVAILABLE[self.upstream.role](message)
 
     def _check_open(self) -> None:
         if self.upstream.is_closed:

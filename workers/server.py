@@ -106,6 +106,8 @@ class _Refusal(Exception):
         super().__init__(message)
         body = {"code": code, "message": message, "field": None, "retry_after_s": None}
         self.response = JSONResponse({"error": body}, status)
+        if status == 503:
+            self.response.headers["Retry-After"] = "1"
 
 
 class _Doors:

@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 AnswerOutcome = Literal["remembered", "lost"]
 LabelOutcome = Literal["kept", "unknown", "refused", "failed"]
-_RETRY_AFTER_S = 1
 # Another gateway may be a moment behind with what it has served.
 _SECOND_LOOK_S = 0.1
 
@@ -122,7 +121,7 @@ class Feedback:
             raise
         except (Dropped, TimeoutError) as error:
             why = str(error) or f"not kept within {self._config.timeout_s:g} s"
-            raise FeedbackUnavailable(why, retry_after_s=_RETRY_AFTER_S) from None
+            raise FeedbackUnavailable(why) from None
         finally:
             self._on_label(outcome)
 

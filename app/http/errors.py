@@ -97,12 +97,17 @@ def error_response(
 ) -> JSONResponse:
     """`{"error": {"code", "message", "field", "details", "request_id"}}`, or OpenAI's shape.
 
+    What makes a 503 passes by itself: where nobody knows when, a second is soon enough to ask.
+
     Args:
         status: of the response.
         body: what went wrong.
         path: that was asked, which decides the shape.
         headers: of the response.
     """
+    headers = dict(headers or {})
+    if status == 503:
+        headers.setdefault("Retry-After", "1")
     if is_of_openai(path):
         return JSONResponse(openai_error(status, body), status, headers)
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)

@@ -13,4 +13,5 @@ def assert_error(response, status, code, field=None):
     assert (error["code"], error["field"]) == (code, field), error
     assert error["request_id"] == response.headers["x-request-id"]
     assert error["message"]
+    assert status != 503 or int(response.headers["retry-after"]) >= 1
     return error["message"]

@@ -136,7 +136,7 @@ SCENARIOS = {
         None,
     ),
     "generation workers that are gone": (
-        generation_raises(errors.GenerationUnavailable("none has answered", retry_after_s=1)),
+        generation_raises(errors.GenerationUnavailable("none has answered")),
         {},
         503,
         "generation_unavailable",

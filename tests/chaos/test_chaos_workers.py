@@ -374,7 +374,6 @@ async def test_a_worker_that_answers_garbage_is_an_error_that_quotes_nothing(spo
             with pytest.raises(GenerationUnavailable) as error:
                 await asyncio.wait_for(remote.generate(REQUEST), 20)
     assert "html" not in error.value.message
-    assert error.value.retry_after_s == 1
 
 
 @pytest_anyio

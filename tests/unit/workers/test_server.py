@@ -75,6 +75,7 @@ async def test_nothing_is_served_before_the_model_is_there():
         assert await code_of(await client.get("/v1/info")) == (503, "not_ready")
         response = await client.post("/v1/generate", headers=HEADERS, content=BODY)
         assert await code_of(response) == (503, "not_ready")
+        assert response.headers["retry-after"] == "1"
 
 
 async def test_a_deadline_that_the_header_brings_ends_the_work():
