@@ -21,7 +21,7 @@ from app.settings import Settings
 from models.errors import NotReady
 from workers import wire
 from workers.build import load_served
-from workers.config import Role, api_key
+from workers.config import Role, api_keys
 from workers.hooks import Hooks
 from workers.server import HeadCheck, Served, routes
 from workers.supervision import Supervisor
@@ -93,12 +93,12 @@ def create_worker_app(
         Route("/readyz", _readyz, methods=["GET"]),
         Route("/metrics", _metrics, methods=["GET"]),
     ]
-    secret = api_key(settings.worker, "worker")
+    secrets = api_keys(settings.worker, "worker")
     app = Starlette(routes=[*routes(service.ready, _log_defect), *operation], lifespan=lifespan)
     app.state.settings, app.state.service = settings, service
     limits = replace(settings.limits, max_body_bytes=settings.worker.max_body_bytes)
     add_middleware(app, telemetry, limits)
-    app.user_middleware.insert(-1, Middleware(HeadCheck, secret=secret))  # around `BodyLimit`
+    app.user_middleware.insert(-1, Middleware(HeadCheck, secrets=secrets))  # around `BodyLimit`
     if tracing is not None:
         tracing.add_to(app, telemetry)
     telemetry.read_gauges(

@@ -50,9 +50,9 @@ async def running(worker):
 
 
 @asynccontextmanager
-async def remote_generator(local, secret="", **settings):
+async def remote_generator(local, **settings):
     """A generator behind HTTP, over a local one that runs."""
-    async with listening(make_app(lambda: Served(generator=local), secret)) as port:
+    async with listening(make_app(lambda: Served(generator=local))) as port:
         generation = GeneratorConfig(url=f"http://127.0.0.1:{port}", **settings)
         async with running(await connect_generator(generation.place(), Hooks())) as generator:
             yield generator

@@ -231,7 +231,8 @@ class ServerConfig:
     """How `cocoa worker` lets gateways in.
 
     Attributes:
-        api_key: bearer token that every caller must show; "" lets everybody in.
+        api_key: bearer token that every caller must show, or several with commas between, of which
+            it shows one; "" lets everybody in.
         api_key_file: file that holds it, in place of `api_key`.
         tls_cert_file, tls_key_file: what the worker shows for itself; "" speaks plain HTTP.
         tls_ca_file: authority of the certificates that callers must show; "" asks for none.
@@ -246,29 +247,37 @@ class ServerConfig:
     max_body_bytes: Annotated[int, Ge(1_000_000)] = 67_108_864
 
 
-def api_key(config: Servers | ServerConfig, group: Role | Literal["worker"]) -> str:
-    """The key itself, from where the settings say; "" for none.
+def api_keys(config: Servers | ServerConfig, group: Role | Literal["worker"]) -> tuple[str, ...]:
+    """The keys themselves, from where the settings say; none where there is none.
+
+    A bearer token has no comma (RFC 6750). Callers show the first, and workers take each, so that
+    one text can change on both sides, one after the other.
 
     Args:
         config: names it, or its file.
         group: of the settings.
 
     Raises:
-        ModelNotLoaded: both are set, or the file cannot be read or is empty; never quotes a key.
+        ModelNotLoaded: both are set, the file cannot be read, or there is no key; never quotes one.
     """
     direct, file = config.api_key.get_secret_value(), config.api_key_file
     if not file:
-        return direct
+        return _keys_in(direct, f"{group}.api_key") if direct else ()
     if direct:
         message = f"{variable(f'{group}.api_key')} and {variable(f'{group}.api_key_file')} exclude"
         raise ModelNotLoaded(f"{message} each other")
     try:
-        found = Path(file).read_text().strip()
+        found = Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = f"cannot be read: {why_unusable(file, error)}"
         raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} {reason}") from None
+    return _keys_in(found, f"{group}.api_key_file")
+
+
+def _keys_in(text: str, setting: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, text.split(","))))
     if not found:
-        raise ModelNotLoaded(f"{variable(f'{group}.api_key_file')} is empty")
+        raise ModelNotLoaded(f"{variable(setting)} holds no key")
     return found
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
@@ -56,10 +56,10 @@ def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> l
 
 
 def make_app(
-    get_served: GetServed, secret: str = "", on_defect: OnDefect = lambda error: None
+    get_served: GetServed, secrets: Sequence[str] = (), on_defect: OnDefect = lambda error: None
 ) -> Starlette:
     """The wire alone, without metrics and health, for whoever serves it in a process of tests."""
-    check = Middleware(HeadCheck, secret=secret)
+    check = Middleware(HeadCheck, secrets=secrets)
     return Starlette(routes=routes(get_served, on_defect), middleware=[check])
 
 
@@ -68,12 +68,12 @@ class HeadCheck:
 
     Args:
         app: what is called.
-        secret: that every caller must show as a bearer token; "" lets everybody in.
+        secrets: of which every caller must show one as a bearer token; none lets everybody in.
     """
 
-    def __init__(self, app: ASGIApp, secret: str) -> None:
+    def __init__(self, app: ASGIApp, secrets: Sequence[str]) -> None:
         self._app = app
-        self._expected = f"Bearer {secret}".encode() if secret else b""
+        self._expected = [f"Bearer {secret}".encode() for secret in secrets]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self._app
@@ -83,7 +83,7 @@ class HeadCheck:
 
     def _refusal(self, request: Request) -> Response | None:
         shown = request.headers.get("authorization", "").encode()
-        if self._expected and not hmac.compare_digest(shown, self._expected):
+        if self._expected and not any(hmac.compare_digest(shown, one) for one in self._expected):
             message = "the caller does not show this worker's secret"
             refusal = _Refusal(401, "unauthorized", message)
         elif request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:

@@ -19,7 +19,7 @@ import httpx
 
 from models.errors import ModelNotLoaded
 from workers.client import Client, Refused, Unreachable, reason_of
-from workers.config import Role, Servers, api_key, variable, why_unusable
+from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import OnCall
 
 logger = logging.getLogger(__name__)
@@ -95,8 +95,8 @@ class Upstream(Generic[Known]):
             keepalive_expiry=_KEEPALIVE_S,
         )
         headers = {}
-        if key := api_key(config, role):
-            headers["Authorization"] = f"Bearer {key}"
+        if keys := api_keys(config, role):
+            headers["Authorization"] = f"Bearer {keys[0]}"
         tls = _tls(config, role)
         self.servers: list[Server[Known]] = []
         for url in config.urls:

@@ -4,9 +4,9 @@ tests/contract/test_caches.py runs on each implementation.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator, FilePath, SecretStr, StringConstraints
@@ -44,16 +44,63 @@ RedisUrl = Annotated[SecretStr, AfterValidator(_check_url)]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
+@dataclass(frozen=True)  # without slots, so that a config can have some
+class RedisServer:
+    """Where a Redis is, and how one gets in there.
+
+    Attributes:
+        url: with user and password where it wants them.
+        password: as it is, in place of one in the url, where `/`, `#`, `@` and `%` are escaped.
+        password_file: that holds it, in place of `password`.
+        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts
+            the system's.
+    """
+
+    url: RedisUrl | None = None
+    password: SecretStr = field(default_factory=lambda: SecretStr(""))
+    password_file: FilePath | None = None
+    ca_file: FilePath | None = None
+
+    def __post_init__(self) -> None:
+        self.whole_url()
+
+    def whole_url(self) -> str:
+        """The url with the password; "" where there is none.
+
+        Raises:
+            ValueError: the password is told twice, without a url, or by a file that has none.
+        """
+        url = self.url.get_secret_value() if self.url else ""
+        password = self.password.get_secret_value()
+        if self.password_file:
+            if password:
+                raise ValueError("password and password_file exclude each other")
+            password = _password_in(self.password_file)
+        if not password:
+            return url
+        parts = urlsplit(url)
+        if not url or parts.password:
+            raise ValueError("a password wants a url, and one that has none")
+        user, _, host = parts.netloc.rpartition("@")
+        return parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}").geturl()
+
+
+def _password_in(file: FilePath) -> str:
+    try:
+        password = file.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        password = ""
+    if not password:
+        raise ValueError("password_file is empty, or cannot be read")
+    return password
+
+
 @dataclass(frozen=True, slots=True)
-class CacheConfig:
-    """What a deployment says about its cache.
+class CacheConfig(RedisServer):
+    """What a deployment says about its cache; without a url, entries stay in this process.
 
     Attributes:
         enabled: without it nothing is looked up and nothing stored.
-        url: of a Redis, with user and password where it wants them; without one, entries stay in
-            this process.
-        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts
-            the system's.
         namespace: prefix of every key, so that several deployments can share one Redis.
         ttl_s: an entry is forgotten this long after it was stored.
         max_entry_bytes: a larger entry is not stored.
@@ -63,8 +110,6 @@ class CacheConfig:
     """
 
     enabled: bool = True
-    url: RedisUrl | None = None
-    ca_file: FilePath | None = None
     namespace: Namespace = "cocoa"
     ttl_s: Annotated[int, Ge(1)] = 3600
     max_entry_bytes: Annotated[int, Ge(1)] = 1_000_000

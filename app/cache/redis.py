@@ -139,7 +139,7 @@ def make_cache(config: CacheConfig, on_state: Callable[[State], None]) -> Cache 
     """
     if not config.enabled:
         return None
-    if config.url and (url := config.url.get_secret_value()):
+    if url := config.whole_url():
         return RedisCache(url, config, on_state)
     return MemoryCache(config)
 

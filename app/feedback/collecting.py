@@ -173,6 +173,6 @@ def make_feedback(
     on_lost = partial(on_answer, "lost")
     if config.path:
         return Feedback(FileStore(config, on_lost), config, on_answer, on_label)
-    if config.url and (url := config.url.get_secret_value()):
+    if url := config.whole_url():
         return Feedback(RedisStore(url, config, on_lost), config, on_answer, on_label)
     return None

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import orjson
 from annotated_types import Ge, Le
-from pydantic import FilePath, FiniteFloat, TypeAdapter
+from pydantic import FiniteFloat, TypeAdapter
 
 from app.cache.lane import Dropped
-from app.cache.protocol import Namespace, RedisUrl
+from app.cache.protocol import Namespace, RedisServer
 from models.calibration import Binding
 
 # Terminals act on these: C0 and C1, and what ends a line or turns the direction of writing.
@@ -26,15 +26,12 @@ Record = TypeVar("Record", "Answer", "Label")
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackConfig:
-    """What a deployment says about labels.
+class FeedbackConfig(RedisServer):
+    """What a deployment says about labels; without a path and a url there are none.
 
     Attributes:
-        path: of a file that labels are appended to, one gateway's own; "" for none.
-        url: of a Redis, for several gateways; exclusive with `path`. Without both there are no
-            labels.
-        ca_file: PEM file of the authority that signed a rediss:// server's certificate; None trusts
-            the system's.
+        path: of a file that labels are appended to, one gateway's own; "" for none. Exclusive with
+            `url`, of a Redis for several gateways.
         namespace: prefix of every key.
         ttl_s: how long an answer can be labelled.
         max_answers: in this process, that can be labelled; beside Redis, that wait for it. The
@@ -45,8 +42,6 @@ class FeedbackConfig:
     """
 
     path: str = ""
-    url: RedisUrl | None = None
-    ca_file: FilePath | None = None
     namespace: Namespace = "cocoa"
     ttl_s: Annotated[int, Ge(1)] = 604_800
     max_answers: Annotated[int, Ge(1)] = 10_000
@@ -55,7 +50,8 @@ class FeedbackConfig:
     require_fsync: bool = True
 
     def __post_init__(self) -> None:
-        if self.path and self.url is not None and self.url.get_secret_value():
+        RedisServer.__post_init__(self)  # `super()` does not know a class that was given slots
+        if self.path and self.whole_url():
             raise ValueError("labels go to a path or to a url, not to both")
 
 

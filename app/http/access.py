@@ -34,7 +34,7 @@ class Access:
         self._telemetry = telemetry
         self._ring = KeyRing(Path(config.file), self._on_change)
         self._shared: SharedLimits | None = None
-        if cache.url and (url := cache.url.get_secret_value()):
+        if url := cache.whole_url():
             self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker)
         self._limits = KeyLimits(self._shared, telemetry.observe_refusal)
         self._by_name: dict[str, Key] = {}

@@ -148,3 +148,6 @@ def test_pods_are_made_anew_when_what_they_read_changes():
     assert checksum(None, "gateway") == checksum(slower, "gateway")
     first, second = ({"generation": {"url": "http://x", "apiKey": key}} for key in "ab")
     assert checksum(first, "gateway") != checksum(second, "gateway")
+    first, second = ({"worker": {"apiKey": key}} for key in ("old,new", "new,old"))
+    for component in ("gateway", "generation", "similarity"):
+        assert checksum(first, component) != checksum(second, component)

@@ -83,6 +83,11 @@ labels:
 {{- else -}}{{ toString . }}{{- end -}}
 {{- end }}
 
+{{/* Whether this release runs a Redis: empty where it does not. */}}
+{{- define "cocoa.ownRedis" -}}
+{{- if and .Values.redis.enabled (not .Values.cache.url) }}true{{ end }}
+{{- end }}
+
 {{- define "cocoa.workerScheme" -}}
 {{- if .Values.worker.tlsCertFile }}https{{ else }}http{{ end }}
 {{- end }}
@@ -112,9 +117,8 @@ labels:
   {{- /* The gateway's image has nothing that could load one. */ -}}
   {{- $_ := set $found "COCOA_NLI__MODEL" "" -}}
 {{- end -}}
-{{- if and .Values.redis.enabled (not .Values.cache.url) -}}
-  {{- $password := ternary ":$(REDIS_PASSWORD)@" "" (ne .Values.redis.existingSecret "") -}}
-  {{- $_ := set $found "COCOA_CACHE__URL" (printf "redis://%s%s-redis:6379" $password $name) -}}
+{{- if include "cocoa.ownRedis" . -}}
+  {{- $_ := set $found "COCOA_CACHE__URL" (printf "redis://%s-redis:6379" $name) -}}
 {{- end -}}
 {{- $found | toJson -}}
 {{- end }}

@@ -44,7 +44,7 @@ async def test_calls_one_after_another_share_a_connection(on_token):
 
 async def test_a_worker_that_wants_another_key_is_unavailable_and_no_client_is_to_blame():
     async with running(GenerationWorker(FakeEngine())) as local:
-        apps = [make_app(lambda: Served(generator=local), "first")]
+        apps = [make_app(lambda: Served(generator=local), ["first"])]
 
         async def current(scope, receive, send):
             await apps[-1](scope, receive, send)
@@ -54,7 +54,9 @@ async def test_a_worker_that_wants_another_key_is_unavailable_and_no_client_is_t
             servers = GeneratorConfig(url=url, api_key=key).place()
             async with running(await connect_generator(servers, Hooks())) as remote:
                 assert (await remote.generate(REQUEST)).answer.text
-                apps.append(make_app(lambda: Served(generator=local), "second"))
+                apps.append(make_app(lambda: Served(generator=local), ["second", "first"]))
+                assert (await remote.generate(REQUEST)).answer.text
+                apps.append(make_app(lambda: Served(generator=local), ["second"]))
                 with pytest.raises(GenerationUnavailable, match="it wants another key"):
                     await remote.generate(REQUEST)
 

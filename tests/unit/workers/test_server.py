@@ -116,12 +116,14 @@ async def test_work_that_takes_long_says_that_it_goes_on_and_ends_with_its_reade
     [
         ({}, 401),
         ({"Authorization": "Bearer other"}, 401),
-        ({"Authorization": "Bearer secret"}, 400),
+        ({"Authorization": "Bearer new,old"}, 401),
+        ({"Authorization": "Bearer new"}, 400),
+        ({"Authorization": "Bearer old"}, 400),
     ],
-    ids=["no secret", "another secret", "another wire"],
+    ids=["no secret", "another", "both at once", "another wire", "the old one"],
 )
 async def test_nothing_of_a_body_is_read_before_its_head_is_good(headers, status):
-    settings = Settings(worker=ServerConfig(api_key=SecretStr("secret")))
+    settings = Settings(worker=ServerConfig(api_key=SecretStr("new,old")))
     app = create_worker_app("generation", settings, on_death=lambda: None)
     sent = []
 

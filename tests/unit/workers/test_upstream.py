@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from models.errors import InvalidRequest, ModelNotLoaded
 from workers.client import Unreachable
-from workers.config import ServerConfig, api_key
+from workers.config import ServerConfig, api_keys
 from workers.config import Servers as Place
 from workers.upstream import Upstream, server_of
 
@@ -153,9 +153,16 @@ async def test_a_watch_heals_until_it_is_closed(monkeypatch):
 def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
     file = tmp_path / "key"
     file.write_text("from a file\n")
-    assert api_key(Place(), "generation") == ""
-    assert api_key(Place(api_key=SecretStr("direct")), "generation") == "direct"
-    assert api_key(ServerConfig(api_key_file=str(file)), "worker") == "from a file"
+    assert api_keys(Place(), "generation") == ()
+    assert api_keys(Place(api_key=SecretStr("direct")), "generation") == ("direct",)
+    assert api_keys(ServerConfig(api_key_file=str(file)), "worker") == ("from a file",)
+
+
+def test_of_several_keys_a_caller_shows_the_first():
+    place = Place(url="http://a:1", api_key=SecretStr("new, old"))
+    assert api_keys(place, "generation") == ("new", "old")
+    upstream = Upstream("generation", place, None, None)
+    assert upstream.servers[0].client.headers["Authorization"] == "Bearer new"
 
 
 @pytest.mark.parametrize(
@@ -166,9 +173,11 @@ def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
             "COCOA_WORKER__API_KEY_FILE cannot be read: /no/where: No such",
         ),
         ({"api_key": SecretStr("geheim"), "api_key_file": "/x"}, "exclude each other"),
+        ({"api_key": SecretStr(" , ")}, "COCOA_WORKER__API_KEY holds no key"),
+        ({"api_key_file": "/dev/null"}, "COCOA_WORKER__API_KEY_FILE holds no key"),
     ],
 )
 def test_a_key_that_cannot_be_had_is_told_without_it(changes, message):
     with pytest.raises(ModelNotLoaded, match=message) as error:
-        api_key(ServerConfig(**changes), "worker")
+        api_keys(ServerConfig(**changes), "worker")
     assert "geheim" not in str(error.value)

@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import SecretStr
+from redis.asyncio.connection import parse_url
 
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
@@ -84,6 +85,37 @@ def test_another_url_is_refused_without_being_quoted(monkeypatch, url):
 def test_a_value_out_of_its_bounds_is_refused_by_name(monkeypatch, name, value):
     with pytest.raises(ValueError, match=f"COCOA_CACHE__{name}: "):
         settings(monkeypatch, **{name: value})
+
+
+ODD = "a/b#c@d%e:f?g"
+
+
+@pytest.mark.parametrize("user", ["", "cocoa@"])
+@pytest.mark.parametrize("by", ["PASSWORD", "PASSWORD_FILE"])
+def test_a_password_is_told_as_it_is(monkeypatch, tmp_path, by, user):
+    file = tmp_path / "password"
+    file.write_text(f"{ODD}\n")
+    told = {"PASSWORD": ODD, "PASSWORD_FILE": str(file)}[by]
+    config = settings(monkeypatch, URL=f"redis://{user}localhost:6379/3", **{by: told})
+    found = parse_url(config.whole_url())
+    assert found["password"] == ODD
+    assert found.get("username", "") == user.rstrip("@")
+    assert (found["host"], found["port"], found["db"]) == ("localhost", 6379, 3)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"PASSWORD": PASSWORD}, "wants a url"),
+        ({"URL": "redis://:x@host", "PASSWORD": PASSWORD}, "one that has none"),
+        ({"URL": "redis://h", "PASSWORD": PASSWORD, "PASSWORD_FILE": __file__}, "exclude"),
+        ({"URL": "redis://h", "PASSWORD_FILE": "/dev/null"}, "PASSWORD_FILE"),
+    ],
+)
+def test_a_password_that_cannot_be_heeded_is_refused(monkeypatch, variables, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        settings(monkeypatch, **variables)
+    assert PASSWORD not in str(refused.value)
 
 
 def test_a_password_is_in_no_representation():
