@@ -131,7 +131,7 @@ class ToolsWanted(NullIsDefault):
     @property
     def held_by(self) -> str:
         """What says how answers are held."""
-        if self.tools_required or (self.holds_calls and not self._has_format):
+        if self.tools and (self.tools_required or (self.holds_calls and not self._has_format)):
             return "tools"
         return "response_format"
 
@@ -165,8 +165,11 @@ def tools_asked(
     Raises:
         InvalidRequest: answers cannot be held to the parameters of a tool, or to the format.
     """
-    own: dict[str, Any] = {"tools": body.tools_shown, "units": wanted.units}
+    own: dict[str, Any] = {"units": wanted.units}
     own |= held_to(body.response_format, wanted.json_schema, wanted.units)
+    if not body.tools:
+        return own
+    own["tools"] = body.tools_shown
     if body.holds_calls:
         own["grammar"] = _grammar_with_calls(body)
     if body.tools_shown:
