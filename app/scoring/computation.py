@@ -31,7 +31,7 @@ from app.scoring.questions import (
 from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import PromptTooLong
-from models.records import Array, Generation, OnToken, Pair, Token
+from models.records import SAMPLES_SHED, Array, Generation, OnToken, Pair, Token
 from models.similarity.pairs import (
     PairTable,
     answer_pairs,
@@ -105,7 +105,7 @@ class Computation:
         self.recorded = recorded
         self._generator_is_current = True
         self._compared_s = 0.0  # while samples were drawn
-        # Whether the number of samples depends on weights that `name` does not have.
+        # Whether the number of samples depends on what `name` does not have.
         self._has_unnamed = False
         self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
         self._check_given()
@@ -174,7 +174,9 @@ class Computation:
             self.ask.caller.charge(sum(one.num_written for one in wave.samples))
             return wave
 
-        return await drawn_on(request, generation, self._agree, draw)
+        generation = await drawn_on(request, generation, self._agree, draw)
+        self._has_unnamed |= SAMPLES_SHED in generation.warnings
+        return generation
 
     async def evidence(self, generation: Generation | None) -> Computed:
         """Every statistic of the plan, or its reason.

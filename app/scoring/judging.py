@@ -7,7 +7,7 @@ reference's.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,9 +103,11 @@ class Judge:
             return None
         return self._calibrator
 
-    def is_foreign(self, generation: Generation) -> bool:
-        """Whether its answer may not pass, as the prompt is unlike those of the calibration."""
-        return self._rejects_foreign and PROMPT_OUT_OF_DOMAIN in generation.warnings
+    def heeded(self, generation: Generation) -> Collection[str]:
+        """Its warnings, without those with which its answer may pass here all the same."""
+        if self._rejects_foreign:
+            return generation.warnings
+        return set(generation.warnings) - {PROMPT_OUT_OF_DOMAIN}
 
     def judge(
         self,
@@ -116,7 +118,7 @@ class Judge:
         uncertainty: float | None,
         source: Source,
         *,
-        is_foreign: bool = False,
+        warned: Collection[str] = (),
     ) -> Judgement:
         """What an uncertainty means; one that was computed counts among the latest scores.
 
@@ -127,12 +129,12 @@ class Judge:
             readings: of probes, by the statistic that each predicts.
             uncertainty: None for an answer without one.
             source: of what was computed.
-            is_foreign: what `is_foreign` says of its generation.
+            warned: what `heeded` leaves of its generation's warnings.
         """
         calibrator, unlike = self.calibrator(), None
         part = part_of(ask, plan, calibrator)
         if isinstance(part, Part):
-            unlike = why_unlike(answer, plan, readings, part.binding, is_foreign=is_foreign)
+            unlike = why_unlike(answer, plan, readings, part.binding, warned=warned)
         judgement = judge(ask, plan, calibrator, part, uncertainty, unlike)
         if not isinstance(part, Part) or uncertainty is None or judgement.confidence is None:
             return judgement

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -218,18 +218,18 @@ class Scorer:
             scored_at = time.monotonic()
             scores, reasons, units = await self._score(plan, ask, evidence, parts)
             readings: Mapping[str, ProbeReading] = {}
-            is_foreign = False
+            warned: Collection[str] = ()
             if computed.generation is not None:
                 readings = computed.generation.probe_readings
-                is_foreign = self.judge.is_foreign(computed.generation)
+                warned = self.judge.heeded(computed.generation)
             uncertainty = scores[plan.primary]
             judgement = self.judge.judge(
-                ask, plan, answer, readings, uncertainty, source, is_foreign=is_foreign
+                ask, plan, answer, readings, uncertainty, source, warned=warned
             )
             of_units: UnitsJudgement | None = None
             if units is not None and ask.units in PARTS:
                 judged = ask, plan, self.judge.calibrator(), answer, units
-                of_units = await asyncio.to_thread(judge_units, *judged, is_foreign=is_foreign)
+                of_units = await asyncio.to_thread(judge_units, *judged, warned=warned)
             now = time.monotonic()
             second = self._policy.second_model
             escalation = await _escalation(second, ask, judgement, now - began_at)

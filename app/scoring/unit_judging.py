@@ -1,5 +1,6 @@
 """Pure: what the uncertainties of an answer's parts mean, and the answer without some of them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from app.scoring.ask import PARTS, Ask
@@ -96,7 +97,7 @@ def judge_units(
     answer: Sequence,
     units: ScoredUnits,
     *,
-    is_foreign: bool = False,
+    warned: Collection[str] = (),
 ) -> UnitsJudgement:
     """What the uncertainties of the parts mean, and the answer without those that do not pass.
 
@@ -106,7 +107,7 @@ def judge_units(
         calibrator: that is served.
         answer: y*.
         units: of it, the answer itself first.
-        is_foreign: whether its prompt is unlike those of the calibration.
+        warned: as in `Judge.judge`.
 
     Raises:
         InvalidRequest: the schema is none, as only now shows.
@@ -124,7 +125,7 @@ def judge_units(
         decision = no_decision(ask.target_error, str(found))
         return _refined(ask, answer, units, UnitsJudgement(judged, str(found), decision))
     part, calibration = found
-    unlike = why_unlike(answer, plan, {}, part.binding, is_foreign=is_foreign)
+    unlike = why_unlike(answer, plan, {}, part.binding, warned=warned)
     if ask.target_error is None:
         told = [_judged(one, calibration, None, unlike) for one in parts]
         return UnitsJudgement(tuple(told), unlike)

@@ -9,10 +9,11 @@ from typing import Any
 from models import records
 from models.engines.protocol import fitted
 from models.entropy_bounds import mean_bounds
-from models.errors import EngineError, InvalidRequest
+from models.errors import EngineError, GenerationUnavailable, InvalidRequest
 from models.records import (
     DEFAULT_NEW_TOKENS,
     PROMPT_OUT_OF_DOMAIN,
+    SAMPLES_SHED,
     AnswerForm,
     Generation,
     GenerationRequest,
@@ -58,7 +59,7 @@ class OpenAIRequest:
 
     Args:
         calls: of the server.
-        sampling: the same, for samples.
+        sampling: the same, for samples; a router may shed those.
         server: what it can do.
         request: that it is asked.
         budget: tokens of prompt, answer and samples together; 0 for any number.
@@ -96,6 +97,7 @@ class OpenAIRequest:
             InvalidRequest: the request does not fit.
             InvalidLogits: an entropy is no number.
             ChangedModel: the answer is not of the weights that were tried out.
+            GenerationUnavailable: a router shed samples that the request cannot be without.
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
@@ -118,7 +120,9 @@ class OpenAIRequest:
         answer, samples = await together(
             self._answer(forms), self._draw(num_further(asked, None, ()), asked.num_drawn)
         )
-        while num := num_further(self._request, answer, samples):
+        while SAMPLES_SHED not in self._warnings:
+            if not (num := num_further(self._request, answer, samples)):
+                break
             samples += await self._draw(num, asked.num_drawn + len(samples))
         self._listener.tell_rest((answer, *samples)[asked.streamed])
         generation = Generation(
@@ -196,7 +200,10 @@ class OpenAIRequest:
         return await self._sequence(told, "answer", 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
-        """The next samples of the request, those of before not among them."""
+        """The next samples of the request, those of before not among them.
+
+        A router that sheds them ends the waves after the first.
+        """
         if not num:
             return []
         request, can = self._request, self._can
@@ -214,17 +221,24 @@ class OpenAIRequest:
         body = self._body(1, top=top, mode=mode, by_text=by_text)
         seed = first_seed(self._seed) + num_drawn
         at_once = num if can.draws_several else 1
-        drawing = []
+        drawing, calls = [], self._sampling
+        if num_drawn:
+            calls = calls.not_repeated()
         for first in range(0, num, at_once):
             call = drawn(can, body, request.sampling, num=at_once, seed=seed + first)
             place = request.streamed - 1 - num_drawn - first
             is_streamed = 0 <= place < at_once
-            choices = self._choices(
-                self._sampling, call, at_once, is_streamed=is_streamed, place=place
-            )
+            choices = self._choices(calls, call, at_once, is_streamed=is_streamed, place=place)
             drawing.append(choices)
         samples: list[records.Sequence] = []
-        for drawn_at_once in await together(*drawing):
+        try:
+            all_drawn = await together(*drawing)
+        except GenerationUnavailable:
+            if not num_drawn:
+                raise
+            self._warn(SAMPLES_SHED)
+            return []
+        for drawn_at_once in all_drawn:
             for told in drawn_at_once:
                 index = num_drawn + len(samples) + 1
                 samples.append(await self._sequence(told, "samples", index))

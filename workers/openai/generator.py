@@ -94,7 +94,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         async def ask(calls: Calls, known: OpenAIServer) -> Generation:
             if request.grammar is not None:
                 check_held(known.capabilities, request.grammar)
-            samples = calls.with_headers(router_headers.of_samples(self._servers))
+            samples = calls.that_may_be_shed(router_headers.of_samples(self._servers))
             budget = self._servers.max_request_tokens
             return await OpenAIRequest(calls, samples, known, request, budget, listener).run()
 

@@ -303,12 +303,13 @@ def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
     assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
 
 
-def test_an_answer_to_a_foreign_prompt_never_passes():
+@pytest.mark.parametrize("code", ["prompt_out_of_domain", "samples_shed"])
+def test_an_answer_to_a_foreign_prompt_or_with_samples_shed_never_passes(code):
     binding = calibrator().parts[0].binding
-    unlike = why_unlike(sequence("Paris"), PLAN, {}, binding, is_foreign=True)
+    unlike = why_unlike(sequence("Paris"), PLAN, {}, binding, warned=(code,))
     said = judge(TARGET, PLAN, calibrator(), 0.0, unlike)
 
-    assert said.reason.startswith("prompt_out_of_domain: ")
+    assert said.reason.startswith(f"{code}: ")
     assert (said.confidence, said.decision.accept) == (None, False)
     assert why_unlike(sequence("Paris"), PLAN, {}, binding) is None
 

@@ -70,7 +70,7 @@ UNFINISHED = replace(ANSWER, reasoning=Reasoning("hm", 3, is_finished=False))
     [
         (CUT, {}, "answer_truncated"),
         (UNFINISHED, {}, "reasoning_unfinished"),
-        (ANSWER, {"is_foreign": True}, "prompt_out_of_domain"),
+        (ANSWER, {"warned": ["prompt_out_of_domain"]}, "prompt_out_of_domain"),
     ],
     ids=["cut", "unfinished", "foreign"],
 )
