@@ -27,6 +27,7 @@ from app.http.routes import feedback, generate, guardrail, openai, ops, page, sc
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.calibrators import load_calibrator
+from app.scoring.capabilities import unmet
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings
@@ -56,7 +57,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     supervisor = Supervisor(on_death, settings.stall_s)
     tracing = make_tracing()
     hooks = hooks_of(telemetry, tracing)
-    service = Service(supervisor, telemetry, labels, access, tracing)
+    service = Service(settings, supervisor, telemetry, labels, access, tracing)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -161,6 +162,8 @@ async def _start(
         memory = Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
     await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
+    for setting, reason in unmet(service.capabilities()).items():
+        logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))
     logger.info("ready: %s, %s", workers.generator.info.model_id, names)
 

@@ -70,7 +70,7 @@ def create_worker_app(
     Raises:
         ModelNotLoaded: its secret cannot be read.
     """
-    telemetry = Telemetry()
+    telemetry = Telemetry(role)
     service = WorkerService(Supervisor(on_death, settings.stall_s), telemetry)
     tracing = make_tracing()
     hooks = hooks_of(telemetry, tracing)
@@ -101,17 +101,16 @@ def create_worker_app(
     app.user_middleware.insert(-1, Middleware(HeadCheck, secrets=secrets))  # around `BodyLimit`
     if tracing is not None:
         tracing.add_to(app, telemetry)
-    telemetry.read_gauges(
-        ready=lambda: service.supervisor.state == "ready",
-        admitted_requests=lambda: 0,
-        waiting_requests=service.num_waiting,
-    )
+    telemetry.read_gauges(ready=lambda: service.supervisor.state == "ready")
+    if role == "generation":
+        telemetry.read_gauges(waiting_requests=service.num_waiting)
     return app
 
 
 async def _start(service: WorkerService, role: Role, settings: Settings, hooks: Hooks) -> None:
     service.served = await asyncio.to_thread(load_served, role, settings.workers, hooks)
     workers = service.served.by_name()
+    service.telemetry.set_models(workers)
     await service.supervisor.start(workers)
     logger.info("ready: %s worker, %s", role, ", ".join(sorted(workers)))
 

@@ -10,6 +10,7 @@ from workers.config import Role
 # What became of one call of another process: a typed error is an answer, too.
 Outcome = Literal["answered", "repeated", "failed"]
 OnCall = Callable[[Role, Outcome, float], None]
+OnServer = Callable[[Role, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Hooks:
         on_step: told after each decoding step how many rows it had.
         on_batch: told the number of pairs of each call of a pair model.
         on_call: told whom a call asked, what became of it, and how many seconds it took.
+        on_server: told, whenever a server of a model was asked or called, its url and what is wrong
+            with it; "" for nothing.
         headers: of calls of other processes: which request and which trace they belong to.
         tenant: whose request it is, in the operator's words; never a key. "" for nobody's.
     """
@@ -27,5 +30,6 @@ class Hooks:
     on_step: OnStep = lambda num_rows: None
     on_batch: Callable[[int], None] = lambda size: None
     on_call: OnCall = lambda role, outcome, seconds: None
+    on_server: OnServer = lambda role, url, trouble: None
     headers: Callable[[], Mapping[str, str]] = dict
     tenant: Callable[[], str] = str

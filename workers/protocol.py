@@ -244,16 +244,16 @@ class Workers:
     default_similarity: str
     nli: NliComparer | None
 
-    def by_name(self) -> dict[str, Worker]:
-        """All of them, as the supervisor and the log call them."""
+    def by_name(self) -> dict[str, Generator | Comparer]:
+        """All of them, as the supervisor, the log and metrics call them."""
         return by_name(self.generator, self.comparers, self.nli)
 
 
 def by_name(
     generator: Generator | None, comparers: Mapping[str, Comparer], nli: Comparer | None
-) -> dict[str, Worker]:
-    """Workers as the supervisor and the log call them."""
-    named: dict[str, Worker] = {}
+) -> dict[str, Generator | Comparer]:
+    """Workers as the supervisor, the log and metrics call them."""
+    named: dict[str, Generator | Comparer] = {}
     if generator is not None:
         named["generation"] = generator
     for name, comparer in comparers.items():

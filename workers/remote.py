@@ -305,7 +305,7 @@ async def connect_comparers(
 
 
 def _upstream(role: Role, servers: Servers, hooks: Hooks) -> Upstream[Any]:
-    return Upstream(role, servers, partial(_look_up, role), hooks.on_call)
+    return Upstream(role, servers, partial(_look_up, role), hooks)
 
 
 async def _look_up(role: Role, server: Server[Any]) -> None:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
-from workers.protocol import Comparer, Generator, NliComparer, Worker, by_name
+from workers.protocol import Comparer, Generator, NliComparer, by_name
 
 # The longest deadline that a gateway may pass on, in seconds.
 _MAX_TIMEOUT_S = 86_400.0
@@ -31,7 +31,7 @@ class Served:
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     nli: NliComparer | None = None
 
-    def by_name(self) -> dict[str, Worker]:
+    def by_name(self) -> dict[str, Generator | Comparer]:
         """All of them, as the supervisor and the log call them."""
         return by_name(self.generator, self.comparers, self.nli)
 

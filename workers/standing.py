@@ -75,7 +75,7 @@ class TriedWorker(RemoteWorker[Tried]):
         *,
         is_routed: bool = False,
     ) -> None:
-        upstream = Upstream[Tried](role, servers, self._check, hooks.on_call, is_routed=is_routed)
+        upstream = Upstream[Tried](role, servers, self._check, hooks, is_routed=is_routed)
         super().__init__(upstream, asked)
         self._standings: dict[str, Standing[Tried]] = {}
         for server in upstream.servers:

@@ -57,7 +57,7 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(
-        self, workers: dict[str, Worker], others: Mapping[str, Watched] | None = None
+        self, workers: Mapping[str, Worker], others: Mapping[str, Watched] | None = None
     ) -> None:
         """Run every worker's loop, warm all up, then be ready.
 

@@ -20,7 +20,7 @@ import httpx
 from models.errors import ModelNotLoaded
 from workers.client import Client, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
-from workers.hooks import OnCall
+from workers.hooks import Hooks
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Upstream(Generic[Known]):
         config: where they are.
         check: asks one server whether it is well, and keeps what it is in `known`; raises
             `Unreachable`, or `Refused`.
-        on_call: told the outcome and the seconds of each call.
+        hooks: told of each call, and of each server.
         is_routed: whether replicas stand behind each server: one failed call says nothing of it.
     """
 
@@ -77,14 +77,14 @@ class Upstream(Generic[Known]):
         role: Role,
         config: Servers,
         check: Callable[[Server[Known]], Awaitable[None]],
-        on_call: OnCall,
+        hooks: Hooks,
         *,
         is_routed: bool = False,
     ) -> None:
         self.role = role
         self.is_closed = False
         self._check = check
-        self._on_call = on_call
+        self._on_call, self._on_server = hooks.on_call, hooks.on_server
         self._is_routed = is_routed
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -119,7 +119,7 @@ class Upstream(Generic[Known]):
         while True:
             for server in self.servers:
                 reason = await self._trouble_of(server)
-                server.is_up = not reason
+                self._keep(server, reason)
                 if reason and told.get(server.url) != reason:
                     told[server.url] = reason
                     logger.warning("waiting for %s at %s: %s", self.role, server.url, reason)
@@ -232,7 +232,11 @@ class Upstream(Generic[Known]):
             logger.warning("%s at %s is left out: %s", self.role, server.url, trouble)
         elif not server.is_up and not trouble:
             logger.info("%s at %s is back", self.role, server.url)
+        self._keep(server, trouble)
+
+    def _keep(self, server: Server[Known], trouble: str) -> None:
         server.is_up = not trouble
+        self._on_server(self.role, server.url, trouble)
 
 
 def server_of(key: str, num_servers: int) -> int:

@@ -45,6 +45,7 @@ def hooks_of(telemetry: Telemetry, tracing: "Tracing | None" = None) -> Hooks:
         on_step=telemetry.observe_step,
         on_batch=telemetry.observe_batch,
         on_call=telemetry.observe_call,
+        on_server=telemetry.set_server,
         headers=headers,
         tenant=lambda: current_caller.get().namespace,
     )

@@ -38,7 +38,8 @@ _AT_BOTH_PORTS = "/version"
 OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
 _COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
-_PROBES = ("/livez", "/readyz", "/metrics")  # asked every few seconds, so logged at debug only
+_POLL = "/v1/info"  # of a worker: each gateway asks every second, and nobody counts that
+_PROBES = ("/livez", "/readyz", "/metrics", _POLL)  # asked for ever, so logged at debug only
 _MAX_DIGITS = 19  # a longer Content-Length is too large without being parsed
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
@@ -106,7 +107,8 @@ class RequestLog:
     def _tell(self, scope: Scope, seconds: float) -> None:
         state, status = scope["state"], scope["state"].get("status", _NO_RESPONSE)
         route = getattr(scope.get("route"), "path", "none")  # the template, never the raw path
-        self._telemetry.observe_request(route, status, seconds)
+        if route != _POLL:
+            self._telemetry.observe_request(route, status, seconds)
         level = logging.INFO
         if route in _PROBES:
             level = logging.DEBUG

@@ -101,6 +101,8 @@ class Version(Described):
     """by the statistic that they predict"""
     calibrator: LoadedCalibrator | None = None
     """null where there is none, or until it is loaded"""
+    unmet: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it for each body
+    """by setting that asks for something by name, why that cannot be had"""
     limits: dict[str, int | float | None]
     """by name, ≥ 0 each, those of the settings and of the models, in the unit that the name ends
     in; null where there is none, or until it is known"""

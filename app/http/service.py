@@ -11,8 +11,10 @@ from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import FeedbackKept
 from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask, current_caller
+from app.scoring.capabilities import Capability, capabilities, unmet
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
+from app.settings import Settings
 from models.errors import FeedbackDisabled, NotReady
 from models.records import OnToken
 from workers.supervision import Supervisor
@@ -25,6 +27,7 @@ class Service:
     """One deployment.
 
     Attributes:
+        settings: of it.
         supervisor: of its workers.
         telemetry: its metrics.
         feedback: labels; None where none are collected.
@@ -36,12 +39,14 @@ class Service:
 
     def __init__(
         self,
+        settings: Settings,
         supervisor: Supervisor,
         telemetry: Telemetry,
         feedback: Feedback | None = None,
         access: Access | None = None,
         tracing: "Tracing | None" = None,
     ) -> None:
+        self.settings = settings
         self.supervisor = supervisor
         self.telemetry = telemetry
         self.feedback = feedback
@@ -59,6 +64,30 @@ class Service:
         if self.supervisor.state != "ready" or self.scorer is None:
             raise NotReady(f"the service is {self.supervisor.state}")
         return self.scorer
+
+    def capabilities(self) -> dict[str, Capability]:
+        """What can be had here now, by name; nothing until the workers are loaded."""
+        if self.scorer is None:
+            return {}
+        config = self.settings.workers
+        return capabilities(config, self.scorer.workers, self.scorer.judge)
+
+    def check_ready(self) -> None:
+        """Whether traffic may come.
+
+        Raises:
+            NotReady: as of `ready_scorer`, or something configured is required and missing.
+        """
+        self.ready_scorer()
+        if self.settings.require_configured:
+            for setting, reason in unmet(self.capabilities()).items():
+                raise NotReady(f"{setting} is set, and cannot be had: {reason}")
+
+    def tell_served(self) -> None:
+        """Have metrics say which models and capabilities are served now."""
+        if self.scorer is not None:
+            self.telemetry.set_models(self.scorer.workers.by_name())
+            self.telemetry.set_capabilities(self.capabilities())
 
     async def run(self, ask: Ask, answer_id: str, on_token: OnToken | None = None) -> Result:
         """What `Scorer.run` gives; the answer can be labelled under this id.

@@ -4,153 +4,45 @@ Nothing here ever sees a prompt, an answer or a key.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from importlib.metadata import version
 from itertools import product
-from typing import Any, NamedTuple, TypeVar, get_args
+from platform import python_version
+from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from app.cache.breaker import State
 from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
+from app.http.metrics import (
+    CONSISTENCY_NAMES,
+    COUNTERS,
+    GAUGES,
+    HISTOGRAMS,
+    OF_WORKERS,
+    SCORE_NAMES,
+    Row,
+)
 from app.keys.buckets import LIMITS, LimitName
-from app.scoring import result as results
+from app.scoring.capabilities import Capability
 from app.scoring.observer import Observer
-from app.scoring.result import STAGES, Result
+from app.scoring.result import Result
 from workers.config import Role
 from workers.hooks import Outcome
+from workers.protocol import Comparer, Generator
 
 logger = logging.getLogger(__name__)
 Write = Callable[[Any], bytes]
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
-
-# 5 ms to 2 minutes: from a cached answer to the slowest that a deadline leaves room for.
-_LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-# Scores spread over decades, sure answers near 0: 1, 2, 5 per decade from 1e-5 to 500 nats.
-_SCORES = tuple(float(f"{digit}e{exponent}") for exponent in range(-5, 3) for digit in (1, 2, 5))
-_CONSISTENCIES = tuple(round(0.05 * step, 2) for step in range(21))
-
-SCORE_NAMES = (
-    "cocoa_sp",
-    "cocoa_ppl",
-    "cocoa_mte",
-    "cocoa_sp_light",
-    "cocoa_ppl_light",
-    "cocoa_mte_light",
-    "rb_cocoa_sp",
-    "rb_cocoa_ppl",
-    "rb_cocoa_mte",
-)
-CONSISTENCY_NAMES = ("consistency", "consistency_light", "rb_consistency")
-
-
-class _Row(NamedTuple):
-    """One metric.
-
-    Attributes:
-        text: its help.
-        labels: their names.
-        values: of each label; children exist from the start, as `rate` needs a step from 0.
-        buckets: of a histogram.
-    """
-
-    text: str
-    labels: Sequence[str] = ()
-    values: Sequence[Sequence[str]] = ()
-    buckets: Sequence[float] = ()
-
-
-_COUNTERS = {
-    # HTTP
-    "requests": _Row("HTTP requests by route and status.", ["route", "status"]),
-    "errors": _Row("Typed errors by code.", ["code"]),
-    "closed_connections": _Row(
-        "Connections closed before their clients wanted that.",
-        ["reason"],
-        [("slow_request", "slow_reader", "evicted", "refused")],
-    ),
-    "lost_log_lines": _Row("Lines of the log that could not be written."),
-    # the core
-    "joined_requests": _Row("Requests that shared the work of an identical one."),
-    "tokens": _Row("Tokens by kind.", ["kind"], [("prompt", "answer", "sample")]),
-    "samples": _Row("Samples of scored answers."),
-    "distinct_samples": _Row("Different texts among the samples of each answer."),
-    "pairs": _Row("Text pairs by kind.", ["kind"], [("asked", "cached", "computed")]),
-    "probe_readings": _Row("Answers read by a probe.", ["domain"], [("in", "out")]),
-    "missing_scores": _Row(
-        "Scores without a value.", ["estimator"], [SCORE_NAMES + CONSISTENCY_NAMES]
-    ),
-    "decisions": _Row(
-        "Answers that were asked to keep a target error.", ["outcome"], [get_args(results.Outcome)]
-    ),
-    # the cache
-    "cache_lookups": _Row("Statistics looked up.", ["result"], [("hit", "miss")]),
-    "cache_corrupt_entries": _Row("Entries that were not what was stored under their names."),
-    "cache_breaker_openings": _Row("Times that the cache was given up for a while."),
-    "redis_suspicions": _Row(
-        "Exchanges with Redis that failed or were late after a calm; a probe decides.",
-        ["use"],
-        [("cache", "limits")],
-    ),
-    # workers
-    "worker_calls": _Row(
-        "Calls of workers in other processes; a typed error is an answer, too.",
-        ["worker", "outcome"],
-        [get_args(Role), get_args(Outcome)],
-    ),
-    # feedback
-    "feedback_answers": _Row("Answers for labels to come.", ["outcome"], [get_args(AnswerOutcome)]),
-    "feedback_labels": _Row("Labels.", ["outcome"], [get_args(LabelOutcome)]),
-    # keys
-    "key_requests": _Row("Requests by the name of their key.", ["key"]),
-    "key_tokens": _Row("Tokens that were computed, by the name of the key.", ["key"]),
-    "key_refusals": _Row("Requests beyond a limit of their key.", ["key", "limit"]),
-}
-_GAUGES = {
-    # HTTP
-    "ready": _Row("1 while requests are accepted."),
-    # the core
-    "admitted_requests": _Row("Requests under way."),
-    "admission_limit_requests": _Row("Requests under way before one is refused."),
-    "waiting_requests": _Row("Admitted requests without a token."),
-    "calibration_shift_ratio": _Row(
-        "Distance of the latest scores from the calibration's; above 1 it is more than chance.",
-        ["group", "estimator"],
-        [["all"], ["rb_cocoa_sp"]],
-    ),
-    # the cache
-    "cache_breaker_open": _Row("1 while the cache is not asked."),
-    # workers
-    "running_rows": _Row("Rows of the last decoding step."),
-    # keys
-    "keys": _Row("Keys that are good."),
-    "keys_file_broken": _Row("1 while the file of keys cannot be used, and the earlier ones are."),
-    "key_limits_breaker_open": _Row("1 while limits of keys are those of this process alone."),
-}
-_HISTOGRAMS = {
-    # HTTP
-    "request_seconds": _Row("HTTP latency.", ["route"], buckets=_LATENCY_S),
-    "first_token_seconds": _Row(
-        "From a request to the first token of its stream.", ["route"], buckets=_LATENCY_S
-    ),
-    # the core
-    "stage_seconds": _Row("Latency by stage.", ["stage"], [STAGES], _LATENCY_S),
-    "score_nats": _Row("CoCoA scores; higher is less sure.", ["estimator"], [SCORE_NAMES], _SCORES),
-    "consistency": _Row(
-        "Dissimilarity of an answer to its samples, drawn, weighed or predicted.",
-        ["estimator"],
-        [CONSISTENCY_NAMES],
-        _CONSISTENCIES,
-    ),
-    # workers
-    "worker_call_seconds": _Row(
-        "Calls of workers in other processes.", ["worker"], [get_args(Role)], _LATENCY_S
-    ),
-    "decode_batch_rows": _Row("Rows decoded in one step.", buckets=_SIZES),
-    "similarity_batch_pairs": _Row("Pairs scored in one call.", buckets=_SIZES),
-}
 
 
 def _harmless(telemetry: type["Telemetry"]) -> type["Telemetry"]:
@@ -174,19 +66,43 @@ def _guarded(observe: Callable[..., None]) -> Callable[..., None]:
 
 @_harmless
 class Telemetry(Observer):
-    """Metrics, by names without `cocoa_`; no method `observe_…` or `set_…` ever raises."""
+    """Metrics, by names without `cocoa_`; no method `observe_…` or `set_…` ever raises.
 
-    def __init__(self) -> None:
+    Args:
+        worker: what this process does; None for a gateway, which tells all there is.
+    """
+
+    def __init__(self, worker: Role | None = None) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each
         self.registry = CollectorRegistry()
-        self.counters = self._made(Counter, _COUNTERS)
-        self.gauges = self._made(Gauge, _GAUGES)
-        self.histograms = self._made(Histogram, _HISTOGRAMS)
+        self._worker = worker
+        self.counters = self._made(Counter, COUNTERS)
+        self.gauges = self._made(Gauge, GAUGES)
+        self.histograms = self._made(Histogram, HISTOGRAMS)
+        self.gauges["build_info"].labels(version("cocoa-serve"), python_version()).set(1)
+        self.gauges["model_info"].labels(worker or "generation", "", "", "").set(1)
         text = "Times that a metric could not be told or exposed."
         self._failures = Counter("cocoa_metric_failures", text, registry=self.registry)
         self._failed: set[str] = set()
         self.exemplar: Callable[[], dict[str, str] | None] = lambda: None
 
+    # the process
+
+    def set_models(self, served: Mapping[str, Generator | Comparer]) -> None:
+        """Tell which models are served now, by the names of their workers."""
+        self.gauges["model_info"].clear()
+        for name, worker in served.items():
+            info = worker.info
+            labels = (name, info.model_id, info.revision or "", info.identity[:12])
+            self.gauges["model_info"].labels(*labels).set(1)
+
+    def set_capabilities(self, found: Mapping[str, Capability]) -> None:
+        for name, one in found.items():
+            configured = str(bool(one.setting)).lower()
+            self.gauges["capability"].labels(name, configured).set(not one.lacks)
+
     # HTTP
+
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         self.counters["requests"].labels(route, str(status)).inc()
         self.histograms["request_seconds"].labels(route).observe(seconds, self.exemplar())
@@ -223,6 +139,8 @@ class Telemetry(Observer):
                     self.counters["missing_scores"].labels(name).inc()
         if (outcome := result.outcome) is not None:
             self.counters["decisions"].labels(outcome).inc()
+        if (confidence := result.judgement.confidence) is not None:
+            self.histograms["confidence"].labels(outcome or "none").observe(confidence)
         if result.probe is not None:
             domain = "out" if result.probe[1].out_of_domain else "in"
             self.counters["probe_readings"].labels(domain).inc()
@@ -258,6 +176,9 @@ class Telemetry(Observer):
             self.counters["redis_suspicions"].labels("cache").inc()
 
     # workers
+
+    def set_server(self, worker: Role, url: str, trouble: str) -> None:
+        self.gauges["server_up"].labels(worker, url).set(not trouble)
 
     def observe_step(self, num_rows: int) -> None:
         self.gauges["running_rows"].set(num_rows)
@@ -337,9 +258,11 @@ class Telemetry(Observer):
             self._failed.add(name)
             logger.error("a metric cannot be told: %s", name, exc_info=error)
 
-    def _made(self, kind: type[Kind], rows: dict[str, _Row]) -> dict[str, Kind]:
+    def _made(self, kind: type[Kind], rows: Mapping[str, Row]) -> dict[str, Kind]:
         made = {}
         for name, row in rows.items():
+            if self._worker is not None and name not in OF_WORKERS[self._worker]:
+                continue
             options: dict[str, Any] = {"registry": self.registry}
             if row.buckets:
                 options["buckets"] = row.buckets

@@ -85,7 +85,7 @@ class Judge:
         self._shifts: dict[tuple[str, str, int], ShiftMonitor] = {}
         # For which models the calibrator was last checked, and whether it is theirs.
         self._checked_for = calibrated_models(calibrator, workers)
-        self._fits_models = True
+        self._misfit = ""
 
     def calibrator(self) -> Calibrator | None:
         """The one that is served; checked again, and the log told, where models were replaced."""
@@ -93,13 +93,13 @@ class Judge:
             return None
         found = calibrated_models(self._calibrator, self._workers)
         if found != self._checked_for:
-            self._checked_for, self._fits_models = found, True
+            self._checked_for, self._misfit = found, ""
             try:
                 check_deployment(self._calibrator, self._workers)
             except ValueError as error:
-                self._fits_models = False
-                logger.error("the calibrator is no longer served: %s", error)
-        if not self._fits_models:
+                self._misfit = f"the calibrator is no longer served: {error}"
+                logger.error("%s", self._misfit)
+        if self._misfit:
             return None
         return self._calibrator
 
@@ -108,6 +108,12 @@ class Judge:
         if self._rejects_foreign:
             return generation.warnings
         return set(generation.warnings) - {PROMPT_OUT_OF_DOMAIN}
+
+    def no_calibrator(self) -> str:
+        """Why none is served; "" where one is."""
+        if self.calibrator() is not None:
+            return ""
+        return self._misfit or NO_CALIBRATOR
 
     def judge(
         self,

@@ -8,6 +8,8 @@ from starlette.responses import JSONResponse
 
 from app.main import create_app
 from app.settings import Settings
+from models.embedded import PROBES_DIR
+from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from tests.openai_server import openai_server
 from workers.config import ComparerConfig, GeneratorConfig
@@ -18,8 +20,8 @@ QUESTION = "What is the capital of France?"
 
 
 @asynccontextmanager
-async def serving_over(settings=None, **traits):
-    """A client of the service, and the server behind it."""
+async def serving_over(settings=None, others=None, **traits):
+    """A client of the service, and the server behind it; `others` are settings beside it."""
     async with openai_server(**traits) as server:
         generation = GeneratorConfig(url=server.url, api="openai", **(settings or {}))
         app = create_app(
@@ -28,6 +30,7 @@ async def serving_over(settings=None, **traits):
                 similarity=ComparerConfig(name="fake"),
                 nli=NliConfig(name="fake_nli", model="fake"),
                 calibrator="",
+                **(others or {}),
             ),
             on_death=lambda: None,
         )
@@ -38,6 +41,29 @@ async def serving_over(settings=None, **traits):
         ):
             await app.state.service.supervisor.ready.wait()
             yield client, server
+
+
+PROBE = {"probes": ProbeConfig(consistency=str(PROBES_DIR / "consistency"))}
+
+
+@pytest.mark.parametrize(("required", "status"), [(False, 200), (True, 503)])
+async def test_a_probe_that_is_set_and_cannot_be_read_is_told_and_can_cost_readiness(
+    required, status, caplog
+):
+    others = PROBE | {"require_configured": required}
+    async with serving_over(others=others, tokenizes=False) as (client, _):
+        response = await client.get("/readyz")
+        version = (await client.get("/version")).json()
+        metrics = (await client.get("/metrics")).text
+
+    assert response.status_code == status
+    reason = version["unmet"]["COCOA_PROBES__CONSISTENCY"]
+    assert "needs the plugin" in reason
+    assert f"COCOA_PROBES__CONSISTENCY is set, and cannot be had: {reason}" in caplog.messages
+    assert (reason in response.text) == required
+    gauge = 'cocoa_capability{configured="true",name="predicted_dissimilarity"} 0.0'
+    assert gauge in metrics
+    assert 'cocoa_model_info{identity="' in metrics
 
 
 async def generated(client, status=200, **body):

@@ -7,7 +7,7 @@ from itertools import chain, product
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.http.telemetry import CONSISTENCY_NAMES, SCORE_NAMES
+from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
 from app.scoring.plan import DEFAULT_ESTIMATORS
 from tests.api.keyed import ops_metrics
 from tests.conftest import serving
@@ -86,6 +86,7 @@ async def service(anyio_backend, tmp_path):
 async def samples(service):
     """What a running service exposes after its first request, which is streamed."""
     assert (await service.generate(seed=1, stream=True)).status_code == 200
+    service.telemetry.set_server("generation", "http://elsewhere:8000", "")
     families = text_string_to_metric_families(await ops_metrics(service))
     return [*chain.from_iterable(family.samples for family in families)]
 

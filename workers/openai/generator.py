@@ -53,7 +53,6 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         probes: that this deployment knows, by the statistic that each predicts.
         prompts: sha256 of its calibration's prompts; "" for none.
         hooks: what it is tied to.
-        wanted: statistics of those probes that the deployment names, beyond its defaults.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         probes: Mapping[str, ProbeInfo] | None = None,
         prompts: str = "",
         hooks: Hooks | None = None,
-        wanted: frozenset[str] = frozenset(),
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(servers, dict(probes or {}), prompts)
@@ -72,7 +70,6 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         super().__init__("generation", servers, self._trial, hooks, asked, is_routed=is_routed)
         self._servers = servers
         self._tenant = hooks.tenant
-        self._wanted = wanted
         self._own_headers = hooks.headers
 
     @property
@@ -83,7 +80,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     async def connect(self) -> None:
         """Wait until a server answers, and log what it can and cannot."""
         await super().connect()
-        tell(self._known, self._wanted)
+        tell(self._known)
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
@@ -176,17 +173,7 @@ async def connect_generator(
     Raises:
         ModelNotLoaded: a folder of `COCOA_PROBES__…` holds no card of a probe.
     """
-    wanted = set()
-    for target, _, folder in probe_folders(probes):
-        if folder not in ("", "auto"):
-            wanted.add(STATISTIC[target])
-    generator = OpenAIGenerator(
-        servers,
-        probes=probe_infos(probes),
-        prompts=prompts,
-        hooks=hooks,
-        wanted=frozenset(wanted),
-    )
+    generator = OpenAIGenerator(servers, probes=probe_infos(probes), prompts=prompts, hooks=hooks)
     await generator.connect()
     return generator
 

@@ -1,30 +1,19 @@
 """What a process says at its start of what its server of the language model can and cannot."""
 
 import logging
-from collections.abc import Iterable
 
 from workers.openai.capabilities import OpenAIServer, told
 
 logger = logging.getLogger(__name__)
 
 
-def tell(server: OpenAIServer, wanted: Iterable[str]) -> None:
-    """Log it: one line, and a warning for each probe that is configured and not to be had.
-
-    Args:
-        server: as it was tried out.
-        wanted: statistics of probes that the deployment names, beyond its defaults.
-    """
-    info = server.info
+def tell(server: OpenAIServer) -> None:
+    """Log it, as it was tried out."""
     can = ", ".join(f"{name}={value}" for name, value in told(server.capabilities).items() if value)
     logger.info("the language model's server can: %s", can)
     cannot = [f"{', '.join(names)}: {reason}" for reason, names in _reasons(server).items()]
     if cannot:
         logger.info("the language model's server cannot: %s", "; ".join(cannot))
-    for name in sorted(wanted):
-        if name not in info.probes:
-            reason = info.absent.get(name, "its plugin does not read this probe")
-            logger.warning("Light is off for %s, whose probe is set: %s", name, reason)
 
 
 def _reasons(server: OpenAIServer) -> dict[str, list[str]]:

@@ -22,6 +22,7 @@ from app.http.service import Service
 from app.http.telemetry import Write
 from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
+from app.scoring.capabilities import unmet
 from app.scoring.limits import missing_statistics
 from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
 from app.settings import Settings
@@ -46,7 +47,7 @@ async def livez(request: Request) -> Status:
 async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""
     service: Service = request.app.state.service
-    service.ready_scorer()
+    service.check_ready()
     if request.app.state.is_draining:
         raise NotReady("the service is stopping")
     return Status(status="ready")
@@ -92,6 +93,7 @@ async def get_version(request: Request) -> Version:
         nli_model=nli_model,
         probes=probes,
         calibrator=_calibrator_info(service.scorer.judge.calibrator(), workers),
+        unmet=unmet(service.capabilities()),
         limits=limits,
     )
 
@@ -163,6 +165,7 @@ async def metrics(request: Request) -> Response:
     """Prometheus text exposition; where keys are needed, their names at the ops port alone."""
     service: Service = request.app.state.service
     shows_keys = service.access is None or OPS_PORT in request.scope
+    service.tell_served()
     write: Write = generate_latest
     media_type = CONTENT_TYPE_LATEST
     accepted = request.headers.get("accept", "")

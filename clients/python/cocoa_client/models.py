@@ -499,5 +499,7 @@ class Version(BaseModel):
     """by the statistic that they predict"""
     calibrator: LoadedCalibrator | None = None
     """null where there is none, or until it is loaded"""
+    unmet: dict[str, str] = {}
+    """by setting that asks for something by name, why that cannot be had"""
     limits: dict[str, int | float | None]
     """by name, ≥ 0 each, those of the settings and of the models, in the unit that the name ends in; null where there is none, or until it is known"""

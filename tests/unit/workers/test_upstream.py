@@ -12,6 +12,7 @@ from models.errors import InvalidRequest, ModelNotLoaded
 from workers.client import Unreachable
 from workers.config import ServerConfig, api_keys
 from workers.config import Servers as Place
+from workers.hooks import Hooks
 from workers.upstream import Upstream, server_of
 
 pytestmark = pytest.mark.anyio
@@ -25,10 +26,15 @@ class Servers:
 
     def __init__(self, url=URLS, **faults):
         self.faults, self.asked, self.told = faults, [], []
-        self.upstream = Upstream("generation", Place(url=url), self.check, self._on_call)
+        self.found = {}
+        hooks = Hooks(on_call=self._on_call, on_server=self._on_server)
+        self.upstream = Upstream("generation", Place(url=url), self.check, hooks)
 
     def _on_call(self, role, outcome, seconds):
         self.told.append(outcome)
+
+    def _on_server(self, role, url, trouble):
+        self.found[url] = trouble
 
     async def check(self, server):
         await self.send(server)
@@ -50,6 +56,15 @@ async def test_equal_keys_go_to_the_same_server_and_different_ones_to_all():
     assert first == again == ["abc"[server_of(key, 3)] for key in keys]
     assert min(Counter(first).values()) > 10
     assert server_of("prompt 0", 3) == 1  # in every process, whatever its hash seed
+
+
+async def test_each_server_is_told_with_what_is_wrong_with_it():
+    servers = Servers(b=Unreachable("it says nothing"))
+    await servers.upstream.connect()
+    assert servers.found == {"http://a:1": "", "http://b:1": "it says nothing", "http://c:1": ""}
+    servers.faults = {"a": CUT}
+    await servers.upstream.call(servers.send)
+    assert servers.found["http://a:1"] == "ReadError"
 
 
 async def test_without_a_key_calls_go_where_the_fewest_are_under_way():
@@ -161,7 +176,7 @@ def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
 def test_of_several_keys_a_caller_shows_the_first():
     place = Place(url="http://a:1", api_key=SecretStr("new, old"))
     assert api_keys(place, "generation") == ("new", "old")
-    upstream = Upstream("generation", place, None, None)
+    upstream = Upstream("generation", place, None, Hooks())
     assert upstream.servers[0].client.headers["Authorization"] == "Bearer new"
 
 

@@ -5,6 +5,8 @@ Also what the metrics count when nobody is left to answer.
 
 import asyncio
 import json
+import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -166,3 +168,19 @@ async def test_other_protocols_pass_through():
 
     await around(app, Telemetry())({"type": "lifespan"}, None, None)
     assert seen == ["lifespan"]
+
+
+@pytest.mark.parametrize(("path", "is_counted"), [("/v1/info", False), ("/v1/generate", True)])
+async def test_a_gateways_poll_of_its_worker_is_neither_counted_nor_logged(
+    path, is_counted, caplog
+):
+    caplog.set_level(logging.INFO)
+
+    async def app(scope, receive, send):
+        scope["route"] = SimpleNamespace(path=path)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    call = await Call(chunk(b""), app=app)()
+    labels = {"route": path, "status": "200"}
+    counted = call.telemetry.registry.get_sample_value("cocoa_requests_total", labels)
+    assert (counted is not None, bool(caplog.records)) == (is_counted, is_counted)

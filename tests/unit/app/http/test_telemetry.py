@@ -4,16 +4,25 @@ A gauge is read from its owner when scraped.
 """
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from app.http.telemetry import CONSISTENCY_NAMES, SCORE_NAMES, Telemetry
+from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
+from app.http.telemetry import Telemetry
+from app.scoring.capabilities import Capability
+from app.scoring.judging import Judgement
 from models.estimators import ESTIMATORS
 from models.records import ProbeReading
 from tests.results import a_result, generation, sequence
 
 # name: (type, labels)
 NAMES = {
+    "cocoa_build_info": ("gauge", ["version", "python"]),
+    "cocoa_model_info": ("gauge", ["worker", "model", "revision", "identity"]),
+    "cocoa_capability": ("gauge", ["name", "configured"]),
+    "cocoa_server_up": ("gauge", ["worker", "server"]),
+    "cocoa_confidence": ("histogram", ["decision"]),
     "cocoa_requests": ("counter", ["route", "status"]),
     "cocoa_errors": ("counter", ["code"]),
     "cocoa_joined_requests": ("counter", []),
@@ -70,10 +79,48 @@ def test_the_labels_are_those_that_dashboards_know():
     telemetry.observe_request("/score", 200, 0.5)
     telemetry.observe_first_token("/score", 0.5)
     telemetry.observe_error("overloaded")
+    telemetry.set_server("generation", "http://a:8000", "")
+    telemetry.set_capabilities({"light": Capability("")})
     found = {}
     for family in telemetry.registry.collect():
         found[family.name] = set().union(*(sample.labels for sample in family.samples)) - {"le"}
     assert found == {name: set(labels) for name, (_, labels) in NAMES.items()}
+
+
+@pytest.mark.parametrize(
+    ("role", "of_others"),
+    [("generation", "cocoa_pairs"), ("similarity", "cocoa_running_rows")],
+)
+def test_a_worker_tells_nothing_that_only_gateways_and_other_workers_have(role, of_others):
+    told = {family.name for family in Telemetry(role).registry.collect()}
+    assert {"cocoa_build_info", "cocoa_ready", "cocoa_requests"} < told < NAMES.keys()
+    assert not told & {of_others, "cocoa_decisions", "cocoa_key_requests", "cocoa_cache_lookups"}
+
+
+def test_each_server_and_each_capability_is_told_as_it_is_now():
+    telemetry = Telemetry()
+    for trouble in ("", "unreachable"):
+        telemetry.set_server("generation", "http://a:8000", trouble)
+        telemetry.set_capabilities({"light": Capability(trouble, "COCOA_PROBES__CONSISTENCY")})
+    value = telemetry.registry.get_sample_value
+    assert value("cocoa_server_up", {"worker": "generation", "server": "http://a:8000"}) == 0
+    assert value("cocoa_capability", {"name": "light", "configured": "true"}) == 0
+
+
+def test_a_model_that_is_replaced_is_told_in_place_of_the_one_before():
+    telemetry = Telemetry()
+    for revision in ("1", "2"):
+        info = SimpleNamespace(model_id="m", revision=revision, identity="0123456789abcdef")
+        telemetry.set_models({"generation": SimpleNamespace(info=info)})
+    [line] = [one for one in telemetry.exposition().splitlines() if one.startswith(b"cocoa_model")]
+    assert (b'revision="2"' in line, b'identity="0123456789ab"' in line) == (True, True)
+
+
+def test_confidence_is_told_by_what_became_of_the_answer():
+    telemetry = Telemetry()
+    telemetry.observe_result(a_result(judgement=Judgement(confidence=0.87), source="cache"))
+    telemetry.observe_result(a_result(source="cache"))
+    assert buckets(telemetry, "cocoa_confidence", decision="none") == {"0.9": 1}
 
 
 def scored(telemetry, scores):
@@ -270,7 +317,7 @@ def test_what_is_exposed_is_what_the_registry_holds():
     telemetry = Telemetry()
     exposed = set(re.findall(r"^# TYPE (\w+?)(?:_total)? ", telemetry.exposition().decode(), re.M))
     held = {family.name for family in telemetry.registry.collect()}
-    assert {name for name in exposed if not name.endswith("_created")} == held
+    assert exposed == held, "no time at which each series was born"
 
 
 def test_a_metric_that_cannot_be_told_harms_nobody(monkeypatch, caplog):

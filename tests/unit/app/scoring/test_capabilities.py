@@ -1,0 +1,63 @@
+"""What can be had, and what settings ask for in vain."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from app.scoring.capabilities import capabilities, unmet
+from app.scoring.judging import Judge
+from app.scoring.observer import Observer
+from models.probes.protocol import ProbeConfig
+from tests.made_calibrators import calibrator
+from tests.results import comparer_info
+from workers.config import WorkerConfig
+from workers.protocol import GeneratorInfo
+
+LIGHT = "predicted_dissimilarity"
+INFO = GeneratorInfo("fake", "fake", "1", "float64", frozenset(), 512)
+
+
+def deployment(**info):
+    return SimpleNamespace(
+        generator=SimpleNamespace(info=replace(INFO, **info)),
+        comparers={"fake": SimpleNamespace(info=comparer_info(identity="fake pairs"))},
+        nli=None,
+    )
+
+
+def found(config, workers):
+    return capabilities(config, workers, Judge(None, workers, Observer()))
+
+
+def test_what_a_model_does_not_say_has_a_reason():
+    can = found(WorkerConfig(), deployment(no_images="", absent={LIGHT: "no plugin"}))
+    assert {name for name, one in can.items() if not one.lacks} == {"images"}
+    assert can[LIGHT].lacks == "no plugin"
+    assert can["nli"].lacks == "there is no NLI model"
+
+
+@pytest.mark.parametrize("folder", ["", "auto"])
+def test_what_nobody_asked_for_by_name_is_not_unmet(folder):
+    config = WorkerConfig(probes=ProbeConfig(consistency=folder), calibrator=folder)
+    assert unmet(found(config, deployment())) == {}
+
+
+def test_a_probe_that_is_set_and_not_read_is_unmet():
+    config = WorkerConfig(probes=ProbeConfig(consistency="/a/probe"))
+    assert unmet(found(config, deployment(absent={LIGHT: "no plugin"}))) == {
+        "COCOA_PROBES__CONSISTENCY": "no plugin"
+    }
+    assert unmet(found(config, deployment(probes={LIGHT: object()}))) == {}
+
+
+def test_a_calibrator_is_unmet_while_another_model_is_served():
+    workers = deployment()
+    judge = Judge(calibrator(), workers, Observer())
+    config = WorkerConfig(calibrator="/a/calibrator.json")
+    assert unmet(capabilities(config, workers, judge)) == {}
+    workers.generator.info = replace(INFO, revision="2")
+    [reason] = unmet(capabilities(config, workers, judge)).values()
+    assert "its revision was 1, and is 2" in reason
+    workers.generator.info = INFO
+    assert unmet(capabilities(config, workers, judge)) == {}
