@@ -11,10 +11,11 @@ Range = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Alternative(Described):
-    """What samples have in a field's place."""
+    """What samples have in the place of a part."""
 
     value: str | None
-    """as JSON; null for samples that have none there"""
+    """of a field as JSON, null for samples that have none there; of a sentence or claim a sentence
+    of samples that deny it"""
     share: float
     """of all samples, 0 to 1"""
 
@@ -63,7 +64,8 @@ class UnitInfo(Described):
     contradicted_by: list[int] = ABSENT
     """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
     alternatives: list[Alternative] = ABSENT
-    """values of the samples, the most frequent first"""
+    """of a field the samples' values, of a sentence or claim what those say that deny it, at most
+    three; the most frequent first"""
     missing: list[MissingField] = ABSENT
     """of the whole answer: fields that only samples have"""
     estimator: str | None

@@ -1,4 +1,4 @@
-"""Pure: which sentences or claims of an answer are shaky, in one sentence."""
+"""Pure: which sentences or claims are shaky, and what samples say instead, in one sentence."""
 
 from app.scoring.explaining import SAME, short
 from app.scoring.units import ScoredUnits
@@ -19,6 +19,8 @@ def shaky_units(units: ScoredUnits) -> str:
         if mean < SAME:
             num_samples = len(one.unit.supports)
             denied = f"denied by {len(denied_by(one.unit))} of {num_samples} samples"
+            for said, share in list(one.unit.alternatives.items())[:1]:
+                denied += f': "{short(said or "")}" ({round(share * num_samples)})'
             shaky.append((mean, f'"{short(one.unit.text)}" ({denied})'))
     if not num_compared:
         return f"No {kind} is compared with samples."

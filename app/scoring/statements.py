@@ -3,6 +3,7 @@
 Sentences of an answer and claims are both statements; they differ in where they come from only.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,17 +15,20 @@ from app.scoring.claims import Split
 from app.scoring.questions import Subject
 from app.scoring.units import Parts, token_spans
 from models.records import Array, Pair
+from models.similarity.lexical import jaccard
 from models.similarity.pairs import PairTable
 from models.units.chunks import beginning, chunk_spans, num_tokens
 from models.units.prose import claim, sentences, supported
 from models.units.sentences import sentence_spans
 from models.units.tool_calls import as_value, names_of
-from models.units.unit import Span, Unit
+from models.units.unit import Span, Unit, denied_by
 
 # The character behind each of a text's tokens, by the text.
 TokenEnds = Mapping[str, Sequence[int]]
 # The sentences of texts, by the text.
 SentenceSpans = Mapping[str, Sequence[Span]]
+# Of a statement, what samples say instead: each may be as long as a chunk.
+_MAX_ALTERNATIVES = 3
 
 
 class Statements:
@@ -55,6 +59,7 @@ class Statements:
         self._shortened: tuple[str, ...] = ()
         self._hypotheses: list[str] = []
         self._chunks: dict[str, list[str]] = {}
+        self._sentences: dict[str, list[str]] = {}  # by the chunk that has them
         self.num_tokens: dict[str, int] = {}
         if token_ends is not None:
             for unit in stated.units:
@@ -66,7 +71,9 @@ class Statements:
             for sample in dict.fromkeys(samples):
                 self._chunks[sample] = []
                 for chunk in chunk_spans(spans[sample], token_ends[sample]):
-                    self._chunks[sample].append(self._read(sample, chunk, token_ends))
+                    premise = self._read(sample, chunk, token_ends)
+                    self._chunks[sample].append(premise)
+                    self._sentences[premise] = _within(sample, chunk, spans[sample])
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
     @property
@@ -92,8 +99,28 @@ class Statements:
                 for sample, chunks in self._chunks.items():
                     of_sample[sample] = self._values(chunks, table, label)
                 says[label] = [of_sample[sample] for sample in self._samples]
-            units = tuple(supported(units, says["entailment"], says["contradiction"]))
+            compared = supported(units, says["entailment"], says["contradiction"])
+            units = tuple(self._with_alternatives(compared, says["contradiction"]))
         return replace(self._stated, units=units, warnings=warnings, num_pairs=self.num_pairs)
+
+    def _with_alternatives(self, units: Sequence[Unit], denies: Sequence[Array]) -> list[Unit]:
+        """The statements with what samples that deny them say instead.
+
+        Args:
+            units: U of them, with their support.
+            denies: of each sample (C_m, U), P(contradict). Of the chunk that contradicts most, the
+                sentence that is nearest to the statement is taken for the one that does.
+        """
+        told = []
+        for index, unit in enumerate(units):
+            said: Counter[str | None] = Counter()
+            for sample in denied_by(unit):
+                chunk = self._chunks[self._samples[sample]][int(denies[sample][:, index].argmax())]
+                if others := [one for one in self._sentences[chunk] if one != unit.text]:
+                    said[_nearest(unit.text, others)] += 1
+            shares = {one: n / len(denies) for one, n in said.most_common(_MAX_ALTERNATIVES)}
+            told.append(replace(unit, alternatives=shares))
+        return told
 
     def _read(self, text: str, span: Span, token_ends: TokenEnds) -> str:
         """What stands there, with its tokens counted."""
@@ -108,6 +135,26 @@ class Statements:
         for row, chunk in zip(values, chunks, strict=True):
             row[:] = [table.value(chunk, one, label) for one in self._hypotheses]
         return values
+
+
+def _within(text: str, chunk: Span, sentences: Iterable[Span]) -> list[str]:
+    """The sentences of a chunk, or what it has of them."""
+    start, end = chunk
+    cut = [(max(first, start), min(behind, end)) for first, behind in sentences]
+    return [text[first:behind].strip() for first, behind in cut if first < behind]
+
+
+def _nearest(statement: str, sentences: Iterable[str]) -> str:
+    """The sentence that has most in common with a statement.
+
+    Common are runs of two characters, as scripts without blanks have no words.
+    """
+    own = _runs(statement)
+    return max(sentences, key=lambda one: jaccard(own, _runs(one)))
+
+
+def _runs(text: str, length: int = 2) -> set[str]:
+    return {text[i : i + length] for i in range(len(text) - length + 1)}
 
 
 def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> Parts:

@@ -36,8 +36,9 @@ class Unit:
         supports: (M,) in [0, 1], how far each sample says the same; None without samples. For the
             answer it is the similarity.
         contradictions: (M,) in [0, 1], how far each sample denies it; None where nobody asks.
-        alternatives: of a field, the samples' values as JSON, None for having none, with their
-            shares of the samples; the most frequent first.
+        alternatives: what samples have in its place, with shares of the samples, the most frequent
+            first: of a field their values as JSON, None for having none; of a sentence or claim a
+            sentence of each that denies it.
     """
 
     kind: Kind

@@ -14,6 +14,10 @@ pytestmark = pytest.mark.anyio
 TEXT = "# 😀 Lima\n\nLima is in Peru. It has 9 people.\n- It is <b>old</b>.\n"
 SAID = ["Lima is in Peru.", "It has 9 people.", "It is <b>old</b>."]
 SAMPLES = ["Lima is in Peru. It has ten million people.", "It lies in <i>Chile</i>."]
+SAID_INSTEAD = [
+    {"value": "It has ten million people.", "share": 0.5},
+    {"value": SAMPLES[1], "share": 0.5},
+]
 SURE = [(0.9, 0.25), (0.25, 3.0), (0.5, 1.0)]
 
 
@@ -28,6 +32,7 @@ def unit_of(text, sure):
         "support": 0.5,
         "contradiction": 0.75,
         "contradicted_by": deniers,
+        **({"alternatives": SAID_INSTEAD} if deniers else {}),
         "confidence": confidence,
         "uncertainty": uncertainty,
     }
@@ -98,7 +103,10 @@ async def test_the_answer_is_read_as_its_sentences_and_says_who_denies_them(brow
         await visit(".statement").nth(1).click()
         await expect(detail).to_contain_text("right with 25 %")
         await expect(detail).to_contain_text("Denied by 2 of 2 samples (75 % on average)")
-        assert await visit(".deniers li").all_text_contents() == SAMPLES
+        assert await visit(".deniers li").all_text_contents() == [
+            "It has ten million people. (50 %)",
+            "It lies in <i>Chile</i>. (50 %)",
+        ]
         await visit(".statement").nth(0).focus()
         await expect(detail).to_contain_text("No sample denies it.")
         await visit.page.keyboard.press("ArrowRight")

@@ -1,5 +1,5 @@
 // A long answer as its sentences, or the claims that it makes: underlined by how unsure each is, with
-// the samples that deny it, and struck out where the target error that is chosen at the moment would
+// what samples say that deny it, and struck out where the target error that is chosen at the moment would
 // not let it pass.
 
 import { el, part, percent, roving } from "./dom.js";
@@ -91,11 +91,11 @@ export class Statements {
     this.#detail.replaceChildren(el("p", {}, facts(unit)), ...this.#denials(unit));
   }
 
-  #denials({ contradicted_by: deniers, contradiction }) {
+  #denials({ contradicted_by: deniers, contradiction, alternatives }) {
     if (contradiction === undefined) return [];
     if (deniers.length === 0) return [el("p", {}, "No sample denies it.")];
     const words = `Denied by ${deniers.length} of ${this.#samples.length} samples (${percent(contradiction)} on average):`;
-    const items = deniers.map((i) => el("li", {}, this.#samples[i]?.text.trim() ?? `sample ${i}`));
+    const items = (alternatives ?? []).map(({ value, share }) => el("li", {}, `${value} (${percent(share)})`));
     return [el("p", {}, words), el("ul", { class: "deniers" }, items)];
   }
 }

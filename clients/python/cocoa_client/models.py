@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 
 class Alternative(BaseModel):
-    """What samples have in a field's place."""
+    """What samples have in the place of a part."""
 
     value: str | None
-    """as JSON; null for samples that have none there"""
+    """of a field as JSON, null for samples that have none there; of a sentence or claim a sentence of samples that deny it"""
     share: float
     """of all samples, 0 to 1"""
 
@@ -373,7 +373,7 @@ class UnitInfo(BaseModel):
     contradicted_by: list[int] | None = None
     """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
     alternatives: list[Alternative] | None = None
-    """values of the samples, the most frequent first"""
+    """of a field the samples' values, of a sentence or claim what those say that deny it, at most three; the most frequent first"""
     missing: list[MissingField] | None = None
     """of the whole answer: fields that only samples have"""
     estimator: str | None

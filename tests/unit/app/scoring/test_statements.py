@@ -118,6 +118,17 @@ def test_equal_samples_are_asked_once_and_equal_texts_not_at_all():
     assert denied_by(first) == []
 
 
+def test_what_samples_say_instead_is_the_nearest_sentence_of_those_that_deny():
+    samples = ["利马很大。它在智利。", "它在智利。", "它在巴西。", "它在厄瓜多尔。", "它在古巴。"]
+    samples.append("好。")
+    sentences = made(sequence("它在秘鲁。"), samples)
+    scores = dict.fromkeys(sentences.pairs, (0.0, 0.0, 0.9))
+    scores["好。", "它在秘鲁。"] = (0.0, 0.9, 0.1)
+
+    [unit] = sentences.parts(table(scores)).units
+    assert unit.alternatives == {"它在智利。": 2 / 6, "它在巴西。": 1 / 6, "它在厄瓜多尔。": 1 / 6}
+
+
 def test_long_samples_are_read_in_chunks_and_long_sentences_to_their_limit():
     long = "x " * 8000 + "y."
     sentences = made(sequence(long), ["One is so. " * 200])
@@ -195,7 +206,8 @@ def test_long_and_many_claims_are_shortened_and_cut():
     [
         (
             {"Lima is big.": (0.9, 0.1, 0.0), "It lies in Peru.": (0.1, 0.0, 0.9)},
-            'Shaky: 1 of 2 sentences, "It lies in Peru." (denied by 1 of 1 samples).',
+            'Shaky: 1 of 2 sentences, "It lies in Peru." '
+            '(denied by 1 of 1 samples: "It is in Chile." (1)).',
         ),
         (
             {"Lima is big.": (0.9, 0.1, 0.0), "It lies in Peru.": (0.6, 0.0, 0.4)},
@@ -205,7 +217,8 @@ def test_long_and_many_claims_are_shortened_and_cut():
     ids=["one is shaky", "none is"],
 )
 def test_one_sentence_says_which_are_shaky(scores, said):
-    sentences = made(sequence(ANSWER), ["Yes."])
-    parts = sentences.parts(table({("Yes.", text): one for text, one in scores.items()}))
+    sample = "Lima is big. It is in Chile."
+    sentences = made(sequence(ANSWER), [sample])
+    parts = sentences.parts(table({(sample, text): one for text, one in scores.items()}))
 
     assert shaky_units(scored(sequence(ANSWER), parts)) == said
