@@ -52,8 +52,8 @@ DISTINCT_ESTIMATORS = ("rb_cocoa_sp", "sp", "ppl", "mte")
 PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning.
 _PRIMARY_OF_REASONED = ("cocoa_sp", "cocoa_sp_light", "sp")
-# In their place where a model tells no log-probs: samples have texts nevertheless.
-_FALLBACK = "consistency"
+# In their place where no log-probs are known: samples have texts nevertheless.
+OF_SUPPORT = "consistency"
 
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
@@ -298,9 +298,9 @@ def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str,
     for name in PRIMARY:
         if name in estimators and needs([name]) <= available:
             return name, False
-    stands_in = _FALLBACK in estimators and needs([_FALLBACK]) <= available
+    stands_in = OF_SUPPORT in estimators and needs([OF_SUPPORT]) <= available
     if stands_in and not set(PRIMARY).isdisjoint(estimators):
-        return _FALLBACK, True
+        return OF_SUPPORT, True
     return estimators[0], False
 
 

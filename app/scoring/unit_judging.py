@@ -127,12 +127,12 @@ def judge_units(
     part, calibration = found
     unlike = why_unlike(answer, plan, {}, part.binding, warned=warned)
     if ask.target_error is None:
-        told = [_judged(one, calibration, None, unlike) for one in parts]
+        told = [_judged(one, plan, calibration, None, unlike) for one in parts]
         return UnitsJudgement(tuple(told), unlike)
     threshold = calibration.threshold(ask.target_error)
     if threshold is None:  # refused by `check_units_asked` but where the calibrator was replaced
         threshold = Threshold(ask.target_error, None)
-    told = [_judged(one, calibration, threshold, unlike) for one in parts]
+    told = [_judged(one, plan, calibration, threshold, unlike) for one in parts]
     decision = _decision(threshold, calibrator, told, units, unlike)
     decision = decision.acting(_least_confidence(told), ask)
     return _refined(ask, answer, units, UnitsJudgement(tuple(told), unlike, decision))
@@ -152,9 +152,15 @@ def _calibration(
 
 
 def _judged(
-    one: ScoredUnit, calibration: Calibration, threshold: Threshold | None, unlike: str | None
+    one: ScoredUnit,
+    plan: Plan,
+    calibration: Calibration,
+    threshold: Threshold | None,
+    unlike: str | None,
 ) -> JudgedUnit:
-    uncertainty, confidence, reason = one.uncertainty, None, unlike
+    uncertainty, confidence, reason = None, None, unlike
+    if one.estimator == plan.unit_primary:  # which is what was calibrated
+        uncertainty = one.uncertainty
     if uncertainty is not None and unlike is None:
         confidence = calibration.confidence(uncertainty)
     if threshold is None:
@@ -162,7 +168,7 @@ def _judged(
     if unlike is None and threshold.accepts(uncertainty):
         return JudgedUnit(confidence, accept=True)
     if reason is None and uncertainty is None:
-        reason = f"{one.estimator} has no value"
+        reason = f"{plan.unit_primary} has no value"
     elif reason is None and threshold.uncertainty is None:
         reason = "no threshold is sure to keep the target error"
     elif reason is None:

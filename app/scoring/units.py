@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from app.scoring.derive import Evidence
-from app.scoring.plan import Plan
+from app.scoring.plan import OF_SUPPORT, Plan
 from app.scoring.questions import Subject
 from models.errors import InvalidRequest
 from models.estimators import OnFailure, score
@@ -60,7 +60,8 @@ class ScoredUnit:
     """A unit with its scores.
 
     Attributes:
-        estimator: whose value is the unit's uncertainty; None where none is defined for its kind.
+        estimator: whose value is the unit's uncertainty: that of its kind, or `consistency` for one
+            without tokens; None where none is defined for its kind.
         scores: estimator to its value; None where it has none, for which `reasons` says why.
     """
 
@@ -71,7 +72,7 @@ class ScoredUnit:
 
     @property
     def uncertainty(self) -> float | None:
-        """Value of the estimator of its kind."""
+        """Value of its estimator."""
         if self.estimator is None:
             return None
         return self.scores[self.estimator]
@@ -82,7 +83,8 @@ class ScoredUnits:
     """All units of an answer, the answer itself first.
 
     Attributes:
-        mean, greatest: of the uncertainties of the parts; None where none has any.
+        mean, greatest: of the uncertainties of the parts by the estimator of their kind, or where
+            none has tokens, of all; None where none has any.
         is_whole: whether no part was left out.
         num_pairs: that the NLI model was asked for; None for fields.
         split_tokens: that a model read and wrote to split the answer; None where none was asked.
@@ -250,8 +252,10 @@ def scored_units(
             names.append(name)
     for unit in parts.units:
         found = score(names, *cut(unit, statistics, absent), on_failure)
-        units.append(ScoredUnit(unit, plan.unit_primary, *found))
-    mean, greatest = summary(one.uncertainty for one in units[1:])
+        units.append(ScoredUnit(unit, _estimator_of(unit, plan, found[0]), *found))
+    told = units[1:]
+    comparable = [one for one in told if one.estimator == plan.unit_primary] or told
+    mean, greatest = summary(one.uncertainty for one in comparable)
     return ScoredUnits(
         tuple(units),
         parts.missing,
@@ -262,3 +266,10 @@ def scored_units(
         parts.num_pairs,
         parts.split_tokens,
     )
+
+
+def _estimator_of(unit: Unit, plan: Plan, scores: Mapping[str, float | None]) -> str | None:
+    """Whose value is the uncertainty: of a unit without tokens what is known without them."""
+    if not len(unit.tokens) and scores.get(OF_SUPPORT) is not None:
+        return OF_SUPPORT
+    return plan.unit_primary

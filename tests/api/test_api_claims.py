@@ -49,12 +49,15 @@ async def test_own_claims_have_the_probability_of_their_quotes(service):
     _, first, second, third = body["units"]
     assert body["warnings"] == ["quotes_not_found"]
     for one in (first, second, third):
-        assert one["uncertainty"] is None
+        assert one["estimator"] == "consistency"
+        assert one["uncertainty"] == one["scores"]["consistency"]
         assert one["reasons"]["sp"] == "the unit has no tokens"
-        assert one["scores"]["consistency"] is not None
+    assert body["units_max"] == max(one["uncertainty"] for one in (first, second, third))
     quoted = {"text": "He speaks.", "quotes": ["Lima,", "he."]}
-    body = await scored(service, return_tokens=True, **asked | {"claims": [quoted]})
-    [_, unit] = body["units"]
+    body = await scored(service, return_tokens=True, **asked | {"claims": [quoted, CLAIMS[2]]})
+    [_, unit, without] = body["units"]
+    assert (without["estimator"], without["uncertainty"] is None) == ("consistency", False)
+    assert body["units_mean"] == body["units_max"] == unit["uncertainty"]
     logprobs = [token["logprob"] for token in body["tokens"]]
     assert unit["scores"]["sp"] == pytest.approx(-logprobs[0] - logprobs[2])
     assert unit["tokens"] == [0, 3]

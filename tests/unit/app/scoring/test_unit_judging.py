@@ -61,6 +61,15 @@ def test_a_part_without_an_uncertainty_never_passes():
     assert part.reason == "cocoa_sp has no value"
 
 
+def test_a_part_with_the_score_of_another_estimator_never_passes():
+    units = scored(0.5, 0.5)
+    other = ScoredUnit(units.units[2].unit, "consistency", {"consistency": 0.1}, {})
+    _, part = judged(replace(units, units=(*units.units[:2], other))).units
+
+    assert (part.confidence, part.accept) == (None, False)
+    assert part.reason == "cocoa_sp has no value"
+
+
 CUT = replace(ANSWER, finish_reason="length")
 UNFINISHED = replace(ANSWER, reasoning=Reasoning("hm", 3, is_finished=False))
 
