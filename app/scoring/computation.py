@@ -96,12 +96,12 @@ class Computation:
         self._nli_model = workers.nli
         nli_info = None
         if workers.nli is not None:
-            self._nli = PairScores(workers.nli, ask, memory, observer, limits)
+            nli = workers.nli
+            self._nli = PairScores(nli, ask, memory, observer, limits, nli.token_ends)
             nli_info = self._nli.info
         self._limits = limits
         self._max_units = (limits or AskLimits()).max_units
         self._made: Fields | Statements | None = None
-        self._num_tokens: Mapping[str, int] = {}  # of texts that are compared for parts
         self.recorded = recorded
         self._generator_is_current = True
         self._compared_s = 0.0  # while samples were drawn
@@ -209,7 +209,7 @@ class Computation:
             nli_pairs += await self._pairs_of_parts(subject)
         tables = [self._similarity.table(similarity_pairs)]
         if self._nli is not None:
-            tables.append(self._nli.table(nli_pairs, self._num_tokens))
+            tables.append(self._nli.table(nli_pairs))
         answer = subject.answer.compared_text
         (similarity, *rest), true_false = await asyncio.gather(
             asyncio.gather(*tables), self._true_false(asked, answer)
@@ -235,7 +235,7 @@ class Computation:
         pairs = await self._pairs_of_parts(subject, split)
         if self._made is None:
             return Parts()
-        table = await self._parts_scores.table(pairs, self._num_tokens)
+        table = await self._parts_scores.table(pairs)
         return await asyncio.to_thread(self._made.parts, table)
 
     @property
@@ -283,7 +283,7 @@ class Computation:
         made = await asyncio.to_thread(Statements, stated, samples, spans, ends)
         if self._nli is not None:
             self._nli.check_number(made.num_pairs)
-        self._num_tokens = made.num_tokens
+            self._nli.num_tokens |= made.num_tokens
         return made
 
     def _check_given(self) -> None:

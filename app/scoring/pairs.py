@@ -1,7 +1,8 @@
 """Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 
 import orjson
 
@@ -24,6 +25,7 @@ class PairScores:
     Attributes:
         info: of the comparer as the ask found it.
         is_current: whether every reply came from those weights, so that it may be remembered.
+        num_tokens: of texts, as far as they are known without counting.
 
     Args:
         comparer: scores what is not remembered.
@@ -31,6 +33,8 @@ class PairScores:
         memory: holds scores of earlier asks; None where none may serve.
         observer: told how many distinct pairs were looked up, and how many were found.
         limits: of pairs; None bounds none.
+        token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
+            charges nothing.
     """
 
     def __init__(
@@ -40,9 +44,11 @@ class PairScores:
         memory: Memory | None,
         observer: Observer,
         limits: AskLimits | None = None,
+        token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None,
     ) -> None:
         self.info = comparer.info
         self.is_current = True
+        self.num_tokens: dict[str, int] = {}
         self._comparer = comparer
         self._ask = ask
         self._memory = memory
@@ -50,6 +56,7 @@ class PairScores:
             self._memory = None  # a function without weights costs less than looking its scores up
         self._observer = observer
         self._limits = limits
+        self._token_ends = token_ends
         self._scores: dict[Pair, PairScore] = {}
         # A text is in many pairs, and hashed once.
         self._digests: dict[str, str] = {}
@@ -76,14 +83,11 @@ class PairScores:
             field = "units"
         check_pairs(num_pairs, self._limits, field=field)
 
-    async def table(
-        self, pairs: Sequence[Pair], num_tokens: Mapping[str, int] = MappingProxyType({})
-    ) -> PairTable:
+    async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
 
         Args:
             pairs: of texts as they are compared.
-            num_tokens: of texts whose pairs are charged to the caller, where they are not known.
 
         Raises:
             InvalidRequest: there are more than an ask may have.
@@ -107,9 +111,7 @@ class PairScores:
             self._observer.observe_pairs(len(new), len(new) - len(missing))
         if missing:
             reply = await self._comparer.compare(missing)
-            charged = [pair for pair in missing if num_tokens.keys() >= set(pair)]
-            if charged:
-                self._ask.caller.charge(sum(num_tokens[a] + num_tokens[b] for a, b in charged))
+            await self._charge(missing)
             if reply.identity != self.info.identity:
                 self.is_current = False
                 if self._scores:  # of other weights: scores of two models must not be mixed
@@ -127,6 +129,18 @@ class PairScores:
             values[pair] = known
             is_cut |= was_cut
         return PairTable(self.info.labels, values, self.info.rules, is_cut)
+
+    async def _charge(self, pairs: Sequence[Pair]) -> None:
+        """Charge the caller what the comparer has read, where that is charged."""
+        if self._token_ends is None:
+            return
+        texts = dict.fromkeys(chain.from_iterable(pairs))
+        uncounted = [text for text in texts if text not in self.num_tokens]
+        for text, ends in zip(uncounted, await self._token_ends(uncounted), strict=True):
+            self.num_tokens[text] = len(ends)
+        most = self.info.max_pair_tokens or math.inf  # longer pairs are cut
+        read = [min(most, self.num_tokens[a] + self.num_tokens[b]) for a, b in pairs]
+        self._ask.caller.charge(int(sum(read)))
 
     def _name(self, pair: Pair) -> str:
         for text in pair:

@@ -215,6 +215,19 @@ async def test_a_split_and_pairs_are_charged_once(asked, tmp_path, units):
         assert await metric(service, line)
 
 
+async def test_what_an_estimator_has_the_nli_model_read_is_charged_as_that_of_units_is(tmp_path):
+    asked = {"estimators": ["semantic_density"], "return_samples": True}
+    async with with_keys(tmp_path, one={}) as service:
+        body = (await generate(service, "one", seed=1, **asked)).json()
+        answer, usage = body["text"].strip(), body["usage"]
+        others = {one["text"].strip() for one in body["samples"]} - {answer, ""}
+        assert others
+        # Beside each other sample, in both directions.
+        read = 2 * sum(len(f"{answer} {one}".split()) for one in others)
+        charged = float(sum(usage.values()) + read)
+        assert await metric(service, f'cocoa_key_tokens_total{{key="one"}} {charged}')
+
+
 async def test_a_server_that_follows_schemas_is_asked_for_claims():
     claims = [{"text": "So it is.", "quotes": []}, {"text": "So.", "quotes": ["never said"]}]
     async with serving_over(claims=split_into(*claims), context=4096) as (client, _):

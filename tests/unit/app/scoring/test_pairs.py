@@ -7,7 +7,7 @@ import pytest
 
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
-from app.scoring.ask import Ask
+from app.scoring.ask import Ask, Caller
 from app.scoring.entries import digest, pair_name
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
@@ -76,6 +76,24 @@ async def test_each_distinct_pair_is_asked_once_for_all_of_a_request():
 
     assert comparer.asked == [PAIRS, [("c", "d")]]
     assert table.scores == dict.fromkeys([*PAIRS, ("c", "d")], (0.5,))
+
+
+async def test_what_is_read_is_charged_by_its_tokens_as_far_as_they_are_read():
+    charged, counted = [], []
+
+    async def token_ends(texts):
+        counted.append(list(texts))
+        return [list(range(len(text))) for text in texts]
+
+    comparer, kept = Comparer(max_pair_tokens=9), Kept()
+    ask = replace(ASK, caller=Caller(charge=charged.append))
+    pairs = PairScores(comparer, ask, kept.memory, kept.told, None, token_ends)
+    pairs.num_tokens["known"] = 2
+    await pairs.table([("abc", "known"), ("abc", "abcdefghij")])
+    await pairs.table([("abc", "known"), ("known", "abc")])
+
+    assert counted[0] == ["abc", "abcdefghij"]
+    assert charged == [3 + 2 + 9, 2 + 3]
 
 
 async def test_no_pairs_ask_nobody():
