@@ -10,7 +10,7 @@ from workers.hooks import Hooks
 from workers.remote import connect_comparers, connect_generator
 from workers.server import Served, make_app
 
-ANYWHERE = LanguageModel(is_embedded=True, is_foreign=False)
+ANYWHERE = LanguageModel.of_id("embedded")
 
 
 class _Server(uvicorn.Server):
@@ -59,11 +59,11 @@ async def remote_generator(local, **settings):
 
 
 @asynccontextmanager
-async def remote_comparers(comparers, nli=None):
+async def remote_comparers(comparers, nli=None, language_model=ANYWHERE):
     """Comparers and the NLI model behind HTTP, over local ones that run."""
     served = Served(comparers=comparers, nli=nli)
     async with listening(make_app(lambda: served)) as port:
         servers = ComparerConfig(url=f"http://127.0.0.1:{port}").place()
-        found, found_nli = await connect_comparers(servers, Hooks(), ANYWHERE)
+        found, found_nli = await connect_comparers(servers, Hooks(), language_model)
         async with running(next(iter(found.values()))):
             yield found, found_nli

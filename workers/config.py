@@ -5,7 +5,7 @@ settings of a model that this process loads, or those of servers that hold it: t
 are all that is heeded there. A setting beyond them is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -202,28 +202,32 @@ class LanguageModel:
     """What pair models are told of the language model whose answers they compare.
 
     Attributes:
+        name: id, or the name of an embedded one.
         is_embedded: whether it ships with the project, so that the embedded NLI model serves
             without being asked for.
-        is_foreign: whether the embedded pair models do not know its answers.
     """
 
+    name: str
     is_embedded: bool
-    is_foreign: bool
 
     @classmethod
     def of(cls, generation: EngineConfig) -> Self:
         """Of a language model that a process loads."""
         is_ours = generation.model in LANGUAGE_MODELS and generation.engine == "transformers"
-        return cls(is_ours, is_foreign=generation.model not in SHORT_LANGUAGE_MODELS)
+        return cls(generation.model, is_ours)
 
     @classmethod
     def of_id(cls, model_id: str) -> Self:
         """Of one that another process holds."""
-        return cls(model_id in LANGUAGE_MODELS, model_id not in SHORT_LANGUAGE_MODELS)
+        return cls(model_id, model_id in LANGUAGE_MODELS)
 
-    def is_unknown_to(self, pair_model: str) -> bool:
-        """Whether the pair model of this id was made for other language models' answers only."""
-        return self.is_foreign and pair_model == "embedded"
+    def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:
+        """Whether the pair model of this id was made for other language models' answers only.
+
+        The embedded NLI model knows those of all embedded ones, the cross-encoder short ones alone.
+        """
+        known: Container[str] = LANGUAGE_MODELS if is_nli else SHORT_LANGUAGE_MODELS
+        return pair_model == "embedded" and self.name not in known
 
 
 @dataclass(frozen=True, slots=True)

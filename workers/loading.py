@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from models.calibration import Calibrator
 from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBES_DIR
@@ -93,7 +93,7 @@ def load_comparers(
     }
     nli: NliComparer | None = None
     if nli_model is not None:
-        is_foreign = _is_out_of_domain("nli.model", config.nli.model, language_model)
+        is_foreign = _is_out_of_domain("nli", config.nli.model, language_model)
         nli = NliWorker(nli_model, is_out_of_domain=is_foreign, **given_to_all)
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
@@ -105,7 +105,7 @@ def load_comparers(
             pair_model = resolve(PAIR_MODELS[name]).load(similarity)
         is_foreign = False
         if name == "cross_encoder":
-            is_foreign = _is_out_of_domain("similarity.model", similarity.model, language_model)
+            is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
         comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **given_to_all)
     return comparers, nli
 
@@ -198,17 +198,20 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
 
 
-def _is_out_of_domain(setting: str, model: str, language_model: LanguageModel) -> bool:
-    """Whether an embedded pair model is to compare another language model's answers.
+def _is_out_of_domain(
+    group: Literal["nli", "similarity"], model: str, language_model: LanguageModel
+) -> bool:
+    """Whether an embedded pair model is to compare answers that it does not know.
 
     The log says how to change that.
     """
-    if not language_model.is_unknown_to(model):
+    if not language_model.is_unknown_to(model, is_nli=group == "nli"):
         return False
     logger.warning(
-        "%s: the embedded pair model knows the answers of the embedded language models only, and "
-        "compares those of another one here: set it to a model that knows them",
-        variable(setting),
+        "%s: the embedded pair model does not know the answers of %s, and compares them here: set "
+        "it to a model that knows them",
+        variable(f"{group}.model"),
+        public_name(language_model.name),
     )
     return True
 

@@ -93,7 +93,7 @@ class PairServerComparer(TriedWorker[PairServer]):
             labels=("similarity",),
             max_pair_tokens=server.max_pair_tokens,
             rules=self._rules,
-            is_out_of_domain=self._language_model.is_unknown_to(model_id),
+            is_out_of_domain=self._language_model.is_unknown_to(model_id, is_nli=False),
         )
 
     async def run(self) -> None:

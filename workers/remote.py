@@ -20,6 +20,7 @@ from models.errors import (
 )
 from models.images import images_of
 from models.records import Generation, GenerationRequest, OnToken, Pair
+from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
 from workers import wire
 from workers.asked_for import most_tokens
@@ -211,7 +212,8 @@ class RemoteComparer(_OurWorker[wire.SimilarityInfo]):
     ) -> None:
         super().__init__(upstream, hooks)
         self._name = name
-        self._is_out_of_domain = language_model.is_unknown_to(info.model_id)
+        is_nli = name is None or name in OVER_NLI
+        self._is_out_of_domain = language_model.is_unknown_to(info.model_id, is_nli=is_nli)
         self._told: wire.SimilarityInfo | None = None
         self._info = info
 

@@ -26,5 +26,5 @@ LANGUAGE_MODELS = {
 }
 # By the same names; any other model has the first one beside it, which then does not fit.
 CALIBRATORS = {"embedded-long": LONG_CALIBRATOR_PATH}
-# Those whose answers the embedded pair models know.
+# Those whose answers the embedded cross-encoder knows; the NLI model knows those of all.
 SHORT_LANGUAGE_MODELS = ("embedded", "embedded-second")

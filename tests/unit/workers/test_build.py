@@ -248,24 +248,32 @@ def test_whatever_loading_raises_becomes_one_line_with_its_remedy(monkeypatch, e
 
 
 @pytest.mark.parametrize(
-    ("model", "is_foreign"), [("embedded", True), ("other", False)], ids=["embedded", "another"]
+    ("generation", "model", "foreign_to"),
+    [
+        ("org/model", "embedded", ("SIMILARITY", "NLI")),
+        ("org/model", "other", ()),
+        ("embedded-long", "embedded", ("SIMILARITY",)),
+        ("embedded-second", "embedded", ()),
+    ],
 )
-def test_an_embedded_pair_model_beside_a_foreign_language_model_says_so_and_what_to_set(
-    monkeypatch, caplog, model, is_foreign
+def test_an_embedded_pair_model_beside_a_language_model_that_it_does_not_know_says_so(
+    monkeypatch, caplog, generation, model, foreign_to
 ):
     # Weightless stand-ins under the names of models that have weights.
     monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
     monkeypatch.setattr("workers.loading._check_checkpoint", lambda *args: None)
     similarity = ComparerConfig(name="cross_encoder", model=model)
-    foreign = GeneratorConfig(engine="fake", model="org/model")
-    workers = load(foreign, similarity, NliConfig(name="fake_nli", model=model))
+    asked = GeneratorConfig(engine="fake", model=generation)
+    workers = load(asked, similarity, NliConfig(name="fake_nli", model=model))
 
-    asked = [workers.comparers[name] for name in ("cross_encoder", "nli", "align")]
-    told = [comparer.info.is_out_of_domain for comparer in (*asked, workers.nli)]
-    assert told == 4 * [is_foreign]
-    assert not workers.comparers["rouge_l"].info.is_out_of_domain
-    for variable in ("COCOA_SIMILARITY__MODEL", "COCOA_NLI__MODEL"):
-        assert (f"{variable}: the embedded pair model" in caplog.text) is is_foreign
+    comparers = workers.comparers
+    assert comparers["cross_encoder"].info.is_out_of_domain is ("SIMILARITY" in foreign_to)
+    for one in (comparers["nli"], comparers["align"], workers.nli):
+        assert one.info.is_out_of_domain is ("NLI" in foreign_to)
+    assert not comparers["rouge_l"].info.is_out_of_domain
+    for group in ("SIMILARITY", "NLI"):
+        told = f"COCOA_{group}__MODEL: the embedded pair model" in caplog.text
+        assert told is (group in foreign_to)
 
 
 def test_a_probe_is_refused_beside_an_engine_that_lacks_what_it_reads(tmp_path, monkeypatch):

@@ -9,14 +9,18 @@ from starlette.responses import JSONResponse
 
 from models.errors import EngineError, GenerationUnavailable
 from models.records import GenerationRequest, SamplingParams, Token
+from models.similarity.pairs import PairRules
+from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
-from tests.worker_servers import listening, remote_generator, running
+from tests.fakes.pair_models import FakeNliModel, FakePairModel
+from tests.worker_servers import listening, remote_comparers, remote_generator, running
 from workers import wire
-from workers.config import GeneratorConfig
+from workers.config import GeneratorConfig, LanguageModel
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.remote import connect_generator
 from workers.server import Served, make_app
+from workers.similarity import NliWorker, SimilarityWorker
 
 pytestmark = pytest.mark.anyio
 REQUEST = GenerationRequest("Hello", sampling=SamplingParams(num_samples=2, max_new_tokens=8))
@@ -40,6 +44,20 @@ async def test_calls_one_after_another_share_a_connection(on_token):
 
     assert len(clients) > 4
     assert len(set(clients)) == 1
+
+
+async def test_which_embedded_pair_models_know_the_answers_depends_on_the_model():
+    model, rules, thread = FakeNliModel(), PairRules(), ModelThread("similarity")
+    model.model_id = "embedded"
+    local = SimilarityWorker(model, rules, thread=thread, max_batch_pairs=8)
+    of_words = SimilarityWorker(FakePairModel(), rules, thread=thread, max_batch_pairs=8)
+    nli = NliWorker(model, rules=rules, thread=thread, max_batch_pairs=8)
+    comparers = {"cross_encoder": local, "nli": local, "rouge_l": of_words}
+    long = LanguageModel.of_id("embedded-long")
+    async with remote_comparers(comparers, nli, long) as (found, found_nli):
+        told = {name: one.info.is_out_of_domain for name, one in found.items()}
+        assert told == {"cross_encoder": True, "nli": False, "rouge_l": False}
+        assert not found_nli.info.is_out_of_domain
 
 
 async def test_a_worker_that_wants_another_key_is_unavailable_and_no_client_is_to_blame():
