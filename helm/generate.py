@@ -24,6 +24,8 @@ from models.similarity.protocol import SimilarityConfig
 
 CHART = Path(__file__).parent / "cocoa"
 
+# Which may have each value of `pods` of their own.
+_WITH_PODS = ("gateway", "generationWorker", "similarityWorker", "vllm", "redis")
 # Settings of a model that its gateway reads, too, or alone.
 _GATEWAY_TOO = {"similarity.name"}
 _GATEWAY_ONLY = {"generation.admission_limit"}
@@ -180,18 +182,24 @@ def make_schema() -> dict[str, Any]:
         "title": "Values of the chart cocoa",
         **_closed(),
     }
-    # Helm passes these to every chart.
-    root["properties"]["global"] = {"type": "object"}
     for setting in all_settings():
         *groups, name = setting.value.split(".")
         _group(root, groups)["properties"][name] = setting.schema
     for value in all_values():
-        *groups, name = value.path
-        parent = _group(root, groups)
-        if "properties" not in parent or name in parent["properties"]:
-            continue
-        parent["properties"][name] = {**_type(value.default, value.extra), **value.extra}
+        _add(root, value.path, value)
+        if value.path[0] == "pods":
+            for component in _WITH_PODS:
+                _add(root, (component, *value.path[1:]), value)
+    # Helm passes these to every chart.
+    root["properties"]["global"]["additionalProperties"] = True
     return root
+
+
+def _add(root: dict[str, Any], path: tuple[str, ...], value: Value) -> None:
+    *groups, name = path
+    parent = _group(root, groups)
+    if "properties" in parent and name not in parent["properties"]:
+        parent["properties"][name] = {**_type(value.default, value.extra), **value.extra}
 
 
 def _closed() -> dict[str, Any]:

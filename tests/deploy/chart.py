@@ -11,7 +11,11 @@ CHART = ROOT / "helm/cocoa"
 EXAMPLES = sorted((ROOT / "helm/examples").glob("*.yaml"))
 HELMS = ("helm3", "helm4")
 VALUE_SETS = [None, *EXAMPLES]
-VLLM = {"vllm": {"enabled": True}, "generation": {"model": "Qwen/Qwen3-8B"}}
+VLLM = {
+    "vllm": {"enabled": True},
+    "generation": {"model": "Qwen/Qwen3-8B"},
+    "similarity": {"model": "cross-encoder/stsb-roberta-large"},
+}
 
 
 def run(*command, **options):

@@ -46,7 +46,7 @@ def test_own_vllm_serves_the_model_and_the_gateway_asks_it():
 
 def test_revision_and_number_format_of_own_vllm_are_its_arguments():
     model = {"model": "m", "revision": "abc", "dtype": "float16"}
-    objects = render({"vllm": {"enabled": True}, "generation": model})
+    objects = render(VLLM | {"generation": model})
     assert {"--revision=abc", "--dtype=float16"} <= set(container_of(objects, "vllm")["args"])
     settings = environment(objects, "gateway")
     assert settings["COCOA_GENERATION__MODEL"] == "m"
@@ -73,8 +73,8 @@ def test_the_process_of_the_language_model_has_the_calibrator_whose_prompts_it_c
     for process in ("gateway", "generation"):
         assert environment(objects, process)["COCOA_CALIBRATOR"] == "/calibrators/made.json"
     assert "COCOA_CALIBRATOR" not in environment(objects, "similarity")
-    alone = {"vllm": {"enabled": True, "prompts": "/calibrators/made.prompts.npz"}}
-    arguments = container_of(render(alone | {"generation": {"model": "m"}}), "vllm")["args"]
+    alone = VLLM | {"vllm": {"enabled": True, "prompts": "/calibrators/made.prompts.npz"}}
+    arguments = container_of(render(alone), "vllm")["args"]
     (option,) = [one for one in arguments if one.startswith("--additional-config=")]
     told = json.loads(option.removeprefix("--additional-config="))
     assert told == {"cocoa": {"probes": [], "prompts": "/calibrators/made.prompts.npz"}}

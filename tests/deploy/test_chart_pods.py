@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.deploy.chart import (
+    HELMS,
     VALUE_SETS,
     VLLM,
     container_of,
@@ -25,6 +26,7 @@ def test_the_default_is_a_gateway_the_embedded_workers_and_a_redis():
     assert environment(objects, "gateway") == {
         "COCOA_HOST": "0.0.0.0",
         "COCOA_PORT": "8000",
+        "COCOA_OPS_PORT": "8001",
         "COCOA_DRAIN_S": "70",
         "COCOA_GENERATION__URL": "http://cocoa-generation:8000",
         "COCOA_GENERATION__API": "cocoa",
@@ -118,6 +120,106 @@ def test_a_model_has_ten_minutes_to_start(component):
     values = VLLM if component == "vllm" else None
     probe = container_of(render(values), component)["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] == 600
+
+
+def test_a_slow_model_has_longer_and_its_gateway_waits_for_it():
+    objects = render(VLLM | {"vllm": {"enabled": True, "startupSeconds": 3600}})
+    probe = container_of(objects, "vllm")["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
+    for component in ("gateway", "vllm"):
+        spec = objects["Deployment", f"cocoa-{component}"]["spec"]
+        assert spec["progressDeadlineSeconds"] == 4200
+    own = render({"gateway": {"progressDeadlineSeconds": 7200}})
+    assert own["Deployment", "cocoa-gateway"]["spec"]["progressDeadlineSeconds"] == 7200
+    assert own["Deployment", "cocoa-generation"]["spec"]["progressDeadlineSeconds"] == 1200
+
+
+def test_gateways_are_spread_over_nodes():
+    (spread,) = pod_of(render(), "gateway")["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert spread["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
+    alone = render({"gateway": {"topologySpreadConstraints": []}})
+    assert "topologySpreadConstraints" not in pod_of(alone, "gateway")
+
+
+@pytest.mark.parametrize("values", [None, VLLM], ids=["embedded", "vllm"])
+def test_no_volume_of_a_pod_grows_without_bound(values):
+    for (kind, _), one in render(values).items():
+        if kind == "Deployment":
+            for volume in one["spec"]["template"]["spec"]["volumes"]:
+                assert volume["emptyDir"]["sizeLimit"]
+
+
+def test_a_cluster_that_gives_users_to_pods_is_given_none():
+    nothing = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))
+    for version in HELMS:
+        for (kind, _), one in render({"podSecurityContext": nothing}, version).items():
+            if kind == "Deployment":
+                pod = one["spec"]["template"]["spec"]
+                assert pod["securityContext"]["runAsNonRoot"] is True
+                told = pod["securityContext"] | pod["containers"][0]["securityContext"]
+                assert not nothing.keys() & told.keys()
+                assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+
+
+def test_a_value_of_all_pods_can_be_another_in_one():
+    values = {
+        "pods": {
+            "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+            "annotations": {"example.org/owner": "language"},
+            "nodeSelector": {"zone": "a", "disk": "fast"},
+            "podDisruptionBudget": {"enabled": True},
+        },
+        "generationWorker": {
+            "dnsPolicy": "ClusterFirst",
+            "nodeSelector": {"zone": "b"},
+            "annotations": {"helm.sh/resource-policy": "keep"},
+            "podDisruptionBudget": {"enabled": False},
+            "extraContainers": [{"name": "sidecar", "image": "sidecar:1"}],
+            "initContainers": [{"name": "first", "image": "first:1"}],
+            "livenessProbe": {"periodSeconds": 60},
+            "readinessProbe": {"exec": {"command": ["ready"]}},
+            "strategy": {"type": "Recreate"},
+        },
+    }
+    objects = render(values)
+    other, own = pod_of(objects, "gateway"), pod_of(objects, "generation")
+    assert other["dnsConfig"] == own["dnsConfig"] == values["pods"]["dnsConfig"]
+    assert (other.get("dnsPolicy"), own["dnsPolicy"]) == (None, "ClusterFirst")
+    assert other["nodeSelector"] == {"zone": "a", "disk": "fast"}
+    assert own["nodeSelector"] == {"zone": "b", "disk": "fast"}
+    assert names(objects, "PodDisruptionBudget") == {"cocoa-gateway", "cocoa-similarity"}
+    container, sidecar = own["containers"]
+    assert sidecar["name"] == "sidecar"
+    assert own["initContainers"][0]["name"] == "first"
+    assert container["livenessProbe"]["periodSeconds"] == 60
+    assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+    assert container["readinessProbe"]["exec"] == {"command": ["ready"]}
+    assert "httpGet" not in container["readinessProbe"]
+    assert objects["Deployment", "cocoa-generation"]["spec"]["strategy"] == {"type": "Recreate"}
+    # So that an upgrade to another server leaves the worker until that one is ready.
+    for kind in ("Deployment", "Service", "ConfigMap", "NetworkPolicy"):
+        annotations = objects[kind, "cocoa-generation"]["metadata"]["annotations"]
+        assert annotations == {
+            "example.org/owner": "language",
+            "helm.sh/resource-policy": "keep",
+        }
+
+
+def test_vllm_gives_its_gpu_up_first_or_last():
+    by_default = render(VLLM)["Deployment", "cocoa-vllm"]["spec"]["strategy"]
+    assert by_default == {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    spare = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    objects = render(VLLM | {"vllm": {"enabled": True, "strategy": spare}})
+    assert objects["Deployment", "cocoa-vllm"]["spec"]["strategy"] == spare
+
+
+def test_images_come_from_one_registry():
+    for component in ("gateway", "redis"):
+        objects = render({"global": {"imageRegistry": "registry.example.org/mirror"}})
+        image = container_of(objects, component)["image"]
+        assert image.startswith("registry.example.org/mirror/")
+        assert image.count("/") == 2
 
 
 def test_a_gateway_whose_workers_are_away_is_not_restarted():

@@ -6,12 +6,17 @@ import pytest
 
 from tests.deploy.chart import (
     ROOT,
+    VLLM,
     container_of,
     environment,
     names,
+    pod_of,
     render,
     variable,
 )
+
+_VOLUME = {"name": "tls", "mountPath": "/tls", "source": {"secret": {"secretName": "tls"}}}
+TLS_VOLUME = {"pods": {"volumes": [_VOLUME]}}
 
 
 def test_without_redis_each_gateway_has_a_cache_of_its_own():
@@ -65,10 +70,44 @@ def test_gateway_and_workers_share_one_secret(worker, secret):
 
 def test_workers_with_a_certificate_are_asked_over_tls():
     worker = {"tlsCertFile": "/tls/tls.crt", "tlsKeyFile": "/tls/tls.key"}
-    objects = render({"worker": worker})
+    objects = render({"worker": worker, **TLS_VOLUME})
     url = environment(objects, "gateway")["COCOA_GENERATION__URL"]
     assert url == "https://cocoa-generation:8000"
     probe = container_of(objects, "generation")["readinessProbe"]
     assert probe["httpGet"]["scheme"] == "HTTPS"
-    mutual = render({"worker": {**worker, "tlsCaFile": "/tls/ca.crt"}})
+    mutual = render({"worker": {**worker, "tlsCaFile": "/tls/ca.crt"}, **TLS_VOLUME})
     assert container_of(mutual, "generation")["readinessProbe"]["tcpSocket"] == {"port": "http"}
+
+
+def test_prometheus_shows_its_certificate_to_workers_that_want_one():
+    tls = {"cert": {"secret": {"name": "prometheus", "key": "tls.crt"}}}
+    values = {
+        "worker": {"tlsCertFile": "/tls/tls.crt", "tlsCaFile": "/tls/ca.crt"},
+        "monitoring": {"podMonitor": {"enabled": True, "tlsConfig": tls}},
+        "networkPolicy": {"enabled": False},
+    }
+    objects = render(values | TLS_VOLUME)
+    (endpoint,) = objects["PodMonitor", "cocoa-generation"]["spec"]["podMetricsEndpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", tls)
+
+
+def test_own_vllm_can_speak_tls_to_gateway_nodes_and_prometheus():
+    given = {"enabled": True, "tlsSecret": "vllm-tls"}
+    monitoring = {"podMonitor": {"enabled": True}}
+    values = VLLM | {"vllm": given, "monitoring": monitoring, "networkPolicy": {"enabled": False}}
+    objects = render(values)
+    container = container_of(objects, "vllm")
+    assert {"--ssl-certfile=/tls/tls.crt", "--ssl-keyfile=/tls/tls.key"} <= set(container["args"])
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+    settings = environment(objects, "gateway")
+    assert settings["COCOA_GENERATION__URL"] == "https://cocoa-vllm:8000"
+    assert settings["COCOA_GENERATION__TLS_CA_FILE"] == "/vllm-ca/ca.crt"
+    volumes = {one["name"]: one for one in pod_of(objects, "gateway")["volumes"]}
+    # Not the key.
+    wanted = {"secretName": "vllm-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    assert volumes["vllm-ca"]["secret"] == wanted
+    (endpoint,) = objects["PodMonitor", "cocoa-vllm"]["spec"]["podMetricsEndpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["serverName"] == "cocoa-vllm"
+    assert endpoint["tlsConfig"]["ca"] == {"secret": {"name": "vllm-tls", "key": "ca.crt"}}

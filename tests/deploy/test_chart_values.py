@@ -9,13 +9,11 @@ from tests.deploy.chart import (
     CHART,
     HELMS,
     ROOT,
-    VLLM,
     container_of,
     environment,
     helm,
     names,
     pod_of,
-    refusal,
     render,
 )
 
@@ -68,19 +66,6 @@ def test_a_mistake_in_values_is_refused_with_its_path(values, path):
         assert done.returncode != 0
         assert "values don't meet the specifications of the schema" in done.stderr
         assert path in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"vllm": {"enabled": True}}, "generation.model"),
-        ({**VLLM, "generation": {"url": "http://x", "model": "m"}}, "exclude"),
-        ({"generation": {"api": "openai"}}, "generation.url"),
-        ({"similarity": {"api": "tei"}}, "similarity.url"),
-    ],
-)
-def test_values_that_exclude_each_other_are_refused(values, message):
-    assert message in refusal(values)
 
 
 def test_notes_hold_a_curl_and_the_test(tmp_path):

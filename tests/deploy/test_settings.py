@@ -1,5 +1,7 @@
 """Every setting of the service can be reached from values, whichever settings there are."""
 
+from pathlib import Path
+
 import pytest
 
 from app.settings import load_settings
@@ -66,9 +68,14 @@ def nested(values):
     return found
 
 
+# Files are refused where no volume could hold them.
+FOLDER = {"name": "files", "mountPath": str(Path(__file__).parent), "source": {"emptyDir": {}}}
+MOUNTED = {"pods": {"volumes": [FOLDER]}}
+
+
 def test_every_setting_reaches_the_process_that_reads_it(samples, monkeypatch):
     given = {path: value for path, value in samples.items() if path not in WHERE}
-    objects = render(nested(given))
+    objects = render(nested(given) | MOUNTED)
     for setting in SETTINGS:
         if setting.value in WHERE or setting.value == "worker.apiKey":
             continue  # see below, and the tests of what gateway and workers share
@@ -78,7 +85,7 @@ def test_every_setting_reaches_the_process_that_reads_it(samples, monkeypatch):
 
 
 def test_without_workers_the_gateway_is_told_all_settings_of_models(samples, monkeypatch):
-    objects = render(nested(samples))
+    objects = render(nested(samples) | MOUNTED)
     found = environment(objects, "gateway")
     for setting in SETTINGS:
         if not setting.value.startswith("worker."):
@@ -86,7 +93,7 @@ def test_without_workers_the_gateway_is_told_all_settings_of_models(samples, mon
 
 
 def test_what_is_secret_stands_in_no_configmap(samples):
-    objects = render(nested(samples))
+    objects = render(nested(samples) | MOUNTED)
     secret = {one.variable for one in SETTINGS if one.secret}
     assert len(secret) >= 5
     for (kind, _), one in objects.items():

@@ -24,15 +24,22 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* Name, namespace and labels of an object of a component. */}}
+{{/* Name, namespace, annotations and labels of an object of a component; it may have further "annotations". */}}
 {{- define "cocoa.metadata" -}}
+{{- $at := dict "root" .root "component" .component -}}
+{{- include "cocoa.component" $at -}}
 name: {{ include "cocoa.fullname" .root }}-{{ .component }}
 namespace: {{ .root.Release.Namespace }}
+{{- with merge (dict) (.annotations | default dict) $at.values.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 labels:
   {{- include "cocoa.labels" . | nindent 2 }}
 {{- end }}
 
 {{- define "cocoa.image" -}}
+{{- with (.root.Values.global).imageRegistry }}{{ . }}/{{ end }}
 {{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}
 {{- else }}{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
@@ -46,6 +53,16 @@ labels:
 {{- define "cocoa.runs" -}}
 {{- $generation := and (not .Values.generation.url) (not .Values.vllm.enabled) -}}
 {{- dict "gateway" true "generation" $generation "similarity" (not .Values.similarity.url) | toJson -}}
+{{- end }}
+
+{{/* Components with pods, as JSON. */}}
+{{- define "cocoa.components" -}}
+{{- $runs := include "cocoa.runs" . | fromJson -}}
+{{- $_ := set $runs "vllm" .Values.vllm.enabled -}}
+{{- $_ := set $runs "redis" (include "cocoa.ownRedis" . | eq "true") -}}
+{{- $found := list -}}
+{{- range $component, $is := $runs -}}{{- if $is -}}{{- $found = append $found $component -}}{{- end -}}{{- end -}}
+{{- $found | toJson -}}
 {{- end }}
 
 {{/* Settings of a process as JSON, by variable: (dict "root" $ "process" "gateway" "secret" false). */}}
@@ -92,6 +109,10 @@ labels:
 {{- if .Values.worker.tlsCertFile }}https{{ else }}http{{ end }}
 {{- end }}
 
+{{- define "cocoa.vllmScheme" -}}
+{{- if .Values.vllm.tlsSecret }}https{{ else }}http{{ end }}
+{{- end }}
+
 {{/* Settings of the gateway that follow from what the chart runs, as JSON. */}}
 {{- define "cocoa.wiring" -}}
 {{- $name := include "cocoa.fullname" . -}}
@@ -99,19 +120,15 @@ labels:
 {{- $runs := include "cocoa.runs" . | fromJson -}}
 {{- $found := dict -}}
 {{- if .Values.vllm.enabled -}}
-  {{- if .Values.generation.url -}}{{- fail "generation.url and vllm.enabled exclude each other" -}}{{- end -}}
-  {{- $model := .Values.generation.model | default "" -}}
-  {{- if or (eq $model "") (hasPrefix "embedded" $model) -}}
-    {{- fail "generation.model must name the model that vLLM serves, such as Qwen/Qwen3-8B" -}}
-  {{- end -}}
-  {{- $_ := set $found "COCOA_GENERATION__URL" (printf "http://%s-vllm:%v" $name .Values.port) -}}
+  {{- $_ := set $found "COCOA_GENERATION__URL" (printf "%s://%s-vllm:%v" (include "cocoa.vllmScheme" .) $name .Values.port) -}}
   {{- $_ := set $found "COCOA_GENERATION__API" "openai" -}}
+  {{- if and .Values.vllm.tlsSecret (not .Values.generation.tlsCaFile) -}}
+    {{- $_ := set $found "COCOA_GENERATION__TLS_CA_FILE" "/vllm-ca/ca.crt" -}}
+  {{- end -}}
 {{- else if $runs.generation -}}
-  {{- if ne .Values.generation.api "cocoa" -}}{{- fail "generation.api is for what is at generation.url, which is empty" -}}{{- end -}}
   {{- $_ := set $found "COCOA_GENERATION__URL" (printf "%s://%s-generation:%v" $scheme $name .Values.port) -}}
 {{- end -}}
 {{- if $runs.similarity -}}
-  {{- if ne .Values.similarity.api "cocoa" -}}{{- fail "similarity.api is for what is at similarity.url, which is empty" -}}{{- end -}}
   {{- $_ := set $found "COCOA_SIMILARITY__URL" (printf "%s://%s-similarity:%v" $scheme $name .Values.port) -}}
 {{- else if and (ne .Values.similarity.api "cocoa") (kindIs "invalid" (.Values.nli).model) -}}
   {{- /* The gateway's image has nothing that could load one. */ -}}
@@ -127,145 +144,4 @@ labels:
 {{- define "cocoa.workerSecret" -}}
 {{- if .Values.worker.existingSecret }}{{ .Values.worker.existingSecret }}
 {{- else if .Values.worker.apiKey }}{{ include "cocoa.fullname" . }}-worker{{ end }}
-{{- end }}
-
-{{- define "cocoa.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-runAsUser: {{ .Values.podSecurityContext.runAsUser }}
-runAsGroup: {{ .Values.podSecurityContext.runAsGroup }}
-capabilities:
-  drop: [ALL]
-seccompProfile:
-  type: RuntimeDefault
-{{- end }}
-
-{{/* What all pods have, up to their containers: (dict "root" $ "component" "gateway" "values" .Values.gateway "drain" 80). */}}
-{{- define "cocoa.pod" -}}
-serviceAccountName: {{ include "cocoa.serviceAccount" .root }}
-automountServiceAccountToken: false
-enableServiceLinks: false
-{{- with .root.Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-securityContext:
-  runAsNonRoot: true
-  {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
-  seccompProfile:
-    type: RuntimeDefault
-{{- with .values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- with .values.runtimeClassName }}
-runtimeClassName: {{ . }}
-{{- end }}
-{{- with .values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .values.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .values.affinity }}
-affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .values.topologySpreadConstraints }}
-topologySpreadConstraints:
-  {{- range . }}
-  - {{- toYaml . | nindent 4 }}
-    {{- if not .labelSelector }}
-    labelSelector:
-      matchLabels:
-        {{- include "cocoa.selector" $ | nindent 8 }}
-    {{- end }}
-  {{- end }}
-{{- end }}
-terminationGracePeriodSeconds: {{ .drain }}
-{{- end }}
-
-{{/* Annotations and labels of pods: they change, and pods are made anew, when what they read at start has changed. */}}
-{{- define "cocoa.podMetadata" -}}
-labels:
-  {{- include "cocoa.labels" . | nindent 2 }}
-  {{- with .values.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-annotations:
-  kubectl.kubernetes.io/default-container: {{ .component }}
-  {{- with .config }}
-  checksum/config: {{ . | sha256sum }}
-  {{- end }}
-  {{- with .values.podAnnotations }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-{{- end }}
-
-{{- define "cocoa.mounts" -}}
-- name: tmp
-  mountPath: /tmp
-{{- range .values.volumes }}
-- name: {{ .name }}
-  mountPath: {{ .mountPath }}
-  readOnly: true
-{{- end }}
-{{- end }}
-
-{{- define "cocoa.volumes" -}}
-- name: tmp
-  emptyDir: {}
-{{- range .values.volumes }}
-- name: {{ .name }}
-  {{- toYaml .source | nindent 2 }}
-{{- end }}
-{{- end }}
-
-{{/* Mounts of what loads models. */}}
-{{- define "cocoa.modelMounts" -}}
-- name: data
-  mountPath: /data
-{{- if .values.sharedMemory }}
-- name: shm
-  mountPath: /dev/shm
-{{- end }}
-{{- end }}
-
-{{- define "cocoa.modelVolumes" -}}
-- name: data
-  {{- if .root.Values.modelFiles.enabled }}
-  persistentVolumeClaim:
-    claimName: {{ .root.Values.modelFiles.existingClaim | default (printf "%s-models" (include "cocoa.fullname" .root)) }}
-  {{- else }}
-  emptyDir: {}
-  {{- end }}
-{{- with .values.sharedMemory }}
-- name: shm
-  emptyDir:
-    medium: Memory
-    sizeLimit: {{ . }}
-{{- end }}
-{{- end }}
-
-{{- define "cocoa.tokenEnv" -}}
-{{- with .Values.modelFiles.existingSecret }}
-- name: HF_TOKEN
-  valueFrom:
-    secretKeyRef:
-      name: {{ . }}
-      key: HF_TOKEN
-{{- end }}
-{{- end }}
-
-{{/* Longer than what comes before it: (dict "root" $ "values" .Values.gateway). */}}
-{{- define "cocoa.drain" -}}
-{{- add .values.preStopSeconds (ceil .root.Values.drainS | int) 10 -}}
-{{- end }}
-
-{{- define "cocoa.preStop" -}}
-preStop:
-  exec:
-    command: [sleep, {{ .values.preStopSeconds | quote }}]
 {{- end }}
