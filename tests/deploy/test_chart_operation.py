@@ -99,10 +99,13 @@ def test_prometheus_is_told_of_every_process_under_the_job_that_the_alerts_ask_f
 
 
 def test_the_alerts_are_those_that_promtool_tests():
-    rule = render({"monitoring": {"prometheusRule": {"enabled": True}}})
+    url = "https://docs.example/operations"
+    rule = render({"monitoring": {"prometheusRule": {"enabled": True, "runbooks": url}}})
     alerts = ROOT / "docker/observability/alerts.yml"
-    assert rule["PrometheusRule", "cocoa-alerts"]["spec"] == yaml.safe_load(alerts.read_text())
-    done = run("promtool", "test", "rules", "alerts_test.yml", cwd=alerts.parent)
+    text = alerts.read_text().replace("docs/operations.md", url)
+    assert rule["PrometheusRule", "cocoa-alerts"]["spec"] == yaml.safe_load(text)
+    tests = sorted(path.name for path in alerts.parent.glob("*_test.yml"))
+    done = run("promtool", "test", "rules", *tests, cwd=alerts.parent)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

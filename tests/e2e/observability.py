@@ -33,7 +33,7 @@ def rule_expressions():
     for rule in re.split(r"^ {6}- (?=alert|record)", text, flags=re.MULTILINE)[1:]:
         name = re.match(r"\w+: (\S+)", rule)[1]
         expression = re.search(r"expr:(.*?)(?=^ {8}\w|\Z)", rule, re.DOTALL | re.MULTILINE)
-        expressions[name] = expression[1]
+        expressions[name] = expressions.get(name, "") + expression[1]
     return expressions
 
 
