@@ -28,11 +28,20 @@ class Client(httpx.AsyncClient):
     and raises `AttributeError`, which no caller can tell from a defect.
 
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
+
+    Args:
+        named: url by whose host the server knows itself, where `base_url` has an address.
+        **options: as in httpx.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, named: str = "", **options: Any) -> None:
         super().__init__(**options)
         self.headers["Accept-Encoding"] = "identity"
+        self._extensions: dict[str, Any] = {}
+        if named:
+            url = httpx.URL(named)
+            self.headers["Host"] = url.netloc.decode()
+            self._extensions["sni_hostname"] = url.host
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """The response to a request; `stream` and `post` go through this method, too.
@@ -40,6 +49,7 @@ class Client(httpx.AsyncClient):
         Raises:
             httpx.TransportError: no response came.
         """
+        request.extensions = {**self._extensions, **request.extensions}
         try:
             return await super().send(request, **options)
         except AttributeError as error:

@@ -24,7 +24,7 @@ from models.similarity.protocol import NliConfig, SimilarityConfig
 Place = TypeVar("Place")
 
 # Who decides which of several servers gets a call: this process, or a router that the url names.
-Routing = Literal["own", "upstream"]
+Routing = Literal["own", "addresses", "upstream"]
 # What a worker does, and the group of settings that says how.
 Role = Literal["generation", "similarity"]
 
@@ -130,8 +130,8 @@ class GeneratorConfig(EngineConfig, Servers):
             `model` is asked, or by default the first model that it lists.
         max_request_tokens: of prompt, answer and samples that one request may ask such a server
             for; 0 for any number.
-        routing: who chooses among replicas: this process by the prompt's hash, or the router at the
-            one url.
+        routing: who chooses among replicas: this process by the prompt's hash, among the urls or
+            all addresses that their names have, or the router at the one url.
         samples_objective: name of the objective that such a router gives samples; "" for none.
         context: tokens of prompt and answer that fit; 0 for what the server says.
     """

@@ -10,7 +10,7 @@ from workers.config import Role
 # What became of one call of another process: a typed error is an answer, too.
 Outcome = Literal["answered", "repeated", "failed"]
 OnCall = Callable[[Role, Outcome, float], None]
-OnServer = Callable[[Role, str, str], None]
+OnServer = Callable[[Role, str, str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Hooks:
         on_batch: told the number of pairs of each call of a pair model.
         on_call: told whom a call asked, what became of it, and how many seconds it took.
         on_server: told, whenever a server of a model was asked or called, its url and what is wrong
-            with it; "" for nothing.
+            with it; "" for nothing, None where it is no server of the model any more.
         headers: of calls of other processes: which request and which trace they belong to.
         tenant: whose request it is, in the operator's words; never a key. "" for nobody's.
     """

@@ -133,7 +133,7 @@ class PairServerComparer(TriedWorker[PairServer]):
         distinct = list(dict.fromkeys(texts))
 
         async def send(server: Server[PairServer]) -> list[str]:
-            known, calls = await self._standings[server.url].settled(), Calls(server.client)
+            known, calls = await self._standing(server).settled(), Calls(server.client)
             return await together(*(self._fitted(calls, known, *one) for one in distinct))
 
         contexts = dict(zip(distinct, await self._ask(send), strict=True))

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
+from workers.addresses import Resolve
 from workers.calls import Failed, Hung, Rejected
 from workers.client import Refused, Unreachable
 from workers.config import Role, Servers
@@ -63,6 +64,7 @@ class TriedWorker(RemoteWorker[Tried]):
         hooks: what it is tied to.
         asked: what one of them is called in messages.
         is_routed: whether replicas stand behind each of them.
+        resolve: finds the servers behind each name; None where a url is one server.
     """
 
     def __init__(
@@ -74,21 +76,33 @@ class TriedWorker(RemoteWorker[Tried]):
         asked: str,
         *,
         is_routed: bool = False,
+        resolve: Resolve | None = None,
     ) -> None:
-        upstream = Upstream[Tried](role, servers, self._check, hooks, is_routed=is_routed)
+        upstream = Upstream[Tried](
+            role,
+            servers,
+            self._check,
+            hooks,
+            is_routed=is_routed,
+            resolve=resolve,
+            on_leave=self._leave,
+        )
         super().__init__(upstream, asked)
-        self._standings: dict[str, Standing[Tried]] = {}
-        for server in upstream.servers:
-            self._standings[server.url] = Standing(server, trial)
-
-    async def close(self) -> None:
-        """End `run`, trials that are under way, and all connections."""
-        await super().close()
-        for standing in self._standings.values():
-            await standing.close()
+        self._tried_by = trial
+        self._standings: dict[Server[Tried], Standing[Tried]] = {}
 
     async def _check(self, server: Server[Tried]) -> None:
-        await self._standings[server.url].check()
+        await self._standing(server).check()
+
+    def _standing(self, server: Server[Tried]) -> "Standing[Tried]":
+        if server not in self._standings:
+            self._standings[server] = Standing(server, self._tried_by)
+        return self._standings[server]
+
+    async def _leave(self, server: Server[Tried]) -> None:
+        """End a trial of it that is under way."""
+        if (standing := self._standings.pop(server, None)) is not None:
+            await standing.close()
 
     async def _unchanged(
         self,
@@ -109,7 +123,7 @@ class TriedWorker(RemoteWorker[Tried]):
             GenerationUnavailable, SimilarityUnavailable: it has changed again, or has been listened
                 to already.
         """
-        standing = self._standings[server.url]
+        standing = self._standing(server)
         for _ in range(2):
             known = await standing.settled()
             try:

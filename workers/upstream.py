@@ -1,8 +1,8 @@
 """Servers that hold the same model: which one a call goes to, and what happens when it fails.
 
-A call that has a key goes to `servers[hash(key) mod n]`, whose prefix cache knows its beginning;
-one without goes where the fewest calls are under way. One that cannot be reached is left out until
-it answers again.
+A call that has a key goes where the hash of key and url is least, to a server whose prefix cache
+knows its beginning: while servers come and go, only the keys of these move. One without goes where
+the fewest calls are under way. A server that cannot be reached is left out until it answers again.
 """
 
 import asyncio
@@ -11,13 +11,15 @@ import logging
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import httpx
 
 from models.errors import ModelNotLoaded
+from workers.addresses import Resolve, urls_of
 from workers.client import Client, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import Hooks
@@ -35,6 +37,8 @@ _SILENCE_S = 20.0
 _KEEPALIVE_S = 4.0
 _WATCH_S = 1.0
 _WATCH_TIMEOUT_S = 5.0
+# As long as a cluster's DNS lets an answer be kept.
+_RESOLVE_S = 5.0
 
 
 @dataclass(eq=False, slots=True)
@@ -56,11 +60,15 @@ class Server(Generic[Known]):
     num_calls: int = 0
 
 
+async def _nothing(_: object) -> None:
+    pass
+
+
 class Upstream(Generic[Known]):
     """The servers of one role.
 
     Attributes:
-        servers: all of them, in the order of the settings.
+        servers: all of them that are known by now.
         is_closed: whether `close` was called.
 
     Args:
@@ -70,6 +78,8 @@ class Upstream(Generic[Known]):
             `Unreachable`, or `Refused`.
         hooks: told of each call, and of each server.
         is_routed: whether replicas stand behind each server: one failed call says nothing of it.
+        resolve: finds the servers behind each url's name; None where a url is one server.
+        on_leave: told of a server before its connections are closed.
     """
 
     def __init__(
@@ -80,12 +90,18 @@ class Upstream(Generic[Known]):
         hooks: Hooks,
         *,
         is_routed: bool = False,
+        resolve: Resolve | None = None,
+        on_leave: Callable[[Server[Known]], Awaitable[None]] = _nothing,
     ) -> None:
         self.role = role
         self.is_closed = False
         self._check = check
         self._on_call, self._on_server = hooks.on_call, hooks.on_server
         self._is_routed = is_routed
+        self._urls = config.urls
+        self._resolve = resolve
+        self._resolved_at = -_RESOLVE_S
+        self._on_leave = on_leave
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None)
@@ -98,12 +114,10 @@ class Upstream(Generic[Known]):
         if keys := api_keys(config, role):
             headers["Authorization"] = f"Bearer {keys[0]}"
         tls = _tls(config, role)
+        self._client = partial(Client, headers=headers, timeout=timeout, limits=limits, verify=tls)
         self.servers: list[Server[Known]] = []
-        for url in config.urls:
-            client = Client(
-                base_url=url, headers=headers, timeout=timeout, limits=limits, verify=tls
-            )
-            self.servers.append(Server(url, client))
+        if resolve is None:
+            self.servers = [Server(url, self._client(base_url=url)) for url in config.urls]
 
     @property
     def known(self) -> Known | None:
@@ -117,6 +131,7 @@ class Upstream(Generic[Known]):
         """Wait until one of the servers answers."""
         told: dict[str, str] = {}
         while True:
+            await self._follow_names()
             for server in self.servers:
                 reason = await self._trouble_of(server)
                 self._keep(server, reason)
@@ -144,8 +159,7 @@ class Upstream(Generic[Known]):
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
             self._watching = None
-        for server in self.servers:
-            await server.client.aclose()
+        await self._let_go(self.servers)
 
     async def call(
         self,
@@ -170,6 +184,8 @@ class Upstream(Generic[Known]):
             Exception: whatever else `send` raises, which is an answer.
         """
         tries = deque(self._order(key))
+        if not tries:
+            raise Unreachable("its name has no address")
         # Once more to the first: it may have closed a connection that it kept for too long.
         tries.append(tries[0])
         num_lost = 0
@@ -201,13 +217,41 @@ class Upstream(Generic[Known]):
         if key is None:
             chosen = sorted(self.servers, key=lambda server: server.num_calls)
         else:
-            start = server_of(key, len(self.servers))
-            chosen = [*self.servers[start:], *self.servers[:start]]
+            chosen = sorted(self.servers, key=lambda server: session_of(key + server.url))
         return sorted(chosen, key=_is_down)
+
+    async def _follow_names(self) -> None:
+        """Take in what is new behind the names, and let go of what is there no more.
+
+        A name without an address changes nothing: its servers, if they are gone, do not answer.
+        """
+        if self._resolve is None or time.monotonic() - self._resolved_at < _RESOLVE_S:
+            return
+        self._resolved_at = time.monotonic()
+        here, found = {server.url for server in self.servers}, set[str]()
+        for named in self._urls:
+            urls = set(await urls_of(named, self._resolve))
+            for url in sorted(urls - here):
+                client = self._client(named=named, base_url=url)
+                self.servers.append(Server(url, client, is_up=False))  # until it was looked at
+            found |= urls
+        if not found:
+            logger.warning("%s: no address is known of %s", self.role, ", ".join(self._urls))
+            return
+        gone = [one for one in self.servers if one.url not in found and not one.num_calls]
+        self.servers = [one for one in self.servers if one not in gone]
+        await self._let_go(gone)
+
+    async def _let_go(self, servers: Sequence[Server[Known]]) -> None:
+        for server in servers:
+            await self._on_leave(server)
+            self._on_server(self.role, server.url, None)
+            await server.client.aclose()
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_WATCH_S)
+            await self._follow_names()
             await asyncio.gather(*map(self._look_at, self.servers))
 
     async def _look_at(self, server: Server[Known]) -> None:
@@ -239,13 +283,8 @@ class Upstream(Generic[Known]):
         self._on_server(self.role, server.url, trouble)
 
 
-def server_of(key: str, num_servers: int) -> int:
-    """Which of the servers a key belongs to; the same in every process."""
-    return int(session_of(key), 16) % num_servers
-
-
 def session_of(key: str) -> str:
-    """A hash for routers in between, so that they, too, send equal keys to one server."""
+    """A hash, the same in every process: routers in between send equal keys to one server by it."""
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 

@@ -21,6 +21,7 @@ from models.errors import (
 from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
+from workers.addresses import Resolve, addresses
 from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Calls, Failed, Rejected
 from workers.config import OpenAIServers, probe_folders, variable
@@ -53,6 +54,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         probes: that this deployment knows, by the statistic that each predicts.
         prompts: sha256 of its calibration's prompts; "" for none.
         hooks: what it is tied to.
+        resolve: finds the addresses of a name, with `routing` by them.
     """
 
     def __init__(
@@ -62,12 +64,17 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         probes: Mapping[str, ProbeInfo] | None = None,
         prompts: str = "",
         hooks: Hooks | None = None,
+        resolve: Resolve = addresses,
     ) -> None:
         hooks = hooks or Hooks()
         self._trial = GeneratorTrial(servers, dict(probes or {}), prompts)
         asked = "server of the language model"
         is_routed = servers.routing == "upstream"
-        super().__init__("generation", servers, self._trial, hooks, asked, is_routed=is_routed)
+        followed: Resolve | None = None
+        if servers.routing == "addresses":
+            followed = resolve
+        found = servers, self._trial, hooks, asked
+        super().__init__("generation", *found, is_routed=is_routed, resolve=followed)
         self._servers = servers
         self._tenant = hooks.tenant
         self._own_headers = hooks.headers

@@ -95,3 +95,22 @@ async def test_nothing_is_decompressed():
     ):
         assert len(await body_of(response)) < 20_000
     assert asked == [b"identity"]
+
+
+async def test_a_server_at_an_address_is_called_by_its_name():
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return httpx.Response(200)
+
+    named = {"named": "https://vllm-pods:8000", "base_url": "https://10.0.0.7:8000"}
+    async with Client(**named, transport=httpx.MockTransport(answer)) as client:
+        await client.post("/v1", extensions={"trace": None})
+        async with client.stream("GET", "/v1"):
+            pass
+
+    for request in asked:
+        assert request.url.host == "10.0.0.7"
+        assert request.headers["Host"] == "vllm-pods:8000"
+        assert request.extensions["sni_hostname"] == "vllm-pods"

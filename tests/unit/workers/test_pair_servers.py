@@ -119,8 +119,7 @@ async def test_a_server_that_is_gone_is_a_typed_error(api):
         context = over(server, api)
         comparer = await context.__aenter__()
     try:
-        with pytest.raises(SimilarityUnavailable) as error:
+        with pytest.raises(SimilarityUnavailable):
             await comparer.compare(PAIRS)
-        assert error.value.retry_after_s == 1
     finally:
         await context.__aexit__(None, None, None)

@@ -13,7 +13,7 @@ from workers.client import Unreachable
 from workers.config import ServerConfig, api_keys
 from workers.config import Servers as Place
 from workers.hooks import Hooks
-from workers.upstream import Upstream, server_of
+from workers.upstream import Upstream
 
 pytestmark = pytest.mark.anyio
 URLS = "http://a:1, http://b:1/,http://c:1,http://a:1"
@@ -24,11 +24,22 @@ CUT = httpx.ReadError("cut")
 class Servers:
     """An `Upstream` whose servers behave as a test says, by the letter in their URL."""
 
-    def __init__(self, url=URLS, **faults):
+    def __init__(self, url=URLS, resolve=None, **faults):
         self.faults, self.asked, self.told = faults, [], []
         self.found = {}
         hooks = Hooks(on_call=self._on_call, on_server=self._on_server)
-        self.upstream = Upstream("generation", Place(url=url), self.check, hooks)
+        self.left = []
+        self.upstream = Upstream(
+            "generation",
+            Place(url=url),
+            self.check,
+            hooks,
+            resolve=resolve,
+            on_leave=self._leave,
+        )
+
+    async def _leave(self, server):
+        self.left.append(server.url)
 
     def _on_call(self, role, outcome, seconds):
         self.told.append(outcome)
@@ -53,9 +64,59 @@ async def test_equal_keys_go_to_the_same_server_and_different_ones_to_all():
     keys = [f"prompt {i}" for i in range(60)]
     first = [await servers.upstream.call(servers.send, key=key) for key in keys]
     again = [await servers.upstream.call(servers.send, key=key) for key in keys]
-    assert first == again == ["abc"[server_of(key, 3)] for key in keys]
+    assert first == again
     assert min(Counter(first).values()) > 10
-    assert server_of("prompt 0", 3) == 1  # in every process, whatever its hash seed
+    assert "".join(first[:10]) == "acbcbbbaca"  # in every process, whatever its hash seed
+
+
+async def test_only_the_keys_of_a_server_that_is_gone_move():
+    keys = [f"prompt {i}" for i in range(60)]
+    three, two = Servers(), Servers("http://a:1,http://c:1")
+    before = [await three.upstream.call(three.send, key=key) for key in keys]
+    after = [await two.upstream.call(two.send, key=key) for key in keys]
+
+    assert [new for old, new in zip(before, after, strict=True) if old == new] == [
+        old for old in before if old != "b"
+    ]
+    assert {new for old, new in zip(before, after, strict=True) if old == "b"} == {"a", "c"}
+
+
+async def test_servers_come_and_go_with_the_addresses_of_their_name(monkeypatch, caplog):
+    monkeypatch.setattr("workers.upstream._RESOLVE_S", 0.0)
+    found = ["a"]
+
+    async def resolve(host):
+        if not found:
+            raise OSError("no such name")
+        assert host == "vllm-pods"
+        return found
+
+    servers = Servers("http://vllm-pods:8000", resolve)
+    upstream = servers.upstream
+
+    async def look():
+        await upstream._follow_names()
+        return [(one.url, one.is_up) for one in upstream.servers]
+
+    with pytest.raises(Unreachable, match="no address"):
+        await upstream.call(servers.send)
+    await upstream.connect()
+    [first] = upstream.servers
+    assert first.client.headers["Host"] == "vllm-pods:8000"
+    found.append("b")
+    assert await look() == [("http://a:8000", True), ("http://b:8000", False)]
+    found.clear()
+    assert len(await look()) == 2
+    assert "no address is known of http://vllm-pods:8000" in caplog.text
+    found.append("b")
+    first.num_calls = 1  # its answers are waited for
+    assert (len(await look()), servers.left) == (2, [])
+    first.num_calls = 0
+    assert (len(await look()), servers.left) == (1, ["http://a:8000"])
+    await upstream._look_at(upstream.servers[0])
+    assert (servers.found["http://a:8000"], servers.found["http://b:8000"]) == (None, "")
+    await upstream.close()
+    assert servers.left == ["http://a:8000", "http://b:8000"]
 
 
 async def test_each_server_is_told_with_what_is_wrong_with_it():

@@ -103,7 +103,10 @@ def test_each_server_and_each_capability_is_told_as_it_is_now():
         telemetry.set_server("generation", "http://a:8000", trouble)
         telemetry.set_capabilities({"light": Capability(trouble, "COCOA_PROBES__CONSISTENCY")})
     value = telemetry.registry.get_sample_value
-    assert value("cocoa_server_up", {"worker": "generation", "server": "http://a:8000"}) == 0
+    server = {"worker": "generation", "server": "http://a:8000"}
+    assert value("cocoa_server_up", server) == 0
+    telemetry.set_server("generation", "http://a:8000", None)
+    assert value("cocoa_server_up", server) is None
     assert value("cocoa_capability", {"name": "light", "configured": "true"}) == 0
 
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
 from tests.conftest import until
-from tests.openai_server import openai_server
+from tests.openai_server import Traits, encode, openai_app, openai_server
 from tests.unit.workers.openai.test_generator import REQUEST, over
 from tests.worker_servers import listening
 from workers.config import GeneratorConfig
@@ -182,6 +182,60 @@ async def test_replicas_may_answer_in_turn():
     assert one.bodies
     assert other.bodies
     assert len({(reply.identity, reply.answer.text) for reply in found}) == 1
+
+
+async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch):
+    monkeypatch.setattr("workers.upstream._RESOLVE_S", 0.0)
+    here = ["127.0.0.1", "127.0.0.2"]
+
+    async def resolve(host):
+        assert host == "vllm-pods"
+        return here
+
+    prompts = [f"What is the capital of {name}?" for name in "ABCDEFGH"]
+    async with openai_server() as one, at_another_address(one.url) as other:
+        url = one.url.replace("127.0.0.1", "vllm-pods")
+        servers = GeneratorConfig(url=url, api="openai", routing="addresses").place()
+        generator = OpenAIGenerator(servers, resolve=resolve)
+        await generator.connect()
+        for server in generator.upstream.servers:
+            await until(lambda server=server: server.known is not None)
+        one.bodies.clear()
+        other.bodies.clear()
+        for prompt in prompts * 2:
+            await generator.generate(replace(REQUEST, prompt=prompt))
+        seen = [prompts_of(one), prompts_of(other)]
+        assert seen[0] | seen[1] == {ids_of(prompt) for prompt in prompts}
+        assert seen[0] & seen[1] == set()
+        assert min(map(len, seen)) > 0
+        assert one.heads[-1]["host"] == url.removeprefix("http://")
+
+        here.remove("127.0.0.1")
+        await generator.upstream._follow_names()
+        one.bodies.clear()
+        for prompt in prompts:
+            await generator.generate(replace(REQUEST, prompt=prompt))
+        assert one.bodies == []
+        await generator.close()
+
+
+def prompts_of(server):
+    """Of what was generated; those by which it is tried out are shorter."""
+    bodies = [body for body in server.sent(COMPLETIONS) if body["max_tokens"] == 8]
+    return {tuple(body["prompt"]) for body in bodies}
+
+
+def ids_of(prompt):
+    return tuple(encode(prompt))
+
+
+@asynccontextmanager
+async def at_another_address(url):
+    """A second server on the same port."""
+    traits = Traits()
+    port = int(url.rpartition(":")[2])
+    async with listening(openai_app(traits), port=port, host="127.0.0.2"):
+        yield traits
 
 
 @asynccontextmanager
