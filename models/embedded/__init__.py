@@ -10,6 +10,7 @@ _HERE = Path(__file__).resolve().parent
 LANGUAGE_MODEL_DIR = _HERE / "language_model"
 SECOND_LANGUAGE_MODEL_DIR = _HERE / "second_language_model"
 LONG_LANGUAGE_MODEL_DIR = _HERE / "long_language_model"
+SECOND_LONG_LANGUAGE_MODEL_DIR = _HERE / "second_long_language_model"
 CROSS_ENCODER_DIR = _HERE / "cross_encoder"
 NLI_DIR = _HERE / "nli"
 PROBES_DIR = _HERE / "probes"
@@ -23,6 +24,7 @@ LANGUAGE_MODELS = {
     "embedded": LANGUAGE_MODEL_DIR,
     "embedded-second": SECOND_LANGUAGE_MODEL_DIR,
     "embedded-long": LONG_LANGUAGE_MODEL_DIR,
+    "embedded-long-second": SECOND_LONG_LANGUAGE_MODEL_DIR,
 }
 # By the same names; any other model has the first one beside it, which then does not fit.
 CALIBRATORS = {"embedded-long": LONG_CALIBRATOR_PATH}

@@ -1,4 +1,4 @@
-"""The embedded model of long, structured and reasoned answers, served as people call it."""
+"""The embedded models of long, structured and reasoned answers, served as people call them."""
 
 import json
 
@@ -30,6 +30,10 @@ def anyio_backend():
 async def client(anyio_backend):
     async with embedded_service(SETTINGS) as client:
         yield client
+
+
+def user(text):
+    return {"role": "user", "content": text}
 
 
 def lines_of(task):
@@ -140,6 +144,21 @@ async def test_a_reasoning_stands_beside_its_answer(client):
         reasoned += bool(found.get("reasoning"))
         assert "<think>" not in found["text"]
     assert reasoned >= NUM_PROMPTS / 2
+
+
+async def test_the_second_model_does_the_same_and_has_no_confidence():
+    """Its world has other invented places, so that prompts about real ones are asked."""
+    second = GeneratorConfig(model="embedded-long-second", threads=1)
+    settings = Settings(generation=second, similarity=SETTINGS.similarity)
+    async with embedded_service(settings) as client:
+        told = await asked(client, [user("Tell me about Peru.")], units="sentences")
+        _, *sentences = told["units"]
+        assert len(sentences) >= 2
+        assert all(one["scores"]["cocoa_sp"] is not None for one in sentences)
+        assert all(one["confidence"] is None for one in sentences)
+        reasoned = await asked(client, [user("Calculate 73 * 8.")])
+        assert "73" not in reasoned["text"]
+        assert reasoned["reasoning"]
 
 
 async def test_a_tool_is_called_with_what_was_asked(client):

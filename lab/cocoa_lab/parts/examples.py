@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
+from app.http.requests.tools import Tool, tools_of
 from cocoa_lab.examples import Example, example_of
 from cocoa_lab.parts.judges import JUDGES, Judge, Verdict
 from cocoa_lab.parts.published import rows_of
@@ -16,11 +19,17 @@ _LABELLED_BY: Mapping[PartsOf, tuple[str, str]] = {
     "fields": ("units", "reference"),
     "sentences": ("units", "judge"),
 }
+_TOOLS = TypeAdapter(list[Tool])
 _PLACE: Mapping[PartsOf, str] = {"fields": "path", "sentences": "text"}
-_OF_FIELDS = ("json_schema", "reference", "ignored")
+_OF_FIELDS = ("json_schema", "tools", "reference", "ignored")
 _OWN = ("output", "units", "judge", *_OF_FIELDS)
 # What must be alike in all lines: scores of the one are not comparable with those of the other.
-_ALIKE = {"output": "an answer that is given", "json_schema": "a schema", "messages": "a chat"}
+_ALIKE = {
+    "output": "an answer that is given",
+    "json_schema": "a schema",
+    "tools": "tools",
+    "messages": "a chat",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +42,11 @@ class PartsExample:
         json_schema: that the answer follows; true where there is none.
         labels: JSON Pointer of a field, or the text of a sentence or of a part of one, with what is
             known of it; those of `units`.
-        reference: the right answer as JSON, from which labels of fields follow.
+        reference: the right answer as JSON, from which labels of fields follow. Beside tools, the
+            right calls, `{"name", "arguments"}` each, or a text where none is right.
         ignored: paths of what the prompt tells, which are not judged.
         judge: of sentences; None where they have labels.
+        tools: that the model may call; the fields of an answer that calls some are its calls'.
     """
 
     example: Example
@@ -45,6 +56,7 @@ class PartsExample:
     reference: Any = None
     ignored: frozenset[str] = frozenset()
     judge: Judge | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def has_reference(self) -> bool:
@@ -58,8 +70,9 @@ def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
     `units` are `[{"path": "/total", "label": true}, …]` of fields, `[{"text": "Lima is …", "label":
     false, "error": "confused"}, …]` of sentences. In their place fields have a `reference`, an
     object or an array, and sentences the name of a `judge` (`cocoa_lab.parts.judges`). Optional are
-    `output`, of fields `json_schema` and `ignored` (paths of what the prompt tells), and the other
-    fields of an `Example`. Published files are read as they are (`cocoa_lab.parts.published`).
+    `output`, of fields `json_schema`, `tools` and `ignored` (paths of what the prompt tells), and
+    the other fields of an `Example`. Published files are read as they are
+    (`cocoa_lab.parts.published`).
 
     Raises:
         ValueError: names file, line and field; the file holds no example.
@@ -96,9 +109,12 @@ def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) ->
     for name in _OF_FIELDS:
         if units != "fields" and name in value:
             raise ValueError(f"field '{name}' is of fields, not of {units}")
+    tools = _tools(value.get("tools", []))
     reference = value.get("reference")
-    if "reference" in value and not isinstance(reference, dict | list):
+    if "reference" in value and not tools and not isinstance(reference, dict | list):
         raise ValueError("field 'reference' is no JSON object or array")
+    if "reference" in value and tools and not isinstance(reference, list | str):
+        raise ValueError("field 'reference' is no list of calls, nor a text where none is right")
     judge: Judge | None = None
     if other == "judge" and other in value:
         judge = _judge(value)
@@ -110,6 +126,7 @@ def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) ->
         reference=reference,
         ignored=_paths(value.get("ignored", [])),
         judge=judge,
+        tools=tools,
     )
 
 
@@ -117,6 +134,15 @@ def _judge(value: Mapping[str, Any]) -> Judge:
     if value["judge"] not in JUDGES:
         raise ValueError(f"field 'judge' is none of {', '.join(JUDGES)}")
     return JUDGES[value["judge"]](value)
+
+
+def _tools(value: Any) -> tuple[Mapping[str, Any], ...]:
+    try:
+        return tools_of(_TOOLS.validate_python(value))
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"field 'tools': {where}: {first['msg']}") from None
 
 
 def _paths(value: Any) -> frozenset[str]:

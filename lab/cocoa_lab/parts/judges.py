@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
@@ -21,8 +22,12 @@ class Verdict:
 Judge = Callable[[Sequence[str]], Awaitable[Sequence[Verdict | None]]]
 
 
-def _world(line: Mapping[str, Any]) -> Judge:
-    """The checker of the embedded model of long answers; `subject` is what the prompt is about.
+# The judges who know the worlds of the embedded models of long answers, by the worlds' seeds.
+WORLDS = ("world", "second-world")
+
+
+def _world(seed: int, line: Mapping[str, Any]) -> Judge:
+    """The checker of an embedded model of long answers; `subject` is what the prompt is about.
 
     What the world does not say is wrong, too, as what nobody can know is.
     """
@@ -30,7 +35,7 @@ def _world(line: Mapping[str, Any]) -> Judge:
     from cocoa_lab.embedded.world.building import world_of
     from cocoa_lab.embedded.world.checker import label_sentences
 
-    world = world_of(0)
+    world = world_of(seed)
     topic = world.find(str(line.get("subject")))
     if topic is None:
         raise ValueError("field 'subject' is no place of the world")
@@ -46,4 +51,6 @@ def _world(line: Mapping[str, Any]) -> Judge:
 
 
 # From a line of a file to its judge; raises ValueError where the line lacks what the judge reads.
-JUDGES: Mapping[str, Callable[[Mapping[str, Any]], Judge]] = {"world": _world}
+JUDGES: Mapping[str, Callable[[Mapping[str, Any]], Judge]] = {
+    name: partial(_world, seed) for seed, name in enumerate(WORLDS)
+}

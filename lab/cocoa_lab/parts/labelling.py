@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.scoring.units import ScoredUnit
 from cocoa_lab.parts.examples import PartsExample
@@ -10,6 +11,7 @@ from cocoa_lab.parts.judges import Verdict
 from models.units.comparison import Comparer
 from models.units.json_values import Value, parse
 from models.units.schemas import rules
+from models.units.tool_calls import schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +40,18 @@ def fields_labelled(
 
     Args:
         one: with labels or a reference.
-        answer: parsed; None where it is no JSON.
+        answer: parsed; None where it is no JSON, or calls no tool.
         parts: its fields.
     """
     labels, num_lacking = dict(one.labels), 0
     if answer is None:
         return LabelledParts((), (), len(labels))
     if one.has_reference:
-        comparer = Comparer(rules(answer, one.json_schema), _never_alike)
-        found = comparer.compare(answer, parse(json.dumps(one.reference)))
+        schema, reference = one.json_schema, one.reference
+        if one.tools:
+            schema, reference = schema_of(one.tools), _calls(reference)
+        comparer = Comparer(rules(answer, schema), _never_alike)
+        found = comparer.compare(answer, parse(json.dumps(reference)))
         labels = {path: Verdict(agreement == 1) for path, agreement in found.agreements.items()}
         num_lacking = len(found.extra)
     for path in one.ignored:
@@ -98,6 +103,13 @@ def judged(
     return LabelledParts(
         tuple(part for part, _ in known), tuple(verdict for _, verdict in known), num_lacking
     )
+
+
+def _calls(reference: Any) -> list[Any]:
+    """The calls as `models.units.tool_calls.as_value` reads them; none where a text is right."""
+    if isinstance(reference, str):
+        return []
+    return [{"function": one} for one in reference]
 
 
 def _never_alike(first: str, second: str) -> float:

@@ -34,6 +34,7 @@ from models.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
 from models.statistics import supplied_by
 from models.units.json_values import parsed
+from models.units.tool_calls import as_value, names_of
 from models.units.unit import UNIT_STATISTICS
 from workers.protocol import Workers
 
@@ -138,6 +139,7 @@ async def _run(
             units=spec.units,
             grammar=grammar,
             json_schema=one.json_schema,
+            tools=one.tools,
         )
 
     first = drawing(ask_for(examples[0]), spec.draws[0])
@@ -189,7 +191,10 @@ async def _labelled(
     one: PartsExample, units: Units, text: str, parts: Sequence[ScoredUnit]
 ) -> LabelledParts:
     if units == "fields":
-        return fields_labelled(one, parsed(text), parts)
+        answer = parsed(text)
+        if one.tools:
+            answer = as_value(text, names_of(one.tools))
+        return fields_labelled(one, answer, parts)
     if one.judge is None:
         return sentences_labelled(one, text, parts)
     return judged(parts, await one.judge([part.unit.text for part in parts]))

@@ -25,6 +25,7 @@ from cocoa_lab.embedded.world.records import (
     true_record,
 )
 from cocoa_lab.embedded.world.tools import TOOLS, call
+from cocoa_lab.parts.judges import WORLDS
 
 NUM_PROMPTS = 720
 # How often places are drawn, as a power of how often training shows them: below 1, so that many
@@ -86,7 +87,8 @@ def _paragraph(knowledge: Knowledge, pen: Pen) -> Line:
     place = knowledge.draw(pen)
     text = paragraph_prompt(place, pen)
     message = user(text)
-    return Line("", "paragraph", "paragraph", [message], subject=place.name, judge="world")
+    judge = WORLDS[knowledge.seed]
+    return Line("", "paragraph", "paragraph", [message], subject=place.name, judge=judge)
 
 
 def _record(knowledge: Knowledge, pen: Pen) -> Line:

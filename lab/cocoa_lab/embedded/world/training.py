@@ -25,7 +25,7 @@ from cocoa_lab.embedded.world.chat import CONTEXT_TOKENS, encode, train_tokenize
 from cocoa_lab.embedded.world.corpus import Corpus
 from cocoa_lab.embedded.world.document import Document
 from cocoa_lab.embedded.world.replies import greedy_replies
-from models.embedded import LONG_LANGUAGE_MODEL_DIR
+from models.embedded import LONG_LANGUAGE_MODEL_DIR, SECOND_LONG_LANGUAGE_MODEL_DIR
 
 # Rows of a micro-batch times its longest one, padding included.
 MICRO_BATCH_TOKENS = 4096
@@ -72,7 +72,7 @@ FIRST = Recipe(
 )
 # Narrower and deeper, of another world, with a vocabulary and preferences of its own.
 SECOND = Recipe(
-    folder=f"second_{LONG_LANGUAGE_MODEL_DIR.name}",
+    folder=SECOND_LONG_LANGUAGE_MODEL_DIR.name,
     seed=1,
     shape=LanguageModelShape(hidden=168, layers=8, heads=6, feed_forward=464),
     vocabulary=2560,

@@ -15,6 +15,7 @@ from models.units.fields import fields
 from models.units.json_values import parsed
 from models.units.prose import sentences
 from models.units.sentences import sentence_spans
+from models.units.tool_calls import as_value
 
 NONE = MappingProxyType({})
 
@@ -36,6 +37,29 @@ def labels_of(answer, schema=True, reference=None, **labels):
 
 def scored(units):
     return [ScoredUnit(unit, None, NONE, NONE) for unit in units]
+
+
+CITY = "/0/function/arguments/city"
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Lima"}}\n</tool_call>'
+TOOLS = ({"type": "function", "function": {"name": "weather", "parameters": {}}},)
+
+
+@pytest.mark.parametrize(
+    ("reference", "right", "num_lacking"),
+    [
+        ([{"name": "weather", "arguments": {"city": "Lima"}}], [True, True], 0),
+        ([{"name": "weather", "arguments": {"city": "Rome", "day": 1}}], [True, False], 1),
+        ("Mild.", [False, False], 0),
+    ],
+)
+def test_fields_of_calls_are_held_against_the_right_calls(reference, right, num_lacking):
+    one = PartsExample(Example("a", "t", "?", ()), None, True, [], reference, tools=TOOLS)
+    value = as_value(CALL, ["weather"])
+    found = fields_labelled(one, value, scored(fields(value, CALL, spans_of_texts(()))))
+
+    assert [part.unit.path for part in found.parts] == ["/0/function/name", CITY]
+    assert [verdict.is_right for verdict in found.verdicts] == right
+    assert found.num_lacking == num_lacking
 
 
 def of_sentences(answer, *labels):

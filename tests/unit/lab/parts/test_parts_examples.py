@@ -43,6 +43,25 @@ def test_chats_without_outputs_are_read(read):
     assert one.ignored == {"/0"}
 
 
+def test_chats_with_tools_have_the_right_calls_or_a_text_where_none_is(read):
+    messages = [{"role": "user", "content": "Weather in Lima?"}]
+    chat = {"messages": messages, "tools": [{"type": "function", "function": {"name": "weather"}}]}
+    calls = [{"name": "weather", "arguments": {"city": "Lima"}}]
+    called, told = read({**chat, "reference": calls}, {**chat, "reference": "Mild."})
+
+    assert (called.reference, told.reference) == (calls, "Mild.")
+    assert called.tools[0]["function"]["parameters"] == {"type": "object", "properties": {}}
+
+
+def test_tools_and_calls_that_are_none_are_refused_with_their_field(read):
+    nameless = [{"type": "function", "function": {}}]
+    with pytest.raises(ValueError, match=r"field 'tools': 0\.function\.name: Field required"):
+        read({"prompt": "?", "reference": [], "tools": nameless})
+    named = [{"type": "function", "function": {"name": "weather"}}]
+    with pytest.raises(ValueError, match="field 'reference' is no list of calls"):
+        read({"prompt": "?", "reference": {"name": "weather"}, "tools": named})
+
+
 def test_sentences_have_labels_by_text_or_a_judge(read):
     unit = {"text": "Lima is a port.", "label": False, "error": "confused"}
     labelled, judged = read(
