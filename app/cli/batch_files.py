@@ -11,6 +11,8 @@ import orjson
 
 PATHS = ("/generate-with-uncertainty", "/score", "/v1/chat/completions", "/v1/completions")
 _ID = "batch_req_"  # and the number of the line
+# Far more than a service takes by default; a file that is no batch may be one line of gigabytes.
+_MAX_LINE_BYTES = 16 << 20
 
 
 class BadFile(ValueError):
@@ -51,13 +53,13 @@ class Line:
 def count_lines(path: Path) -> int:
     """How many lines a file has that are not blank."""
     with path.open("rb") as file:
-        return sum(1 for line in file if line.strip())
+        return sum(1 for content in _contents(file) if content.strip())
 
 
 def read_lines(file: BinaryIO) -> Iterator[Line]:
     """What each line asks, one after another: a file of gigabytes is never held."""
     known: set[str | None] = set()
-    for number, content in enumerate(file, 1):
+    for number, content in enumerate(_contents(file), 1):
         if not content.strip():
             continue
         line = _line_of(number, content)
@@ -69,9 +71,20 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
         yield line
 
 
+def _contents(file: BinaryIO) -> Iterator[bytes]:
+    """Lines, one byte too long where they are too long."""
+    while content := file.readline(_MAX_LINE_BYTES + 1):
+        rest = content
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(_MAX_LINE_BYTES)
+        yield content
+
+
 def _line_of(number: int, content: bytes) -> Line:
     custom_id: str | None = None
     try:
+        if len(content) > _MAX_LINE_BYTES:
+            raise BadLine("invalid_line", f"the line should have {_MAX_LINE_BYTES} bytes at most")
         given = _object_of(content)
         custom_id = _text_of(given, "custom_id")
         path = _text_of(given, "url")

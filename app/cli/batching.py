@@ -138,6 +138,8 @@ class _Batch:
                 status = response.status_code
                 if status == httpx.codes.UNAUTHORIZED:
                     raise GivenUp("the service does not know this key")
+                if status == httpx.codes.NOT_FOUND and b"model_not_found" not in response.content:
+                    raise GivenUp(f"{line.path} is not served at this URL")
                 num_deadlines += status == _DEADLINE
                 is_late = status == _DEADLINE and num_deadlines < _MAX_DEADLINES
                 if status not in _BUSY and not is_late:

@@ -1,6 +1,7 @@
 """What commands share: options, settings from the environment, and codes to exit with."""
 
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -8,12 +9,33 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 
+def _as_url(given: str | None) -> str | None:
+    try:
+        parts = urlsplit(given or "http://localhost")
+        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_url = False
+    if given == "" or not is_url:
+        raise typer.BadParameter("should be a URL, as http://localhost:8000")
+    return given
+
+
+def _as_key(given: str | None) -> str | None:
+    if given is not None and not (given.isascii() and given.isprintable()):
+        raise typer.BadParameter("has characters that no key has")
+    return given
+
+
 Url = Annotated[
-    str | None, typer.Option(help="Ask a running service instead of loading the models here.")
+    str | None,
+    typer.Option(
+        callback=_as_url, help="Ask a running service instead of loading the models here."
+    ),
 ]
 ApiKey = Annotated[
     str | None,
     typer.Option(
+        callback=_as_key,
         envvar="COCOA_ASK_KEY",
         help="API key of that service; others can read it unless it stands in the variable.",
     ),

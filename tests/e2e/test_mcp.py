@@ -15,7 +15,8 @@ from tests.chaos.cocoa_process import cocoa_serve, environment_of
 from tests.made_keys import bearer, keys_toml
 
 pytestmark = pytest.mark.anyio
-QUESTION = {"question": "Where is Pirot?", "as_prompt": True, "max_new_tokens": 8}
+PROMPT = {"question": "Where is Pirot?", "as_prompt": True}
+QUESTION = PROMPT | {"max_new_tokens": 8}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ async def test_an_answer_is_asked_and_reported_under_a_key(url, mode):
     async with client(url, "a", mode) as tools:
         answered = (await tools.call_tool("answer", QUESTION)).structured_content
         assert answered["uncertainty"] is not None
-        checked = await tools.call_tool("check", QUESTION | {"answer": answered["text"]})
+        checked = await tools.call_tool("check", PROMPT | {"answer": answered["text"]})
         assert checked.structured_content["text"] == answered["text"]
         label = {"id": answered["id"], "correct": True}
         assert not (await tools.call_tool("report", label)).is_error
@@ -78,6 +79,12 @@ async def test_a_hostile_body_is_refused_and_the_service_lives(url, body):
     assert 400 <= response.status_code < 500, response.text
     async with client(url, "a") as tools:
         assert not (await tools.call_tool("answer", QUESTION)).is_error
+
+
+def test_there_is_no_stream_of_what_the_service_says_unasked(url):
+    headers = bearer("a") | {"Accept": "text/event-stream"}
+    response = httpx.get(f"{url}/mcp", headers=headers)
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
 
 
 def stdio(**environment):

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -34,6 +35,8 @@ class _Tools:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self.route
+        if scope["method"] == "GET":  # a stream of what the server says unasked, which is nothing
+            raise HTTPException(405, headers={"Allow": "POST"})
         await self._sessions.handle_request(scope, receive, send)
 
 

@@ -4,10 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
-from mcp.server.mcpserver import MCPServer
+from fastapi.exceptions import RequestValidationError
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import BaseModel, Field, ValidationError
+
+from app.http.errors import failure
+from app.http.requests.faults import faults_of
 
 # Path and body of a request; gives its status and the JSON object of its response.
 Post = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, Mapping[str, Any]]]]
@@ -67,13 +71,42 @@ class Reported(BaseModel):
     id: str = Field(description="Of the answer.")
 
 
+class _Server(MCPServer):
+    """Refuses arguments as the API does: it knows all of them, and quotes none."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """What the tool gives.
+
+        Raises:
+            ToolError: it gives none.
+        """
+        for tool in await self.list_tools():
+            unknown = arguments.keys() - tool.input_schema["properties"].keys()
+            if tool.name == name and unknown:
+                given = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted"}
+                raise _refusal([given | {"loc": (one,)} for one in sorted(unknown)])
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise _refusal(faults_of(error.__cause__)) from None
+
+
+def _refusal(faults: list[Any]) -> ToolError:
+    _, told = failure(RequestValidationError(faults), "")
+    return ToolError(_told(told.model_dump()))
+
+
 _ASKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _TELLS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
 
 def make_server(post: Post) -> MCPServer:
     """A server whose tools ask by `post`."""
-    server: MCPServer = MCPServer(
+    server = _Server(
         "cocoa", instructions=_INSTRUCTIONS, version=version("cocoa-serve"), log_level="WARNING"
     )
 
@@ -159,11 +192,14 @@ async def _posted(post: Post, path: str, body: Mapping[str, Any]) -> Mapping[str
     status, response = await post(path, given)
     if status == _SUCCESS:
         return response
-    error = response["error"]
+    raise ToolError(_told(response["error"]))
+
+
+def _told(error: Mapping[str, Any]) -> str:
     message = f"{error['code']}: {error['message']}"
     if error["field"]:
         message += f" (field {error['field']})"
-    raise ToolError(message)
+    return message
 
 
 def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:

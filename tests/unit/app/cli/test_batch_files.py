@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from app.cli import batch_files
 from app.cli.batch_files import Answers, BadFile, BadLine, Line, count_lines, read_lines
 
 BODY = {"prompt": "2 + 2 ="}
@@ -44,6 +45,19 @@ def test_a_bad_line_says_what_is_wrong_and_harms_no_other(content, custom_id, me
     assert (bad.custom_id, bad.fault.code) == (custom_id, "invalid_line")
     assert str(bad.fault).startswith(message)
     assert good == Line(2, "a", "/generate-with-uncertainty", BODY)
+
+
+def test_a_line_that_is_too_long_is_not_held_and_harms_no_other(monkeypatch, tmp_path):
+    longest = len(json.dumps(GOOD).encode()) + 1
+    monkeypatch.setattr(batch_files, "_MAX_LINE_BYTES", longest)
+    long = json.dumps(GOOD | {"body": {"prompt": "?" * 10 * longest}}).encode()
+    bad, good, last = lines_of(long, GOOD, long)
+    assert (bad.fault.code, last.fault.code) == ("invalid_line", "invalid_line")
+    assert str(bad.fault) == f"the line should have {longest} bytes at most"
+    assert good == Line(2, "a", "/generate-with-uncertainty", BODY)
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(long + b"\n" + long)
+    assert count_lines(path) == 2
 
 
 def test_of_lines_with_one_custom_id_the_first_is_asked():

@@ -97,6 +97,12 @@ def test_a_refused_line_is_not_asked_again(batch):
     assert answers["q3"]["response"]["body"] == {"error": {}}
 
 
+def test_a_model_that_is_not_served_is_the_lines_own_trouble(batch):
+    body = {"error": {"code": "model_not_found"}}
+    result, answers = batch(lambda prompt, attempt: httpx.Response(404, json=body))
+    assert (result.exit_code, len(answers)) == (0, NUM_LINES)
+
+
 def test_a_response_that_is_no_json_is_told(batch):
     result, answers = batch(lambda prompt, attempt: httpx.Response(200, text="<html>"))
     assert result.stderr == "20 lines: 20 not understood\n"
@@ -108,6 +114,7 @@ def test_a_response_that_is_no_json_is_told(batch):
     ("trouble", "reason"),
     [
         (401, "the service does not know this key"),
+        (404, "/score is not served at this URL"),
         (503, "no answer for 0 s (status 503)"),
     ],
 )

@@ -116,19 +116,32 @@ async def test_an_error_of_the_api_is_one_of_the_tool(api):
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"),
+    ("tool", "arguments", "told"),
     [
-        ("answer", {}),
-        ("answer", {"question": 7}),
-        ("answer", {"question": ""}),
-        ("answer", {"question": "Q", "mode": "fast"}),
-        ("check", {"question": "Q", "answer": ["A"]}),
-        ("check_fields", {"question": "Q", "answer": "{}", "json_schema": 3}),
-        ("report", {"id": "r1", "correct": "perhaps"}),
-        ("nothing", {}),
+        ("answer", {}, "invalid_request: Field required (field question)"),
+        ("answer", {"question": 7}, "Input should be a valid string (field question)"),
+        ("answer", {"question": ""}, "should have at least 1 character (field question)"),
+        ("answer", {"question": "Q", "mode": "fast"}, "'full' or 'light' (field mode)"),
+        ("check", {"question": "Q", "answer": ["secret"]}, "valid string (field answer)"),
+        (
+            "check_fields",
+            {"question": "Q", "answer": "{}", "json_schema": 3},
+            "must be an object (field json_schema)",
+        ),
+        ("report", {"id": "r1", "correct": "perhaps"}, "unable to interpret input (field correct)"),
+        (
+            "answer",
+            {"question": "Q", "target_eror": 0.1},
+            "invalid_request: Extra inputs are not permitted (field target_eror)",
+        ),
+        ("nothing", {}, "Unknown tool: nothing"),
     ],
 )
-async def test_wrong_types_and_names_are_refused_before_anything_is_asked(api, tool, arguments):
+async def test_what_is_wrong_is_said_as_by_the_api_before_anything_is_asked(
+    api, tool, arguments, told
+):
     result = await call(api, tool, **arguments)
     assert result.is_error
+    assert result.content[0].text.endswith(told)
+    assert "secret" not in result.content[0].text
     assert api.asked is None
