@@ -53,10 +53,10 @@ async def build_workers(
         here.add("similarity")
     language_model = LanguageModel.of(config.generation)
     if generator is None:
-        generator = await _connect_generator(generation, config, hooks)
+        generator = await connect_generator(generation, config, hooks)
         if generator is not None:
             language_model = LanguageModel.of_id(generator.info.model_id)
-    comparers, nli = await _connect_comparers(similarity, config, hooks, language_model)
+    comparers, nli = await connect_comparers(similarity, config, hooks, language_model)
     await asyncio.to_thread(check_settings, config, language_model, here)
     threads = max(1, _num_cores() // max(1, len(here)))  # two full pools slow each other
     if generator is None:
@@ -87,10 +87,10 @@ def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
     return Served(comparers=comparers, nli=nli)
 
 
-async def _connect_generator(
+async def connect_generator(
     place: GeneratorPlace, config: WorkerConfig, hooks: Hooks
 ) -> Generator | None:
-    """The generator that another process holds; None where this one loads it."""
+    """The generator that another process holds, once it answers; None where this one loads it."""
     if isinstance(place, EngineConfig):
         return None
     # Clients of servers are imported only where a deployment has such servers.
@@ -105,7 +105,7 @@ async def _connect_generator(
     return ours
 
 
-async def _connect_comparers(
+async def connect_comparers(
     place: ComparerPlace, config: WorkerConfig, hooks: Hooks, language_model: LanguageModel
 ) -> tuple[Mapping[str, Comparer], NliComparer | None]:
     """The comparers that another process holds, with its NLI model; none where there is no url."""

@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from app.cli.ask import ask
+from app.cli.doctor import doctor
 from app.cli.estimators import estimators
 from app.cli.key import key
 from app.cli.mcp import mcp
@@ -80,6 +81,7 @@ app.command()(worker)
 app.command()(ask)
 app.command("run-batch")(run_batch)
 app.command()(mcp)
+app.command()(doctor)
 app.command()(estimators)
 app.add_typer(key, name="key")
 

@@ -1,0 +1,217 @@
+"""What `cocoa doctor` looks at: each arrow from a gateway to what it depends on.
+
+The gateway's own clients ask here, with its settings, so that they meet what it meets.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import httpx
+from redis.exceptions import RedisError
+
+from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
+from app.cache.protocol import RedisServer
+from app.cli.clients import client_of
+from app.http.responses import model_info
+from app.settings import Settings
+from models.errors import ModelNotLoaded
+from workers.build import connect_comparers, connect_generator
+from workers.config import LanguageModel, Role, WorkerConfig, variable
+from workers.hooks import Hooks
+
+# Beyond it keys expire and labels are dated at other times than is meant; the date of a busy HTTP
+# server is some seconds old by itself.
+_MOST_SKEW_S = 5.0
+_AGAIN_S = 0.5
+_MEANS = {
+    "ConnectError": "nobody listens there, the name is unknown or its certificate not trusted",
+    "ConnectTimeout": "no packet comes back: a network policy, or a host that is gone",
+    "ReadError": "it ends connections: TLS on one side only, or another protocol",
+    "RemoteProtocolError": "it speaks no HTTP: TLS on one side only, or another protocol",
+    "it wants another key": "set the api_key of these servers",
+    "it does not answer": "something listens and hangs, or its model is not loaded yet",
+    "authentication refused": "set its password",
+    "unreachable": "nobody listens there, or the name is unknown",
+    "TLS failed": "rediss:// and redis:// are mixed up, or the authority is another one",
+}
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    is_well: bool
+    what: str
+    words: str
+
+
+async def examine(
+    settings: Settings, url: str, key: str | None, patience_s: float
+) -> AsyncIterator[Finding]:
+    """Findings as they come.
+
+    Args:
+        settings: of the gateway.
+        url: where it listens.
+        key: where it wants one.
+        patience_s: how long the servers of a model are waited for.
+    """
+    found, served = await _service(url, key)
+    for finding in found:
+        yield finding
+    for role in ("generation", "similarity"):
+        for finding in await _servers(role, settings.workers, patience_s, served):
+            yield finding
+    for name in ("cache", "feedback"):
+        config: RedisServer = getattr(settings, name)
+        if whole_url := config.whole_url():
+            for finding in await _redis(name, config, whole_url):
+                yield finding
+
+
+async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, Any]]:
+    """The gateway itself, and what it says of its models."""
+    found = []
+    try:
+        async with client_of(url, key) as client:
+            ready, told = await client.get("/readyz"), await client.get("/version")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return [Finding(False, "service", f"{url}: {_meaning(type(error).__name__)}")], {}
+    is_ready = ready.status_code == 200
+    words = "is ready" if is_ready else f"is not ready: {_message_of(ready)}"
+    found.append(Finding(is_ready, "service", f"{url} {words}"))
+    if told.status_code != 200:
+        words = f"GET /version says {_message_of(told)}: give --api-key, or ask COCOA_OPS_PORT"
+        return [*found, Finding(False, "service", words)], {}
+    served = told.json()
+    runs, ours = served["version"], version("cocoa-serve")
+    found.append(Finding(runs == ours, "version", f"the service is {runs}, this command {ours}"))
+    for setting, reason in served["unmet"].items():
+        found.append(Finding(False, "settings", f"{setting} cannot be had: {reason}"))
+    if served["model"] is not None:
+        calibrator = (served["calibrator"] or {}).get("id", "none is served")
+        found.append(Finding(True, "calibrator", calibrator))
+        found.append(Finding(True, "probes", ", ".join(served["probes"]) or "none is read"))
+    return found, served
+
+
+async def _servers(
+    role: Role, config: WorkerConfig, patience_s: float, served: dict[str, Any]
+) -> list[Finding]:
+    """The servers of one model: whether each answers, and whether they hold what is served."""
+    group = config.generation if role == "generation" else config.similarity
+    if not group.urls:
+        return [Finding(True, role, "the service holds the model itself")]
+    try:
+        troubles, workers = await _asked(role, config, patience_s)
+    except ModelNotLoaded as error:
+        return [Finding(False, role, str(error))]
+    found = []
+    if not troubles:
+        words = f"{variable(f'{role}.url')}: no address of it is known, or none has answered"
+        found.append(Finding(False, role, words))
+    for url, trouble in troubles.items():
+        words = f"{url}: {_meaning(trouble)}" if trouble else f"{url} answers"
+        found.append(Finding(not trouble, role, words))
+    if not workers:
+        return found
+    up = [one for one in workers[0].upstream.servers if not troubles.get(one.url)]
+    for server in up:
+        with suppress(httpx.HTTPError, KeyError, ValueError):
+            date = (await server.client.get("/livez")).headers["date"]
+            found.append(_clock(server.url, parsedate_to_datetime(date).timestamp()))
+    await workers[0].close()
+    return [*found, *_identities(role, [one.known for one in up], workers, served)]
+
+
+async def _asked(
+    role: Role, config: WorkerConfig, patience_s: float
+) -> tuple[dict[str, str], Sequence[Any]]:
+    """What is wrong with each server, "" for nothing; workers over them, once one is well."""
+    troubles: dict[str, str] = {}
+
+    def on_server(role: Role, url: str, trouble: str | None) -> None:
+        if trouble is None:  # its name has lost this address
+            troubles.pop(url, None)
+        else:
+            troubles[url] = trouble
+
+    workers: Sequence[Any] = ()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            workers = await _connected(role, config, Hooks(on_server=on_server))
+            while any(troubles.values()):  # others may be loading, or being tried out
+                await asyncio.sleep(_AGAIN_S)
+                await workers[0].connect()
+    return troubles, workers
+
+
+async def _connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
+    """The workers over the servers of one model."""
+    if role == "generation":
+        return [await connect_generator(config.generation.place(), config, hooks)]
+    language_model = LanguageModel.of(config.generation)
+    place = config.similarity.place()
+    comparers, _ = await connect_comparers(place, config, hooks, language_model)
+    return list(comparers.values())
+
+
+def _identities(
+    role: Role, known: Sequence[Any], workers: Sequence[Any], served: dict[str, Any]
+) -> list[Finding]:
+    """Whether servers hold one model, and the one that the service serves."""
+    found = []
+    if len({repr(getattr(one, "identity", one)) for one in known}) > 1:
+        words = f"the servers of {variable(f'{role}.url')} hold different models"
+        found.append(Finding(False, "identity", words))
+    told = [served.get("model"), *served.get("similarity_models", {}).values()]
+    models = {worker.info.model_id: model_info(worker.info) for worker in workers}
+    for model in models.values():
+        if model.revision is None:  # a function of two texts
+            continue
+        words, is_served = f"{role}: {model.id}, revision {model.revision}", True
+        if any(told) and model.model_dump() not in told:
+            words, is_served = f"{words}, and the service serves another one", False
+        found.append(Finding(is_served, "identity", words))
+    return found
+
+
+async def _redis(name: str, config: RedisServer, url: str) -> list[Finding]:
+    """Whether a Redis takes what is written, and its clock."""
+    connection = Connection(url, config.ca_file)
+    try:
+        key = f"{getattr(config, 'namespace', 'cocoa')}:probe"
+        await connection.execute([("SET", key, b"", "EX", 1)], PATIENCE_S)
+        found = [Finding(True, "redis", f"{variable(f'{name}.url')} answers, and can be written")]
+        with suppress(RedisError, OSError):  # a user of Redis need not be let at its clock
+            [(seconds, microseconds)] = await connection.execute([("TIME",)], PATIENCE_S)
+            found.append(_clock("Redis", int(seconds) + int(microseconds) / 1e6))
+    except (RedisError, OSError) as error:
+        words = f"{variable(f'{name}.url')}: {_meaning(kind_of_fault(error))}"
+        found = [Finding(False, "redis", words)]
+    finally:
+        await connection.close()
+    return found
+
+
+def _clock(whose: str, told_s: float) -> Finding:
+    skew_s = time.time() - told_s
+    words = f"{skew_s:+.1f} s from that of {whose}"
+    return Finding(abs(skew_s) <= _MOST_SKEW_S, "clock", words)
+
+
+def _meaning(reason: str) -> str:
+    """A reason of the log, and what it means for whoever looks for the fault."""
+    if reason in _MEANS:
+        return f"{reason} ({_MEANS[reason]})"
+    return reason
+
+
+def _message_of(response: httpx.Response) -> str:
+    with suppress(ValueError, LookupError, TypeError):
+        return str(response.json()["error"]["message"])
+    return f"status {response.status_code}"

@@ -1,0 +1,113 @@
+"""`cocoa doctor` against services that live, and against broken parts of them."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from app.cache.protocol import CacheConfig
+from app.cli import app
+from app.cli.doctor import _own_url
+from app.cli.examining import _clock, examine
+from app.scoring.capabilities import Capability
+from app.settings import Settings
+from tests.chaos.listening import listening
+from tests.chaos.redis_server import free_port, running_redis
+from tests.worker_servers import listening as worker_listening
+from workers.config import GeneratorConfig
+from workers.server import Served, make_app
+
+pytestmark = pytest.mark.anyio
+
+
+async def wrong(settings, port, patience_s=1.0):
+    """Words of what is wrong, by what it is."""
+    url = f"http://127.0.0.1:{port}"
+    found = [one async for one in examine(settings, url, None, patience_s)]
+    return {one.what: one.words for one in found if not one.is_well}
+
+
+@asynccontextmanager
+async def split_service():
+    """A gateway, its port, and its settings, which name its workers."""
+    async with listening(placement="remote") as (service, port, _):
+        yield service, port, service.app.state.settings
+
+
+async def test_a_deployment_that_is_well_is_told_arrow_by_arrow():
+    async with split_service() as (_, port, settings):
+        url = f"http://127.0.0.1:{port}"
+        found = [one async for one in examine(settings, url, None, 5)]
+    assert all(one.is_well for one in found), found
+    told = {one.what for one in found}
+    assert told >= {"service", "version", "generation", "similarity", "identity", "clock"}
+
+
+async def test_the_exit_code_and_the_lines_say_whether_something_is_wrong():
+    async with split_service() as (_, port, settings):
+        environment = {"COCOA_GENERATION__URL": settings.generation.url, "COCOA_PORT": str(port)}
+        ran = [await asyncio.to_thread(CliRunner().invoke, app, ["doctor"], env=environment)]
+        environment["COCOA_GENERATION__URL"] = f"http://127.0.0.1:{free_port()}"
+        command = ["doctor", "--patience-s", "1"]
+        ran.append(await asyncio.to_thread(CliRunner().invoke, app, command, env=environment))
+    assert [one.exit_code for one in ran] == [0, 1], [one.output for one in ran]
+    assert f"ok    service     http://127.0.0.1:{port} is ready" in ran[0].output
+    assert "WRONG generation" in ran[1].output
+    assert "nobody listens there" in ran[1].output
+
+
+async def test_a_service_that_is_away_and_one_that_is_not_ready_are_told_apart():
+    assert "nobody listens there" in (await wrong(Settings(), free_port()))["service"]
+    async with split_service() as (service, port, settings):
+        await service.core.supervisor.stop()
+        assert "not ready: the service is stopped" in (await wrong(settings, port))["service"]
+
+
+async def test_what_is_set_and_cannot_be_had_is_told_with_its_reason(monkeypatch):
+    async with split_service() as (service, port, settings):
+        lost = {"calibrator": Capability("another model", "COCOA_CALIBRATOR")}
+        monkeypatch.setattr(service.core, "capabilities", lambda: lost)
+        told = await wrong(settings, port)
+    assert told == {"settings": "COCOA_CALIBRATOR cannot be had: another model"}
+
+
+async def test_servers_of_another_model_than_each_other_or_the_service_are_told():
+    async with split_service() as (service, port, settings):
+        local = service.elsewhere.generator
+        other = replace(local.info, identity="other", revision="2")
+        stranger = type("Stranger", (), {"info": other})()
+        async with worker_listening(make_app(lambda: Served(generator=stranger))) as second:
+            urls = f"{settings.generation.url},http://127.0.0.1:{second}"
+            both = settings.model_copy(update={"generation": GeneratorConfig(url=urls)})
+            assert "hold different models" in (await wrong(both, port))["identity"]
+            url = f"http://127.0.0.1:{second}"
+            alone = settings.model_copy(update={"generation": GeneratorConfig(url=url)})
+            assert "the service serves another one" in (await wrong(alone, port))["identity"]
+
+
+async def test_a_redis_is_told_before_and_after_it_goes(tmp_path):
+    async with listening() as (_, port, _):
+        with running_redis(tmp_path) as redis:
+            cache = CacheConfig(url=SecretStr(redis.url))
+            settings = Settings(cache=cache)
+            assert await wrong(settings, port) == {}
+            redis.kill()
+            told = await wrong(settings, port)
+    assert told == {
+        "redis": "COCOA_CACHE__URL: unreachable (nobody listens there, or the name is unknown)"
+    }
+
+
+async def test_a_clock_that_is_off_is_told_by_how_much():
+    found = _clock("Redis", time.time() - 60)
+    assert (found.is_well, found.words) == (False, "+60.0 s from that of Redis")
+    assert _clock("Redis", time.time() + 1).is_well
+
+
+async def test_the_service_is_asked_where_operation_is():
+    assert _own_url(Settings(host="0.0.0.0", port=1)) == "http://127.0.0.1:1"
+    assert _own_url(Settings(ops_port=2, ops_host="10.0.0.1")) == "http://10.0.0.1:2"
