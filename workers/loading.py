@@ -3,6 +3,7 @@
 All of it blocks; `workers.build` says which models are of this process.
 """
 
+import gc
 import logging
 import sys
 from collections.abc import Collection, Container, Iterator, Mapping
@@ -183,6 +184,10 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         ModelNotLoaded: anything was raised.
     """
     name = public_name(model)
+    # Importing torch and transformers makes a million objects that stay; to look through them again
+    # and again for garbage takes a tenth of the start.
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     except ModelNotLoaded as error:
@@ -196,6 +201,9 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         if not reason or not isinstance(error, OSError | ValueError):
             reason = f"{type(error).__name__}: {reason}"
         raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _is_out_of_domain(

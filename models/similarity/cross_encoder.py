@@ -5,8 +5,7 @@ from itertools import starmap
 from typing import Any, Self
 
 import torch
-from sentence_transformers import CrossEncoder
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from models.checkpoints import (
     load_whole,
@@ -27,23 +26,28 @@ class CrossEncoderModel:
 
     labels: tuple[str, ...] = ("similarity",)
 
-    def __init__(self, encoder: CrossEncoder, *, model_id: str, revision: str) -> None:
-        if encoder.num_labels != 1:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        activation: Any,
+        max_length: int,
+        *,
+        model_id: str,
+        revision: str,
+    ) -> None:
+        if model.config.num_labels != 1:
             raise ValueError(
-                f"{model_id} has {encoder.num_labels} labels; "
+                f"{model_id} has {model.config.num_labels} labels; "
                 "a cross-encoder for similarity has one"
             )
         self.model_id = model_id
         self.revision: str | None = revision
-        function = encoder.activation_fn
-        activation = getattr(function, "__qualname__", repr(function))
-        tokenizer = tokenizer_fingerprint(encoder.tokenizer)
-        self.flags: tuple[str, ...] = (str(encoder.dtype), activation, tokenizer)
-        self.max_length: int | None = int(
-            encoder.max_seq_length or encoder.tokenizer.model_max_length
-        )
-        self._classifier = PairClassifier(encoder.model, encoder.tokenizer, self.max_length)
-        self._activation: Any = encoder.activation_fn
+        name = getattr(activation, "__qualname__", repr(activation))
+        self.flags: tuple[str, ...] = (str(model.dtype), name, tokenizer_fingerprint(tokenizer))
+        self.max_length: int | None = max_length
+        self._classifier = PairClassifier(model, tokenizer, max_length)
+        self._activation = activation
 
     @classmethod
     def load(cls, config: SimilarityConfig) -> Self:
@@ -51,17 +55,23 @@ class CrossEncoderModel:
         path, options = ready_to_load(
             config.model, config.revision, {"embedded": CROSS_ENCODER_DIR}, "classifier"
         )
-        # Only to see that no weight is missing, which the encoder's own loading does not tell.
-        load_whole(AutoModelForSequenceClassification, path, **options)
-        encoder = CrossEncoder(
-            path,
-            device=pick_device(config.device),
-            model_kwargs={"dtype": getattr(torch, config.dtype), "use_safetensors": True},
-            **options,
-        )
-        return cls(
-            encoder, model_id=public_name(config.model), revision=revision_of(encoder.model, path)
-        )
+        kind, device = AutoModelForSequenceClassification, pick_device(config.device)
+        model = load_whole(kind, path, dtype=config.dtype, **options)
+        names = {"model_id": public_name(config.model), "revision": revision_of(model, path)}
+        if config.model == "embedded":
+            tokenizer = AutoTokenizer.from_pretrained(path, **options)
+            longest = model.config.max_position_embeddings
+            return cls(model.to(device), tokenizer, torch.nn.Sigmoid(), longest, **names)
+        # Knows activation and length of each kind of checkpoint, does not tell of missing weights,
+        # and is an eighth of the start, which the embedded model's needs not pay.
+        from sentence_transformers import CrossEncoder
+
+        loading = {"dtype": model.dtype, "use_safetensors": True}
+        del model  # was only to see that no weight is missing
+        encoder = CrossEncoder(path, device=device, model_kwargs=loading, **options)
+        tokenizer = encoder.tokenizer
+        longest = int(encoder.max_seq_length or tokenizer.model_max_length)
+        return cls(encoder.model, tokenizer, encoder.activation_fn, longest, **names)
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         logits, truncated = self._classifier.logits(pairs)

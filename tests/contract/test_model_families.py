@@ -1,9 +1,13 @@
 """Every family of models that people serve: numbers of its own full forward pass, or no start."""
 
+import sys
+
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 
+from models.embedded import CROSS_ENCODER_DIR
 from models.engines import self_test
 from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
@@ -214,6 +218,22 @@ def test_a_cross_encoder_with_missing_weights_is_refused(tmp_path):
 
     with pytest.raises(ModelNotLoaded, match=r"lacks 1 weights .* classifier.out_proj.weight"):
         CrossEncoderModel.load(SimilarityConfig(model=path))
+
+
+def test_the_embedded_cross_encoder_is_what_sentence_transformers_loads_without_its_import(
+    monkeypatch,
+):
+    by_library = CrossEncoderModel.load(SimilarityConfig(model=str(CROSS_ENCODER_DIR)))
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # an import of it fails
+
+    embedded = CrossEncoderModel.load(SimilarityConfig())
+
+    pairs = [("Paris.", "It is Paris."), ("Paris.", "Rome."), ("x " * 400, "y " * 400)]
+    ours, theirs = embedded.score(pairs), by_library.score(pairs)
+    np.testing.assert_array_equal(ours.values, theirs.values)
+    np.testing.assert_array_equal(ours.truncated, theirs.truncated)
+    for name in ("flags", "max_length", "revision", "labels"):
+        assert getattr(embedded, name) == getattr(by_library, name)
 
 
 def test_an_nli_model_with_missing_weights_is_refused(tmp_path):

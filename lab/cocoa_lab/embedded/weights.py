@@ -69,7 +69,7 @@ def load_language_model(directory: Path) -> tuple[LlamaForCausalLM, PreTrainedTo
 def load_cross_encoder(
     directory: Path,
 ) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast]:
-    """Model and tokenizer, in float32; serving uses sentence-transformers' CrossEncoder instead."""
+    """Model and tokenizer, in float32."""
     return (
         BertForSequenceClassification.from_pretrained(directory),
         PreTrainedTokenizerFast.from_pretrained(directory),

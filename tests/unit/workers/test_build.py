@@ -1,6 +1,7 @@
 """From configuration to workers."""
 
 import asyncio
+import gc
 import os
 import threading
 from dataclasses import replace
@@ -239,12 +240,17 @@ def test_a_checkpoint_that_cannot_be_loaded_is_told_before_any_other_is_loaded(
     ],
 )
 def test_whatever_loading_raises_becomes_one_line_with_its_remedy(monkeypatch, error, message):
+    collects = []
+
     def fail(config):
+        collects.append(gc.isenabled())
         raise error
 
     monkeypatch.setattr(FakeEngine, "load", fail)
     with pytest.raises(ModelNotLoaded, match=message):
         load(*FAKE)
+    assert collects == [False]  # while there is no garbage
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
