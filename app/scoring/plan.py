@@ -50,8 +50,9 @@ TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
 DISTINCT_ESTIMATORS = ("rb_cocoa_sp", "sp", "ppl", "mte")
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
 PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
-# Behind a reasoning, where the first of them has no meaning.
-_PRIMARY_OF_REASONED = ("cocoa_sp", "cocoa_sp_light", "sp")
+# Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
+# its reasoning has said it, hardly any.
+_PRIMARY_OF_REASONED = ("consistency", "cocoa_sp", "cocoa_sp_light", "sp")
 # In their place where no log-probs are known: samples have texts nevertheless.
 OF_SUPPORT = "consistency"
 

@@ -71,8 +71,8 @@ async def test_groups_have_shares_and_no_probability(service):
 
 async def test_the_uncertainty_that_nobody_names_has_a_meaning(service):
     body = await answered(service, **BODY)
-    assert body["estimator"] == "cocoa_sp"
-    assert body["uncertainty"] == body["scores"]["cocoa_sp"] is not None
+    assert body["estimator"] == "consistency"
+    assert body["uncertainty"] == body["scores"]["consistency"] is not None
 
 
 @pytest.mark.parametrize(
