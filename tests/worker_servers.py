@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager, nullcontext
 
 import uvicorn
 
-from workers.config import ComparerConfig, GeneratorConfig, LanguageModel
+from workers.config import ComparerConfig, GeneratorConfig
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 from workers.remote import connect_comparers, connect_generator
 from workers.server import Served, make_app
 

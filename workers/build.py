@@ -10,7 +10,6 @@ from models.similarity.protocol import SimilarityConfig
 from workers.config import (
     ComparerPlace,
     GeneratorPlace,
-    LanguageModel,
     OpenAIServers,
     OurComparers,
     Role,
@@ -19,6 +18,7 @@ from workers.config import (
     variable,
 )
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 from workers.loading import (
     calibrated_prompts,
     check_settings,

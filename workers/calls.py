@@ -70,6 +70,7 @@ class Calls:
 
     Attributes:
         system_fingerprints: that replies carried.
+        num_posts, num_tokens: calls that were sent, and the tokens that replies said they cost.
 
     Args:
         client: of the server.
@@ -91,6 +92,7 @@ class Calls:
         is_trial: bool = False,
     ) -> None:
         self.system_fingerprints: set[str] = set()
+        self.num_posts = self.num_tokens = 0
         self._client = client
         self._model = {"model": model} if model else {}
         self._until = until
@@ -131,6 +133,7 @@ class Calls:
         self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
     ) -> Any:
         """What a POST answers."""
+        self.num_posts += 1
         async with self._in_time(), self._posted(path, body) as response:
             reply = _parsed(await body_of(response, max_bytes))
         self._look_at(reply)
@@ -212,9 +215,14 @@ class Calls:
             await asyncio.sleep(wait_s)
 
     def _look_at(self, reply: Any) -> None:
-        told = reply.get("system_fingerprint") if isinstance(reply, Mapping) else None
-        if isinstance(told, str) and told:
+        if not isinstance(reply, Mapping):
+            return
+        if isinstance(told := reply.get("system_fingerprint"), str) and told:
             self.system_fingerprints.add(told)
+        usage = reply.get("usage")
+        if isinstance(usage, Mapping):
+            counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+            self.num_tokens += sum(count for count in counts if type(count) is int)
 
 
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:

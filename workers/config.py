@@ -5,16 +5,15 @@ settings of a model that this process loads, or those of servers that hold it: t
 are all that is heeded there. A setting beyond them is refused.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from annotated_types import Ge
 from pydantic import AfterValidator, SecretStr, StringConstraints
 
-from models.embedded import LANGUAGE_MODELS, SHORT_LANGUAGE_MODELS
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.probes.card import Target
@@ -88,6 +87,7 @@ class OpenAIServers(Servers):
     routing: Routing
     samples_objective: str
     context: int
+    capabilities: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +134,7 @@ class GeneratorConfig(EngineConfig, Servers):
             all addresses that their names have, or the router at the one url.
         samples_objective: name of the objective that such a router gives samples; "" for none.
         context: tokens of prompt and answer that fit; 0 for what the server says.
+        capabilities: what it can, as JSON (`workers.openai.declared`); "" tries it out.
     """
 
     api: Literal["cocoa", "openai"] = "cocoa"
@@ -141,6 +142,7 @@ class GeneratorConfig(EngineConfig, Servers):
     routing: Routing = "own"
     samples_objective: Annotated[str, StringConstraints(pattern=_HEADER)] = ""
     context: Annotated[int, Ge(0)] = 0
+    capabilities: str = ""
 
     def place(self) -> GeneratorPlace:
         """What is heeded of it.
@@ -195,39 +197,6 @@ class WorkerConfig:
     nli: NliConfig = field(default_factory=NliConfig)
     probes: ProbeConfig = field(default_factory=ProbeConfig)
     calibrator: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageModel:
-    """What pair models are told of the language model whose answers they compare.
-
-    Attributes:
-        name: id, or the name of an embedded one.
-        is_embedded: whether it ships with the project, so that the embedded NLI model serves
-            without being asked for.
-    """
-
-    name: str
-    is_embedded: bool
-
-    @classmethod
-    def of(cls, generation: EngineConfig) -> Self:
-        """Of a language model that a process loads."""
-        is_ours = generation.model in LANGUAGE_MODELS and generation.engine == "transformers"
-        return cls(generation.model, is_ours)
-
-    @classmethod
-    def of_id(cls, model_id: str) -> Self:
-        """Of one that another process holds."""
-        return cls(model_id, model_id in LANGUAGE_MODELS)
-
-    def is_unknown_to(self, pair_model: str, *, is_nli: bool) -> bool:
-        """Whether the pair model of this id was made for other language models' answers only.
-
-        The embedded NLI model knows those of all embedded ones, the cross-encoder short ones alone.
-        """
-        known: Container[str] = LANGUAGE_MODELS if is_nli else SHORT_LANGUAGE_MODELS
-        return pair_model == "embedded" and self.name not in known
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +309,9 @@ def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Pl
 
 
 # Settings of the group that no other place heeds.
-_OF_OPENAI_SERVERS = ("max_request_tokens", "routing", "samples_objective", "context")
+_OF_OPENAI_SERVERS = frozenset(
+    {"max_request_tokens", "routing", "samples_objective", "context", "capabilities"}
+)
 
 
 def _changed(config: Any) -> list[str]:

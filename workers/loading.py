@@ -28,9 +28,10 @@ from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
 from models.threads import ModelThread
 from workers.align import AlignWorker
-from workers.config import LanguageModel, Role, WorkerConfig, probe_folders, variable
+from workers.config import Role, WorkerConfig, probe_folders, variable
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 from workers.protocol import Comparer, Generator, NliComparer
 from workers.similarity import NliWorker, SimilarityWorker
 

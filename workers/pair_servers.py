@@ -16,8 +16,9 @@ from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
 from workers.calls import Calls, Failed, Rejected
 from workers.client import Unreachable
-from workers.config import LanguageModel, TeiServers, VllmScoreServers
+from workers.config import TeiServers, VllmScoreServers
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 from workers.pair_apis import PairApi, PairServer, TeiApi, VllmApi
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 from workers.standing import Standing, TriedWorker

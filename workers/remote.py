@@ -26,8 +26,9 @@ from workers import wire
 from workers.asked_for import most_tokens
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Refused, Unreachable, body_of, reason_of
-from workers.config import LanguageModel, OurComparers, OurGenerators, Role, Servers
+from workers.config import OurComparers, OurGenerators, Role, Servers
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 from workers.protocol import (
     Comparer,
     ComparerInfo,

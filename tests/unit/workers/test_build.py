@@ -21,8 +21,9 @@ from tests.fakes.pair_models import FakePairModel
 from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_probes import saved
 from workers.build import build_workers
-from workers.config import ComparerConfig, GeneratorConfig, LanguageModel, WorkerConfig
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 from workers.loading import nli_checkpoint
 from workers.supervision import Supervisor
 

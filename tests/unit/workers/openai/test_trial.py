@@ -1,9 +1,15 @@
 """How much it costs a server to be tried out."""
 
+import json
+import logging
+
+import numpy as np
 import pytest
 
+from models.errors import ModelNotLoaded
 from tests.openai_server import openai_server
-from tests.unit.workers.openai.test_generator import over
+from tests.unit.workers.openai.test_generator import REQUEST, over
+from workers.openai.declared import declared
 
 pytestmark = pytest.mark.anyio
 
@@ -31,3 +37,50 @@ async def test_more_probes_than_the_usual_number_of_log_probs_holds_are_read_by_
         over(server) as generator,
     ):
         assert generator.info.capabilities["plugin_probes"] == len(probes)
+
+
+async def test_the_price_of_being_tried_out_is_logged(caplog):
+    caplog.set_level(logging.INFO)
+    async with openai_server(tokenizes=False) as server, over(server):
+        num_calls = len(server.bodies)
+    [(calls, tokens)] = [one.args for one in caplog.records if one.name == "workers.openai.trial"]
+    assert num_calls <= calls <= num_calls + 3  # it is asked for token ids, too
+    assert 100 < tokens < 1000
+
+
+HOSTED = {"tokenizes": False, "completes": False, "max_logprobs": 5}
+
+
+@pytest.mark.parametrize("traits", [{"tokenizes": False}, HOSTED], ids=["completions", "chats"])
+async def test_what_a_trial_found_may_be_declared_and_nothing_is_tried_out_then(traits):
+    async with openai_server(**traits) as server, over(server) as generator:
+        capabilities = dict(generator.info.capabilities)
+        tried = await generator.generate(REQUEST)
+    setting = json.dumps(capabilities)
+    async with openai_server(**traits) as server:
+        async with over(server, capabilities=setting, context=512) as generator:
+            assert server.bodies == []
+            found = await generator.generate(REQUEST)
+            assert generator.info.capabilities == capabilities
+            generator._standing(generator.upstream.servers[0]).doubt()
+            await generator.generate(REQUEST)
+        assert {body["max_tokens"] for _, body in server.bodies} == {8}
+
+    assert found.answer.text == tried.answer.text
+    np.testing.assert_array_equal(found.answer.token_logprobs, tried.answer.token_logprobs)
+    assert [one.text for one in found.samples] == [one.text for one in tried.samples]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("chats", "is no JSON object"),
+        ("[1]", "is no JSON object"),
+        ('{"token_ids": true}', "token_ids: Extra inputs"),
+        ('{"entropy_method": "exact"}', "entropy_method: Input should be 'topk_bounds'"),
+        ('{"max_logprobs": 50}', "max_logprobs: Input should be less than or equal to 20"),
+    ],
+)
+def test_what_cannot_be_declared_is_refused_by_its_name(setting, message):
+    with pytest.raises(ModelNotLoaded, match=f"COCOA_GENERATION__CAPABILITIES:? {message}"):
+        declared(setting)
