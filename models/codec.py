@@ -50,8 +50,9 @@ _Count = Annotated[int, Ge(0)]
 _Seconds = Annotated[float, Ge(0), Le(_MAX_S)]
 
 
-# JSON has no tuples.
-_Top = Annotated[tuple[Annotated[str, Strict()], Logprob], Strict(False)]
+_LIST = Strict(False)  # JSON has no tuples
+_Top = Annotated[tuple[Annotated[str, Strict()], Logprob], _LIST]
+_Span = Annotated[tuple[_Count, _Count], _LIST]
 
 
 @with_config(_EXACT)
@@ -103,8 +104,10 @@ class _Generation(TypedDict):
     warnings: list[str]
     answer_form: AnswerForm
     answer_hidden_mean: list[list[float]] | None
+    sentence_hidden_means: NotRequired[list[Annotated[tuple[_Span, list[list[float]]], _LIST]]]
     prompt_state: NotRequired[list[float] | None]
     probe_readings: dict[str, _Reading]
+    sentence_readings: NotRequired[list[Annotated[tuple[_Span, _Reading], _LIST]]]
     mte_bounds: list[Entropy] | None
     absent: dict[str, str]
     reasoned: NotRequired[_Reasoned | None]
@@ -129,11 +132,14 @@ def request_from_json(value: Any) -> GenerationRequest:
 
 def generation_to_json(generation: Generation) -> dict[str, Any]:
     """Every field of a generation."""
-    readings, reasoned = generation.probe_readings, generation.reasoned
+    readings, of_sentences = generation.probe_readings, generation.sentence_readings
+    reasoned = generation.reasoned
     return _fields_of(generation) | {
         "answer": _fields_of(generation.answer),
         "samples": list(map(_fields_of, generation.samples)),
+        "sentence_hidden_means": list(generation.sentence_hidden_means.items()),
         "probe_readings": dict(zip(readings, map(asdict, readings.values()), strict=True)),
+        "sentence_readings": [(at, asdict(one)) for at, one in of_sentences.items()],
         "reasoned": None if reasoned is None else _fields_of(reasoned),
     }
 
@@ -155,6 +161,10 @@ def generation_from_json(value: Any) -> Generation:
     }
     readings = found["probe_readings"].items()
     changed["probe_readings"] = {name: ProbeReading(**one) for name, one in readings}
+    of_sentences = found.get("sentence_readings", [])
+    changed["sentence_readings"] = {at: ProbeReading(**one) for at, one in of_sentences}
+    means = found.get("sentence_hidden_means", [])
+    changed["sentence_hidden_means"] = {at: np.array(one, np.float32) for at, one in means}
     if (hidden := found["answer_hidden_mean"]) is not None:
         changed["answer_hidden_mean"] = np.array(hidden, dtype=np.float32)
     if (state := found.get("prompt_state")) is not None:

@@ -12,6 +12,8 @@ FinishReason = Literal["stop", "length", "given"]
 # How a given answer was tokenised: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
+# First character and the one behind the last.
+Span = tuple[int, int]
 
 DEFAULT_NEW_TOKENS = 256
 # The warning of a prompt that lies far from those of the calibration (`models.probes.domain`).
@@ -108,6 +110,8 @@ class GenerationRequest:
         answer: scored in place of a greedy one, which is not decoded then.
         hidden_layers: blocks whose hidden states are averaged over the greedy answer:
             `hidden_states[k]` of Hugging Face, 0 < k < L.
+        by_sentence: whether they are averaged over each of its sentences, too, which takes its
+            `answer_token_texts`.
         prompt_layer: block whose state at the prompt's last token is wanted, counted likewise; 0
             for none.
         num_drawn: samples that an earlier request has brought already: only those of the wave
@@ -130,6 +134,7 @@ class GenerationRequest:
     grammar: Grammar | None = None
     answer: GivenAnswer | None = None
     hidden_layers: tuple[int, ...] = ()
+    by_sentence: bool = False
     prompt_layer: int = 0
     num_drawn: int = 0
     streamed: int = 0
@@ -284,8 +289,11 @@ class Generation:
         warnings: codes, e.g. `one_token_answer`.
         answer_form: of a given answer, the likelier one where both continue the prompt.
         answer_hidden_mean: (layers, d) of `GenerationRequest.hidden_layers`; None without any.
+        sentence_hidden_means: (layers, d) of each sentence of the answer, by where it stands;
+            those of which no state was kept are left out.
         prompt_state: (d,) of `GenerationRequest.prompt_layer`; None without one.
         probe_readings: by name of the statistic that each probe predicts.
+        sentence_readings: what a probe says of single sentences, by where they stand.
         mte_bounds: least and greatest that the answer's mean token entropy can be, in nats, where
             only the likeliest tokens are known; see `models.entropy_bounds`.
         absent: statistics that were wanted and cannot be had of this request, and why.
@@ -304,8 +312,10 @@ class Generation:
     warnings: tuple[str, ...] = ()
     answer_form: AnswerForm = "literal"
     answer_hidden_mean: Array | None = None
+    sentence_hidden_means: Mapping[Span, Array] = field(default_factory=dict)
     prompt_state: Array | None = None
     probe_readings: Mapping[str, ProbeReading] = field(default_factory=dict)
+    sentence_readings: Mapping[Span, ProbeReading] = field(default_factory=dict)
     mte_bounds: tuple[float, float] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
     reasoned: Reasoned | None = None

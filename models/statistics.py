@@ -82,6 +82,8 @@ def _reasoned(shape: tuple[Dimension, ...], within: Range) -> Statistic:
     return Statistic("all_reasonings", shape, made_of, _REASONED, within=within)
 
 
+# What a probe of sentences predicts.
+SENTENCES_READ = "sentence_dissimilarity"
 _REASONED = "M samples, A readings of an answer behind N reasonings"
 _MATRIX = "≤ D(D - 1) NLI pairs"
 _ROW = "≤ 2D NLI pairs"
@@ -101,6 +103,8 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
         "reasoned_similarity": _reasoned(("A",), PROBABILITIES),
         "predicted_dissimilarity": Statistic("probe", (), cost="a probe"),
         "predicted_high_semantic_entropy": Statistic("probe", (), cost="a probe"),
+        # The mean over sentences, of which each has its own `predicted_dissimilarity`.
+        SENTENCES_READ: Statistic("probe", (), cost="a probe"),
         "p_true_logprob": Statistic("question", (), cost="one more prefill", within=LOGPROBS),
         "exact_match": Statistic("texts", ("M",), frozenset({"sample_texts"}), "M samples"),
         "similarity": _similarity(("M",), "sample_texts", "M samples, ≤ 2D pairs"),

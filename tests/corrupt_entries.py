@@ -44,6 +44,8 @@ GENERATION, ANSWER, SAMPLE = ("generation",), ("generation", "answer"), ("genera
 DERIVED = ("derived",)
 PROBE = "predicted_dissimilarity"
 READING = ("generation", "probe_readings", PROBE)
+SENTENCES = ("generation", "sentence_readings")
+OF_SENTENCE = {"value": 0.5, "distance_percentile": 3.0, "out_of_domain": False}
 
 KINDS = {
     "a list": lambda entry: [],
@@ -99,6 +101,11 @@ KINDS = {
     "a reading out of its range": at(*READING, "value", value=5.0),
     "a percentile out of its range": at(*READING, "distance_percentile", value=101.0),
     "a number for a flag of a reading": at(*READING, "out_of_domain", value=1),
+    "a sentence out of its range": at(*SENTENCES, value=[[[1, 6], OF_SENTENCE | {"value": 5.0}]]),
+    "a sentence nowhere": at(*SENTENCES, value=[[[1], OF_SENTENCE]]),
+    "hidden states of a sentence": at(
+        *GENERATION, "sentence_hidden_means", value=[[[1, 6], [[0.5]]]]
+    ),
     "a sample as the greedy answer": at("answer_sample", value=0),
     "a similarity of 5": at(*DERIVED, "similarity", 0, value=5.0),
     "a similarity of -3": at(*DERIVED, "similarity", 0, value=-3.0),

@@ -11,7 +11,10 @@ from models.records import Generation, Sequence
 from models.similarity.pairs import PairRules
 from workers.protocol import ComparerInfo, ProbeInfo
 
-PROBES = {"predicted_dissimilarity": ProbeInfo("abc", "prompts.jsonl", 2, "abcdef")}
+PROBES = {
+    "predicted_dissimilarity": ProbeInfo("abc", "prompts.jsonl", 2, "abcdef"),
+    "sentence_dissimilarity": ProbeInfo("def", "prompts.jsonl", 3, "defabc"),
+}
 
 
 def sequence(text, num_tokens=2, **fields):

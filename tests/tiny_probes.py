@@ -6,7 +6,7 @@ import torch
 from cocoa_lab.distances import fit_distance
 from cocoa_lab.probes.from_collection import save
 from cocoa_lab.probes.layer_training import standardise
-from models.probes.card import Card
+from models.probes.card import Card, pooling_of
 from models.probes.features import TOKEN_FEATURES
 from models.probes.network import ProbeNetwork
 from models.probes.probe import TrainedProbe
@@ -43,6 +43,7 @@ def random_probe(
         hyperparameters={},
         seed=seed,
         metrics={},
+        pooling=pooling_of(target),
         **model,
     )
     torch.manual_seed(seed)

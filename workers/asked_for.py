@@ -7,6 +7,7 @@ from models.statistics import (
     REASONING_SOURCES,
     REASONING_STATISTICS,
     SAMPLE_STATISTICS,
+    SENTENCES_READ,
     STATISTICS,
 )
 from models.waves import num_taken
@@ -51,8 +52,10 @@ def check_answers(request: GenerationRequest, generation: Generation) -> None:
     if reasoned is not None:
         _expect(max(reasoned.behind, default=-1) < len(samples))
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
+    _expect(not generation.sentence_readings or SENTENCES_READ in wanted)
     hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
     _expect(len(request.hidden_layers) == len(hidden))
+    _expect(request.by_sentence or not generation.sentence_hidden_means)
     _expect((request.prompt_layer > 0) == (generation.prompt_state is not None))
 
 

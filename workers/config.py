@@ -259,6 +259,7 @@ def probe_folders(config: ProbeConfig) -> Sequence[tuple[Target, str, str]]:
     return (
         ("consistency", "probes.consistency", config.consistency),
         ("semantic_entropy", "probes.high_semantic_entropy", config.high_semantic_entropy),
+        ("sentence_consistency", "probes.sentence_consistency", config.sentence_consistency),
     )
 
 

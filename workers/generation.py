@@ -189,8 +189,8 @@ class GenerationWorker:
             if not probes:
                 return generation
             with failing_as(EngineError, "reading a probe"):
-                readings = read(probes, asked.hidden_layers, generation)
-            return with_readings(generation, readings, request)
+                generation = read(probes, asked, generation)
+            return with_readings(generation, request)
 
         check_no_images(dict(images_of(asked.messages or ())), self.info.no_images)
         prepare = partial(self._engine.prepare, asked, streams=on_token is not None)

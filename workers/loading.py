@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.calibration import Calibrator
-from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBES_DIR
+from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBED, PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
@@ -230,14 +230,13 @@ def _load_probes(
 ) -> Mapping[str, Probe]:
     """By the statistic that each predicts.
 
-    "auto" is the embedded probe, for the embedded language model that it was trained for only.
+    "auto" is the embedded probe, beside the embedded language model that it was trained for only.
     """
-    has_embedded = generation.model == "embedded" and generation.engine == "transformers"
     probes: dict[str, Probe] = {}
     for target, setting, folder in probe_folders(config):
         if folder == "auto":
             folder = ""
-            if has_embedded:
+            if generation.model == PROBED.get(target) and generation.engine == "transformers":
                 folder = str(PROBES_DIR / target)
         if not folder:
             continue

@@ -1,7 +1,10 @@
 """What probes need of an engine, what they read, and what that adds to a generation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
 
 from models.estimators.information import mte, sp
 from models.probes.domain import PromptDomain
@@ -15,8 +18,13 @@ from models.records import (
     GenerationRequest,
     ProbeReading,
     Sequence,
+    Span,
 )
-from models.statistics import PROBE_STATISTICS
+from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SENTENCES_READ, STATISTICS
+from models.units.prose import sentences_of
+from models.units.unit import Indices
+
+Name = TypeVar("Name", str, Span)
 
 
 def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> GenerationRequest:
@@ -25,76 +33,112 @@ def with_inputs_of(probes: Mapping[str, Probe], request: GenerationRequest) -> G
     statistics = request.statistics - PROBE_STATISTICS
     if any(probe.token_features for probe in probes.values()):
         statistics |= STATISTICS_READ
-    hidden_layers = (*request.hidden_layers, *sorted(layers))
-    return replace(request, statistics=statistics, hidden_layers=hidden_layers)
+    if SENTENCES_READ in probes:
+        statistics |= {"answer_token_texts"}
+    return replace(
+        request,
+        statistics=statistics,
+        hidden_layers=(*request.hidden_layers, *sorted(layers)),
+        by_sentence=request.by_sentence or SENTENCES_READ in probes,
+    )
 
 
 def read(
-    probes: Mapping[str, Probe], layers: tuple[int, ...], generation: Generation
-) -> dict[str, ProbeReading]:
-    """What each probe says of a generation.
+    probes: Mapping[str, Probe], asked: GenerationRequest, generation: Generation
+) -> Generation:
+    """With what each probe says, beside all that it read.
 
     Args:
         probes: by the statistic that each predicts.
-        layers: that the engine gave the mean hidden states of, in their order.
-        generation: with these hidden states, and the statistics of its answer that probes read.
+        asked: by `with_inputs_of`.
+        generation: with the mean hidden states of its layers, in their order, and the statistics
+            of its answer that probes read.
 
     A reading that is no number, or out of its range, is left out.
 
     Raises:
         ValueError: it has none.
     """
-    means = generation.answer_hidden_mean
+    means, answer, layers = generation.answer_hidden_mean, generation.answer, asked.hidden_layers
     if means is None:
         raise ValueError("the engine gave no hidden states")
-    readings = {}
+    readings: dict[str, ProbeReading] = {}
+    of_sentences: dict[Span, ProbeReading] = {}
     for name, probe in probes.items():
-        features = _features(means[layers.index(probe.layer)], probe, generation.answer)
-        reading = probe.read(features[None])[0]
-        if is_sound(reading.value, reading.distance_percentile):
-            readings[name] = reading
-    return readings
+        layer = layers.index(probe.layer)
+        if name != SENTENCES_READ:
+            features = _features(means[layer], probe, answer)
+            readings |= _sound([name], probe.read(features[None]))
+            continue
+        rows = []
+        at = generation.sentence_hidden_means
+        told = [one for one in sentences_of(answer, asked.tools) if one.spans[0] in at]
+        for one in told:
+            rows.append(_features(at[one.spans[0]][layer], probe, answer, one.tokens))
+        if rows:
+            of_sentences = _sound([one.spans[0] for one in told], probe.read(np.stack(rows)))
+        if of_sentences:
+            readings[name] = _together(list(of_sentences.values()))
+    return replace(generation, probe_readings=readings, sentence_readings=of_sentences)
 
 
-def _features(mean: Array, probe: Probe, answer: Sequence) -> Array:
+def _sound(names: Iterable[Name], readings: Iterable[ProbeReading]) -> dict[Name, ProbeReading]:
+    """The readings by what they are of, without those that are no number in their range."""
+    read = zip(names, readings, strict=True)
+    return {name: one for name, one in read if is_sound(one.value, one.distance_percentile)}
+
+
+def _together(readings: list[ProbeReading]) -> ProbeReading:
+    """The mean of several values, and the farthest of their distances."""
+    return ProbeReading(
+        value=sum(one.value for one in readings) / len(readings),
+        distance_percentile=max(one.distance_percentile for one in readings),
+        out_of_domain=any(one.out_of_domain for one in readings),
+    )
+
+
+def _features(mean: Array, probe: Probe, answer: Sequence, tokens: Indices | None = None) -> Array:
+    """What a probe reads beside a mean state, of all tokens of the answer or of some."""
     if not probe.token_features:
         return mean
     if answer.token_logprobs is None or answer.token_entropies is None:
         raise ValueError("the engine gave no statistics of the answer's tokens")
+    if tokens is None:
+        tokens = np.arange(answer.num_tokens)
     return joined(
         mean,
         probe.token_features,
-        sp=sp(answer.token_logprobs),
-        mte=mte(answer.token_entropies),
-        num_tokens=answer.num_tokens,
+        sp=sp(answer.token_logprobs[tokens]),
+        mte=mte(answer.token_entropies[tokens]),
+        num_tokens=len(tokens),
     )
 
 
-def with_readings(
-    generation: Generation, readings: Mapping[str, ProbeReading], request: GenerationRequest
-) -> Generation:
-    """With what the probes say, and of what they read only what was asked for.
+def with_readings(generation: Generation, request: GenerationRequest) -> Generation:
+    """With warnings about what probes say, and of what they read only what was asked for.
 
     A one-token answer has no step of its own: its probe reads the prompt's last state.
     """
     warnings = list(generation.warnings)
     if generation.answer.num_tokens == 1:
         warnings.append("one_token_answer")
-    if any(reading.out_of_domain for reading in readings.values()):
+    if any(reading.out_of_domain for reading in generation.probe_readings.values()):
         warnings.append("out_of_domain")
     means, num_layers = generation.answer_hidden_mean, len(request.hidden_layers)
     if means is not None:
         means = means[:num_layers] if num_layers else None
-    answer = generation.answer
-    if "answer_token_logprobs" not in request.statistics:
-        answer = replace(answer, token_logprobs=None)
-    if "answer_token_entropies" not in request.statistics:
-        answer = replace(answer, token_entropies=None)
+    of_sentences: dict[Span, Array] = {}
+    if request.by_sentence:
+        for at, one in generation.sentence_hidden_means.items():
+            of_sentences[at] = one[:num_layers]
+    unasked: dict[str, Any] = {}
+    for name in ANSWER_STATISTICS - request.statistics:
+        unasked[STATISTICS[name].field or ""] = None
     return replace(
         generation,
-        answer=answer,
+        answer=replace(generation.answer, **unasked),
         answer_hidden_mean=means,
-        probe_readings=readings,
+        sentence_hidden_means=of_sentences,
         warnings=tuple(warnings),
     )
 

@@ -9,6 +9,7 @@ from app.scoring.ask import PARTS
 from app.scoring.result import Result
 from models.calibration import Binding
 from models.records import DEFAULT_NEW_TOKENS
+from models.statistics import PROBE_STATISTICS, SENTENCES_READ
 
 
 def to_answer(result: Result, answer_id: str, *, keeps_text: bool) -> Answer | None:
@@ -50,8 +51,14 @@ def _parts(result: Result, binding: Binding | None) -> dict[str, Any]:
             span = one.unit.spans[0][0], one.unit.spans[-1][1]
         parts.append(AnswerPart(name, span, dict(one.scores)))
     if binding is not None:
-        binding = replace(binding, unit=kind, probes={})
+        binding = replace(binding, unit=kind, probes=_probes(result, frozenset({SENTENCES_READ})))
     return {"parts": tuple(parts), "parts_binding": binding}
+
+
+def _probes(result: Result, of: frozenset[str]) -> dict[str, str]:
+    """Of these probes those that were read, with the hashes of their weights."""
+    read = sorted(result.probes.keys() & result.plan.statistics & of)
+    return {name: result.probes[name].sha256 for name in read}
 
 
 def _binding(result: Result) -> Binding | None:
@@ -66,7 +73,6 @@ def _binding(result: Result) -> Binding | None:
     sampling = ask.sampling
     subject = result.evidence.subject
     reasons = [one.finish_reason for one in (subject.answer, *subject.samples)]
-    read = sorted(result.probes.keys() & plan.statistics)
     return Binding(
         model_id=generation.model_id,
         revision=generation.revision,
@@ -84,7 +90,7 @@ def _binding(result: Result) -> Binding | None:
         similarity=plan.similarity,
         comparer=result.comparer.identity,
         nli=None if result.nli is None else result.nli.identity,
-        probes={name: result.probes[name].sha256 for name in read},
+        probes=_probes(result, PROBE_STATISTICS - {SENTENCES_READ}),
         reasoning=ask.how_it_reasons,
         schema_use=ask.schema_use,
     )

@@ -90,6 +90,8 @@ class Provenance(Described):
     known"""
     probe: ProbeInfo = ABSENT
     """that predicted the light scores, where it could read the answer"""
+    sentence_probe: ProbeInfo = ABSENT
+    """that predicted the light scores of sentences; its distance is that of the farthest one"""
     entropy_split: EntropySplit = ABSENT
     """with high_semantic_entropy_light"""
     percentile: float = ABSENT

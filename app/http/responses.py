@@ -194,6 +194,8 @@ def provenance_of(result: Result) -> Provenance:
     known |= _models(result) | _of_samples(result)
     if result.probe is not None:
         known |= {"probe": _probe(*result.probe), "entropy_split": split_of(result.entropy_probe)}
+    if result.sentence_probe is not None:
+        known["sentence_probe"] = _probe(*result.sentence_probe)
     if plan.strategy == "given":
         known["retokenized"] = result.is_read
     return Provenance(**{name: value for name, value in known.items() if value is not None})

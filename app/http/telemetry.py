@@ -141,8 +141,8 @@ class Telemetry(Observer):
             self.counters["decisions"].labels(outcome).inc()
         if (confidence := result.judgement.confidence) is not None:
             self.histograms["confidence"].labels(outcome or "none").observe(confidence)
-        if result.probe is not None:
-            domain = "out" if result.probe[1].out_of_domain else "in"
+        for _, reading in filter(None, (result.probe, result.sentence_probe)):
+            domain = "out" if reading.out_of_domain else "in"
             self.counters["probe_readings"].labels(domain).inc()
 
     def observe_failure(self, estimator: str, error: Exception) -> None:

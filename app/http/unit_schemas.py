@@ -63,6 +63,9 @@ class UnitInfo(Described):
     """of a sentence or claim: mean over the samples of how far each denies it, 0 to 1"""
     contradicted_by: list[int] = ABSENT
     """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
+    out_of_domain: bool = ABSENT
+    """of a sentence that a probe has read: whether it lies farther from what the probe was trained
+    on than 99 of 100 held-out ones: do not trust its light scores"""
     alternatives: list[Alternative] = ABSENT
     """of a field the samples' values, of a sentence or claim what those say that deny it, at most
     three; the most frequent first"""

@@ -82,6 +82,8 @@ def unit_info(scored: ScoredUnit, answer_sample: int | None = None) -> UnitInfo:
     if (denied := contradiction(unit)) is not None:
         own["contradiction"] = denied
         own["contradicted_by"] = [_among_all(i, answer_sample) for i in denied_by(unit)]
+    if unit.reading is not None:
+        own["out_of_domain"] = unit.reading.out_of_domain
     if unit.alternatives:
         alternatives = []
         for value, share in unit.alternatives.items():

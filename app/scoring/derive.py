@@ -24,6 +24,7 @@ from models.similarity.relevance import token_relevance
 from models.statistics import (
     PROBE_STATISTICS,
     REASONING_STATISTICS,
+    SENTENCES_READ,
     STATISTICS,
     supplied_by,
 )
@@ -125,6 +126,8 @@ def derive(
     else:
         unread = (plan.statistics & PROBE_STATISTICS) - statistics.keys()
         absent |= dict.fromkeys(unread, "the probe's reading is no number in its range")
+        if SENTENCES_READ in unread:
+            absent[SENTENCES_READ] = "the probe has read no sentence"
     if "reasoning_tokens" in plan.statistics - statistics.keys():
         absent["reasoning_tokens"] = NO_REASONING
         if subject.answer.reasoning is not None:

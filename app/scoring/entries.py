@@ -165,7 +165,8 @@ def decode(entry: bytes) -> Content:
     given = values["generation"]
     if given is None:
         return values, None
-    if given["answer_hidden_mean"] is not None or given.get("prompt_state") is not None:
+    states = given["answer_hidden_mean"], given.get("prompt_state")
+    if states != (None, None) or given.get("sentence_hidden_means"):
         raise ValueError("hidden states are never stored")
     return values, generation_from_json(given)
 

@@ -16,6 +16,7 @@ from models.statistics import (
     REASONING_SOURCES,
     REASONING_STATISTICS,
     SAMPLE_STATISTICS,
+    SENTENCES_READ,
     STATISTICS,
     Source,
     derivable,
@@ -23,7 +24,7 @@ from models.statistics import (
     sources_of,
     supplied_by,
 )
-from models.units.unit import UNIT_STATISTICS, Kind
+from models.units.unit import PREDICTED, UNIT_STATISTICS, Kind
 
 DEFAULT_ESTIMATORS = (
     "rb_cocoa_sp",
@@ -55,6 +56,8 @@ PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 _PRIMARY_OF_REASONED = ("consistency", "cocoa_sp", "cocoa_sp_light", "sp")
 # In their place where no log-probs are known: samples have texts nevertheless.
 OF_SUPPORT = "consistency"
+# In the place of the light one where a probe reads sentences only.
+_LIGHT_FALLBACK = "sp"
 
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
@@ -76,7 +79,7 @@ _EXPLAINED = frozenset(
     }
 )
 # Reported as the uncertainty of a part of an answer: the first of these that is scored and can be.
-PRIMARY_OF_PARTS = ("cocoa_sp", "sp")
+PRIMARY_OF_PARTS = ("cocoa_sp", "cocoa_sp_light", "sp")
 # What says how far samples have the same in the place of a part.
 _COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
     "field": "similarity",
@@ -187,13 +190,20 @@ def make_plan(
         strategy = "given"
     estimators = _estimators(ask)
     check_light(ask, estimators)
+    wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
+    # Sentences have a probe of their own, or at least the probability of their tokens; where there
+    # is no probe of answers, the light scores of the whole are null with the reason.
+    of_anything = available
+    if ask.units == "sentences" and PREDICTED in wanted:
+        wanted |= {SENTENCES_READ} & available
+        if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
+            of_anything |= {PREDICTED}
     # Scoring what exists already is best effort: what was not brought is null with its reason.
     if strategy != "given":
-        check_available(ask, estimators, available, absent)
+        check_available(ask, estimators, of_anything, absent)
     if missing := STRATEGY_NEEDS[strategy] - available:
         message = f"{strategy} reads {', '.join(sorted(missing))}, which cannot be supplied here"
         raise StatisticUnavailable(message, field="strategy")
-    wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
     if reads_samples(wanted) and ask.samples is None and ask.sampling.stop_mass is not None:
         if missing := FOUND_MASS_NEEDS - available:
             message = f"auto reads {', '.join(sorted(missing))}, which cannot be supplied here"
@@ -223,7 +233,10 @@ def make_plan(
         if parts_compared_by == "nli":
             _check_nli(ask, available)
     if has_parts:
-        unit_estimators, unit_primary = _of_parts(ask, estimators, available)
+        of_parts = UNIT_STATISTICS
+        if SENTENCES_READ in wanted:
+            of_parts |= {PREDICTED}
+        unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
         shown |= {"answer_token_texts"}
         if compares_parts:
             shown |= {"sample_texts"}
@@ -302,13 +315,21 @@ def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str,
     stands_in = OF_SUPPORT in estimators and needs([OF_SUPPORT]) <= available
     if stands_in and not set(PRIMARY).isdisjoint(estimators):
         return OF_SUPPORT, True
+    if "cocoa_sp_light" in estimators and _LIGHT_FALLBACK in estimators:
+        return _LIGHT_FALLBACK, False
     return estimators[0], False
 
 
 def _of_parts(
-    ask: Ask, estimators: Sequence[str], available: frozenset[str]
+    ask: Ask, estimators: Sequence[str], of_parts: frozenset[str], available: frozenset[str]
 ) -> tuple[tuple[str, ...], str | None]:
     """The estimators that are defined for parts of an answer, and the one that is reported.
+
+    Args:
+        ask: that wants parts.
+        estimators: of it.
+        of_parts: statistics that a part supplies.
+        available: statistics that can be known.
 
     Raises:
         InvalidRequest: neither samples nor tokens of the answer can be known.
@@ -318,7 +339,7 @@ def _of_parts(
         raise InvalidRequest(message, field="units")
     if ask.claims is not None and not any(one.quotes for one in ask.claims):
         available = available - ANSWER_STATISTICS  # nobody knows which tokens are theirs
-    defined = [name for name in estimators if needs([name]) <= UNIT_STATISTICS]
+    defined = [name for name in estimators if needs([name]) <= of_parts]
     for name in (ask.primary, *PRIMARY_OF_PARTS, *defined):
         if name in defined and needs([name]) <= available:
             return tuple(defined), name

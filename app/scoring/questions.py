@@ -110,6 +110,7 @@ def generation_request(
         grammar=ask.grammar,
         answer=ask.answer,
         hidden_layers=ask.hidden_layers,
+        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
         num_tops=ask.num_tops,
         tops_of=ask.shown,
         timeout_s=timeout_s,

@@ -20,6 +20,7 @@ from models.estimators import (
     needs,
 )
 from models.records import SAMPLES_SHED, Generation, ProbeReading
+from models.statistics import SENTENCES_READ
 from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
 
@@ -225,12 +226,22 @@ class Result:
     @property
     def probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
         """The probe behind the uncertainty, or where that reads none, the first that was read."""
-        if self.generation is None or not self.generation.probe_readings:
+        readings = self._readings.keys() - {SENTENCES_READ}
+        if not readings:
             return None
-        readings = self.generation.probe_readings
-        wanted = needs([self.plan.primary]) & readings.keys()
-        name = min(wanted or readings)
-        return self.probes[name], readings[name]
+        name = min(needs([self.plan.primary]) & readings or readings)
+        return self.probes[name], self._readings[name]
+
+    @property
+    def sentence_probe(self) -> tuple[ProbeInfo, ProbeReading] | None:
+        """The probe that has read the sentences, and what it says of them together."""
+        if SENTENCES_READ not in self._readings:
+            return None
+        return self.probes[SENTENCES_READ], self._readings[SENTENCES_READ]
+
+    @property
+    def _readings(self) -> Mapping[str, ProbeReading]:
+        return {} if self.generation is None else self.generation.probe_readings
 
     @property
     def entropy_probe(self) -> ProbeInfo | None:

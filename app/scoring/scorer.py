@@ -29,16 +29,18 @@ from app.scoring.questions import num_rows
 from app.scoring.result import STAGES, Escalation, Result
 from app.scoring.splitting import split
 from app.scoring.unit_judging import UnitsJudgement, check_units_asked, judge_units
-from app.scoring.units import Parts, ScoredUnits, scored_units
+from app.scoring.units import Parts, ScoredUnits, as_read, scored_units
 from models.calibration import Calibrator
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.estimators import score
 from models.records import DEFAULT_NEW_TOKENS, OnToken, ProbeReading, Token
 from models.threads import ModelThread
+from models.units.unit import PREDICTED
 from workers.admission import Admission
 from workers.escalation import EscalationFailed, SecondModel
 from workers.protocol import Workers
 
+_NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
 # Word overlap of long samples takes a while; the others take less than handing them to a thread.
@@ -212,6 +214,7 @@ class Scorer:
                     claims = await split(ask, answer.text, *asked)
                 parts_at = time.monotonic()
                 parts = await computation.parts(evidence.subject, claims)
+                parts = as_read(parts, computed.generation)
                 parts_s = time.monotonic() - parts_at
             if answer.reasoning is not None:
                 plan = for_reasoned(plan, ask)
@@ -315,7 +318,7 @@ class Scorer:
         # Why statistics are missing: of all that the generator is asked, or of this ask.
         absent: Mapping[str, str] = evidence.absent
         if ask.has_prompt and ask.answer_token_logprobs is None:
-            absent = {**self.workers.generator.info.absent, **absent}
+            absent = {PREDICTED: _NO_PROBE, **self.workers.generator.info.absent, **absent}
         names = plan.estimators
         given = names, evidence.statistics, absent, self._observer.observe_failure
         if _SLOW.isdisjoint(names):

@@ -6,22 +6,20 @@ Sentences of an answer and claims are both statements; they differ in where they
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from app.scoring.ask import GivenClaim
 from app.scoring.claims import Split
 from app.scoring.questions import Subject
-from app.scoring.units import Parts, token_spans
-from models.records import Array, Pair
+from app.scoring.units import Parts
+from models.records import Array, Pair, Span
 from models.similarity.lexical import jaccard
 from models.similarity.pairs import PairTable
+from models.units.characters import token_spans
 from models.units.chunks import beginning, chunk_spans, num_tokens
-from models.units.prose import claim, sentences, supported
-from models.units.sentences import sentence_spans
-from models.units.tool_calls import as_value, names_of
-from models.units.unit import Span, Unit, denied_by
+from models.units.prose import Tools, claim, sentences, spans_in, supported
+from models.units.unit import Unit, denied_by
 
 # The character behind each of a text's tokens, by the text.
 TokenEnds = Mapping[str, Sequence[int]]
@@ -203,17 +201,11 @@ def _parts(units: tuple[Unit, ...], warnings: Mapping[str, bool], *, is_whole: b
     return Parts(units, warnings=codes, is_whole=is_whole)
 
 
-def spans_of(texts: Iterable[str], tools: Sequence[Mapping[str, Any]] = ()) -> SentenceSpans:
+def spans_of(texts: Iterable[str], tools: Tools = ()) -> SentenceSpans:
     """The sentences of each distinct text; of long ones it takes a while.
 
     Args:
         texts: an answer and its samples.
         tools: that the model may call; a text that calls some has no sentences.
     """
-    names = names_of(tools)
-    spans: dict[str, list[Span]] = {}
-    for text in dict.fromkeys(texts):
-        spans[text] = []
-        if not tools or as_value(text, names) is None:
-            spans[text] = sentence_spans(text)
-    return spans
+    return {text: spans_in(text, tools) for text in dict.fromkeys(texts)}

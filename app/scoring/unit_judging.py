@@ -8,15 +8,16 @@ from app.scoring.decisions import Decision, check_target, decided, no_decision
 from app.scoring.judging import part_of
 from app.scoring.plan import Plan
 from app.scoring.units import ScoredUnit, ScoredUnits
-from app.scoring.unlike import why_unlike
+from app.scoring.unlike import UNLIKE_TRAINING, why_unlike
 from models.calibration import ALL, Calibration, Calibrator, Part, Threshold
 from models.errors import InvalidRequest, NotCalibrated
-from models.records import Sequence
+from models.estimators import needs
+from models.records import Sequence, Span
 from models.units.fields import without
 from models.units.json_values import parsed
 from models.units.schemas import BadSchema, may_be_null
 from models.units.sentences import without_sentences
-from models.units.unit import Span
+from models.units.unit import PREDICTED
 
 _NO_PARTS = "the answer has no parts"
 _TOO_MANY = "the answer has more parts than are scored"
@@ -158,6 +159,9 @@ def _judged(
     threshold: Threshold | None,
     unlike: str | None,
 ) -> JudgedUnit:
+    reading, read = one.unit.reading, needs(filter(None, [one.estimator]))
+    if unlike is None and reading is not None and reading.out_of_domain and PREDICTED in read:
+        unlike = UNLIKE_TRAINING
     uncertainty, confidence, reason = None, None, unlike
     if one.estimator == plan.unit_primary:  # which is what was calibrated
         uncertainty = one.uncertainty

@@ -6,7 +6,7 @@ The definitions are those of `models.units`. Nothing here is stored: the pairs o
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,21 +16,18 @@ from app.scoring.derive import Evidence
 from app.scoring.plan import OF_SUPPORT, Plan
 from app.scoring.questions import Subject
 from models.errors import InvalidRequest
-from models.estimators import OnFailure, score
-from models.records import Pair
-from models.records import Sequence as TokenSequence
+from models.estimators import OnFailure, needs, score
+from models.records import Generation, Pair
 from models.similarity.pairs import PairRules, PairTable
-from models.units.characters import TokenSpans, spans_of_texts
+from models.units.characters import token_spans
 from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import Value, parsed
 from models.units.schemas import BadSchema
 from models.units.tool_calls import as_value, names_of, schema_of
-from models.units.unit import Unit, cut, summary
+from models.units.unit import PREDICTED, Unit, cut, summary
 
 # Why the statistics of tokens cannot be cut to a unit.
 TOKENS_UNKNOWN = "the texts of the answer's tokens are not known"
-# Characters that the token which completes an end tag may hold beyond it.
-_MAX_BEYOND_TAG = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,31 +185,16 @@ def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
     return list(asked)
 
 
-def token_spans(answer: TokenSequence) -> TokenSpans:
-    """Where the answer's tokens stand in its text; none where their texts are not known.
-
-    Behind a reasoning, what the token that completes the end tag holds beyond it begins the text:
-    those characters are no token's of the answer. A given answer may have been read with a blank in
-    front, which its text lacks. A token with an empty text begins the character
-    that the next text begins with, unless that is one byte and so one token's.
-    """
-    texts, text = answer.token_texts or (), answer.text
-    joined, begins_at = "".join(texts), 0
-    if joined.lstrip() == text:  # the blank stands before the first character
-        begins_at, text = len(text) - len(joined), ""
-    while not joined.startswith(text[begins_at:]):
-        begins_at += 1
-        if begins_at > _MAX_BEYOND_TAG:  # texts of another answer
-            return spans_of_texts(())
-    begun = []
-    is_begun = False
-    for index in range(len(texts) - 1, -1, -1):
-        if texts[index]:
-            is_begun = not texts[index][0].isascii()
-        elif is_begun:
-            begun.append(index)
-    spans = spans_of_texts(texts, begun)
-    return TokenSpans(spans.indices, spans.starts + begins_at, spans.ends + begins_at)
+def as_read(parts: Parts, generation: Generation | None) -> Parts:
+    """The parts with what a probe says of them, where one has read them."""
+    if generation is None or not generation.sentence_readings:
+        return parts
+    units = []
+    for unit in parts.units:
+        if unit.kind == "sentence":
+            unit = replace(unit, reading=generation.sentence_readings.get(unit.spans[0]))
+        units.append(unit)
+    return replace(parts, units=tuple(units))
 
 
 def scored_units(
@@ -248,7 +230,8 @@ def scored_units(
     # What the whole answer lacks its parts lack, too; the reason is told once.
     names = []
     for name in plan.unit_estimators:
-        if scored[0][name] is not None or name == plan.unit_primary:
+        is_read = PREDICTED in needs([name])  # by a probe of its own
+        if scored[0][name] is not None or is_read or name == plan.unit_primary:
             names.append(name)
     for unit in parts.units:
         found = score(names, *cut(unit, statistics, absent), on_failure)

@@ -15,6 +15,7 @@ _WARNED = {
     PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
     SAMPLES_SHED: "no answers with fewer samples than were wanted were calibrated",
 }
+UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like this one"
 
 
 def why_unlike(
@@ -38,5 +39,5 @@ def why_unlike(
             return f"{code}: {reason}"
     for name in needs([plan.primary]) & readings.keys():
         if readings[name].out_of_domain:
-            return "out_of_domain: the probe was not trained on answers like this one"
+            return UNLIKE_TRAINING
     return None

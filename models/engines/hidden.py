@@ -1,12 +1,19 @@
 """Hidden states after single blocks, at the last position only, by one forward hook each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from models.records import Array, Span
+from models.units.unit import Indices
+
+# Of an answer whose sentences are read, the first tokens whose states are kept until it ends: a
+# state of 4,096 numbers takes 16 kB.
+MAX_KEPT = 2048
 
 
 class HiddenTap:
@@ -58,13 +65,17 @@ class HiddenMean:
     Attributes:
         layers: the blocks averaged over.
         prefill: (layers, d) at the prompt's last position.
+        max_kept: first steps whose states are kept one by one, for `over`.
         total: (layers, d), summed over `num_steps` steps.
+        kept: (layers, d) of each of these steps.
     """
 
     layers: tuple[int, ...]
     prefill: Tensor
+    max_kept: int = 0
     num_steps: int = 0
     total: Tensor = field(init=False)
+    kept: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.total = torch.zeros_like(self.prefill)
@@ -73,12 +84,36 @@ class HiddenMean:
         """Count one step's state (layers, d)."""
         self.total += state
         self.num_steps += 1
+        if len(self.kept) < self.max_kept:
+            self.kept.append(state)
+
+    def anew(self, prefill: Tensor) -> "HiddenMean":
+        """One that begins with this state, and has counted no step."""
+        return HiddenMean(self.layers, prefill, self.max_kept)
 
     def value(self) -> Tensor:
         """(layers, d) float32."""
         if self.num_steps == 0:
             return self.prefill
         return self.total / self.num_steps
+
+    def over(self, stretches: Mapping[Span, Indices]) -> dict[Span, Array]:
+        """Means (layers, d) over the steps whose input is one of a stretch's tokens.
+
+        A stretch of which no state is kept is left out.
+
+        Args:
+            stretches: tokens, counted from y_1 as 0, by what the result has them under.
+        """
+        if not self.kept:
+            return {}
+        states = torch.stack(self.kept).numpy(force=True)  # (steps, layers, d)
+        means = {}
+        for name, tokens in stretches.items():
+            read = tokens[tokens < len(states)]
+            if len(read):
+                means[name] = states[read].mean(axis=0)
+        return means
 
 
 def decoder_blocks(model: PreTrainedModel) -> Sequence[nn.Module]:

@@ -20,7 +20,7 @@ import torch
 from models.engines.admitting import admitted, prefill_groups
 from models.engines.distinct import found_by
 from models.engines.grammars import follow, mask
-from models.engines.hidden import HiddenMean
+from models.engines.hidden import MAX_KEPT, HiddenMean
 from models.engines.jobs import Prefix, Row, RowJob
 from models.engines.protocol import StepReport
 from models.engines.reasoned import Reasonings
@@ -171,7 +171,8 @@ class InflightBatch:
             for row, (job, prefix) in enumerate(zip(group, prefixes, strict=True)):
                 job.prefix = prefix
                 if layers := job.request.hidden_layers:
-                    job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row))
+                    most = MAX_KEPT * job.request.by_sentence
+                    job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row), most)
                 if layer := job.request.prompt_layer:
                     job.prompt_state = self._cache.tap.state((layer,), row)[0]
 
@@ -300,7 +301,7 @@ class InflightBatch:
                 state = self._cache.tap.state(hidden.layers, slot)
                 if row.is_reasoned and len(row.token_ids) <= row.first_of_answer:
                     # The answer begins behind the reasoning, as others do behind their prompt.
-                    row.job.hidden = HiddenMean(hidden.layers, state)
+                    row.job.hidden = hidden.anew(state)
                 else:
                     hidden.add(state)
 

@@ -48,13 +48,14 @@ from models.engines.tokenization import (
 )
 from models.errors import ModelNotLoaded
 from models.locations import public_name
-from models.records import MAX_TOPS, Generation, GenerationRequest, Grammar
+from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span
 from models.statistics import (
     REASONING_SOURCES,
     REASONING_STATISTICS,
     fields_of,
     supplied_by,
 )
+from models.units.prose import sentences_of
 from models.waves import num_further
 
 
@@ -226,9 +227,13 @@ class TransformersEngine:
     def generation(self, job: RowJob) -> Generation:
         rows = sorted(job.finished, key=attrgetter("index"))
         answer, *samples = map(self._detokenizer.sequence, rows)
-        hidden_mean = None
+        hidden_mean, sentence_means = None, dict[Span, Array]()
         if job.hidden is not None:
             hidden_mean = job.hidden.value().numpy(force=True)
+            if job.request.by_sentence:
+                told = sentences_of(answer, job.request.tools)
+                tokens = {unit.spans[0]: unit.tokens for unit in told}
+                sentence_means = job.hidden.over(tokens)
         prompt_state = None
         if job.prompt_state is not None:
             prompt_state = job.prompt_state.numpy(force=True)
@@ -244,6 +249,7 @@ class TransformersEngine:
             revision=self.info.revision,
             answer_form=job.answer_form,
             answer_hidden_mean=hidden_mean,
+            sentence_hidden_means=sentence_means,
             prompt_state=prompt_state,
             absent=absent,
             reasoned=job.reasoned,

@@ -8,18 +8,26 @@ from typing import Any, Literal
 
 from models.errors import ModelNotLoaded
 from models.probes.features import TOKEN_FEATURES
+from models.statistics import SENTENCES_READ
 
 FORMAT = 2
 CONVENTION = "hidden_states[k] of Hugging Face, 0 = embeddings"
 POOLING = "mean over the steps whose input is y_1 ... y_{T-1}; the prefill's last state where T = 1"
+SENTENCE_POOLING = "mean over the steps whose input is a token of the sentence"
 
-Target = Literal["consistency", "semantic_entropy"]
+Target = Literal["consistency", "semantic_entropy", "sentence_consistency"]
 Architecture = Literal["small", "paper"]
 
 STATISTIC: Mapping[Target, str] = {
     "consistency": "predicted_dissimilarity",
     "semantic_entropy": "predicted_high_semantic_entropy",
+    "sentence_consistency": SENTENCES_READ,
 }
+
+
+def pooling_of(target: Target) -> str:
+    """Which states a probe reads the mean of."""
+    return SENTENCE_POOLING if target == "sentence_consistency" else POOLING
 
 
 class ProbeMismatch(ModelNotLoaded):
@@ -31,8 +39,8 @@ class Card:
     """Everything that tells whether, and how far, a probe may be trusted.
 
     Attributes:
-        target: what it predicts: the consistency itself, or whether semantic entropy is above
-            `split`.
+        target: what it predicts: the consistency itself, of an answer or of one of its sentences,
+            or whether semantic entropy is above `split`.
         model_id, revision, dtype: of the language model whose states it reads.
         layer: k, under `convention`.
         dimension: d of the hidden states.
@@ -108,7 +116,7 @@ def check_card(
         "target": target,
         "dimension": dimension,
         "convention": CONVENTION,
-        "pooling": POOLING,
+        "pooling": pooling_of(card.target),
     }
     for name, value in expected.items():
         _check(card, name, value)

@@ -56,4 +56,4 @@ class ProbeNetwork(nn.Module):
     @property
     def is_plain_regression(self) -> bool:
         """Whether the output is the prediction itself, without a sigmoid."""
-        return self.architecture == "paper" and self.target == "consistency"
+        return self.architecture == "paper" and self.target != "semantic_entropy"

@@ -19,10 +19,13 @@ class ProbeConfig:
         consistency: predicts `consistency`; "auto" is the one that ships with the embedded model,
             beside it only; "" is none.
         high_semantic_entropy: predicts whether `semantic_entropy` is above its split; likewise.
+        sentence_consistency: predicts `consistency` of each sentence; "auto" is none, as none
+            ships.
     """
 
     consistency: str = "auto"
     high_semantic_entropy: str = "auto"
+    sentence_consistency: str = "auto"
 
 
 class Probe(Protocol):

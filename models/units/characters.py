@@ -1,13 +1,18 @@
 """Which tokens of an answer lie on which characters of its text."""
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.units.unit import Indices, Span
+from models.records import Sequence, Span
+from models.units.unit import Indices
+
+# Characters that the token which completes an end tag may hold beyond it.
+_MAX_BEYOND_TAG = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class TokenSpans:
     ends: NDArray[np.intp]
 
 
-def spans_of_texts(token_texts: Sequence[str], begun: Sequence[int] = ()) -> TokenSpans:
+def spans_of_texts(token_texts: SequenceOf[str], begun: SequenceOf[int] = ()) -> TokenSpans:
     """Spans of tokens whose texts join to the answer's text; an empty text lies on no character.
 
     Args:
@@ -44,7 +49,7 @@ def spans_of_texts(token_texts: Sequence[str], begun: Sequence[int] = ()) -> Tok
     return TokenSpans(indices, starts[indices], ends[indices])
 
 
-def spans_of_bytes(token_bytes: Sequence[bytes]) -> TokenSpans:
+def spans_of_bytes(token_bytes: SequenceOf[bytes]) -> TokenSpans:
     r"""Spans of the tokens of a byte-level vocabulary, in characters of the decoded text.
 
     A token lies on every character of which it holds a byte. One without bytes lies on none. Bytes
@@ -65,6 +70,33 @@ def spans_of_bytes(token_bytes: Sequence[bytes]) -> TokenSpans:
         incomplete, _ = decoder.getstate()  # the bytes of a character that later tokens complete
         ends.append(num_decoded + bool(incomplete))
     return TokenSpans(*(np.array(values, np.intp) for values in (indices, starts, ends)))
+
+
+def token_spans(answer: Sequence) -> TokenSpans:
+    """Where the answer's tokens stand in its text; none where their texts are not known.
+
+    Behind a reasoning, what the token that completes the end tag holds beyond it begins the text:
+    those characters are no token's of the answer. A given answer may have been read with a blank in
+    front, which its text lacks. A token with an empty text begins the character
+    that the next text begins with, unless that is one byte and so one token's.
+    """
+    texts, text = answer.token_texts or (), answer.text
+    joined, begins_at = "".join(texts), 0
+    if joined.lstrip() == text:  # the blank stands before the first character
+        begins_at, text = len(text) - len(joined), ""
+    while not joined.startswith(text[begins_at:]):
+        begins_at += 1
+        if begins_at > _MAX_BEYOND_TAG:  # texts of another answer
+            return spans_of_texts(())
+    begun = []
+    is_begun = False
+    for index in range(len(texts) - 1, -1, -1):
+        if texts[index]:
+            is_begun = not texts[index][0].isascii()
+        elif is_begun:
+            begun.append(index)
+    spans = spans_of_texts(texts, begun)
+    return TokenSpans(spans.indices, spans.starts + begins_at, spans.ends + begins_at)
 
 
 def behind(tokens: TokenSpans, first_token: int, first_character: int) -> TokenSpans:

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from models.units.unit import Span
+from models.records import Span
 
 # Tokens of a premise and of a hypothesis. Together they fit a model that reads 512.
 MAX_CHUNK_TOKENS = 256

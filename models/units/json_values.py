@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from models.units.unit import Span
+from models.records import Span
 
 # Of arrays and objects within each other: whoever walks a value may recurse.
 MAX_DEPTH = 32

@@ -1,13 +1,19 @@
 """The sentences and claims of an answer, and what samples say of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from models.records import Array
-from models.units.characters import TokenSpans, overlapping
-from models.units.unit import Span, Unit
+from models.records import Array, Span
+from models.records import Sequence as TokenSequence
+from models.units.characters import TokenSpans, overlapping, token_spans
+from models.units.sentences import sentence_spans
+from models.units.tool_calls import as_value, names_of
+from models.units.unit import Unit
+
+Tools = Sequence[Mapping[str, Any]]
 
 
 def sentences(text: str, spans: Iterable[Span], tokens: TokenSpans) -> list[Unit]:
@@ -17,6 +23,18 @@ def sentences(text: str, spans: Iterable[Span], tokens: TokenSpans) -> list[Unit
         indices = overlapping(tokens, [(start, end)])
         units.append(Unit("sentence", text[start:end], indices, ((start, end),)))
     return units
+
+
+def spans_in(text: str, tools: Tools = ()) -> list[Span]:
+    """Where the sentences of a text stand; one that calls any of the tools has none."""
+    if tools and as_value(text, names_of(tools)) is not None:
+        return []
+    return sentence_spans(text)
+
+
+def sentences_of(answer: TokenSequence, tools: Tools = ()) -> list[Unit]:
+    """All sentences of an answer whose tokens' texts are known."""
+    return sentences(answer.text, spans_in(answer.text, tools), token_spans(answer))
 
 
 def claim(statement: str, quotes: Iterable[str], text: str, tokens: TokenSpans) -> Unit:

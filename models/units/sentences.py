@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 from sentencex import get_sentence_boundaries
 
+from models.records import Span
 from models.units.markdown import Block, blocks
-from models.units.unit import Span
 
 # Frequent words that tell languages apart whose abbreviations differ; the first is the default.
 _WORDS = {

@@ -7,19 +7,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.records import Array
+from models.records import Array, ProbeReading, Span
 
 Kind = Literal["answer", "sentence", "claim", "field"]
-# First character and the one behind the last.
-Span = tuple[int, int]
 # Which of the answer's tokens a unit has, ascending.
 Indices = NDArray[np.intp]
 
 # All that a unit other than the answer supplies: an estimator that reads more is not defined for
 # it.
 UNIT_STATISTICS = frozenset({"answer_token_logprobs", "answer_token_entropies", "similarity"})
+# Of a sentence that a probe has read besides, in the place of samples.
+PREDICTED = "predicted_dissimilarity"
 _OF_TOKENS = ("answer_token_logprobs", "answer_token_entropies")
 NO_TOKENS = "the unit has no tokens"
+NOT_READ = "no probe has read the unit"
 # A sample denies what it is rather sure to contradict.
 _DENIES = 0.5
 
@@ -36,6 +37,8 @@ class Unit:
         supports: (M,) in [0, 1], how far each sample says the same; None without samples. For the
             answer it is the similarity.
         contradictions: (M,) in [0, 1], how far each sample denies it; None where nobody asks.
+        reading: of a sentence, what a probe predicts of its `consistency`; None where none reads
+            it.
         alternatives: what samples have in its place, with shares of the samples, the most frequent
             first: of a field their values as JSON, None for having none; of a sentence or claim a
             sentence of each that denies it.
@@ -48,6 +51,7 @@ class Unit:
     path: str | None = None
     supports: Array | None = None
     contradictions: Array | None = None
+    reading: ProbeReading | None = None
     alternatives: Mapping[str | None, float] = field(default_factory=dict)
 
 
@@ -92,6 +96,10 @@ def cut(
             reasons.setdefault(name, NO_TOKENS)
     if unit.supports is not None:
         own["similarity"] = unit.supports
+    if unit.reading is not None:
+        own[PREDICTED] = unit.reading.value
+    else:
+        reasons[PREDICTED] = NOT_READ
     return own, reasons
 
 

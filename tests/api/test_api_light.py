@@ -249,3 +249,88 @@ async def test_where_high_semantic_entropy_is_named_its_split_and_base_rate_are_
     assert body["provenance"]["entropy_split"] == {"nats": 0.5, "base_rate": 0.25}
     splits = {one["name"]: one["split"] for one in listed if one["split"] is not None}
     assert splits == {"high_semantic_entropy_light": body["provenance"]["entropy_split"]}
+
+
+SENTENCES = {"mode": "light", "units": "sentences", "prompt": "Capital of Spain?"}
+
+
+async def test_each_sentence_of_a_light_answer_has_light_scores_of_its_own(tmp_path):
+    only = ProbeConfig("", "", saved(tmp_path, "sentence_consistency"))
+    async with serving(probes=only) as service:
+        calls, sequences = service.engine.num_calls, service.engine.num_sequences
+        pairs = sum(service.pair_model.batches)
+        body = (await service.generate(**SENTENCES)).json()
+        again = (await service.generate(**SENTENCES)).json()
+        refused = await service.generate(mode="light")
+
+        assert service.engine.num_calls - calls == service.engine.num_sequences - sequences == 1
+        assert sum(service.pair_model.batches) == pairs
+    answer, *sentences = body["units"]
+    assert sentences
+    for one in sentences:
+        scores = one["scores"]
+        assert (one["estimator"], list(scores)) == ("cocoa_sp_light", list(LIGHT_ESTIMATORS))
+        assert 0 <= scores["consistency_light"] <= 1
+        for base in ("sp", "ppl", "mte"):
+            expected = scores[base] * scores["consistency_light"]
+            assert scores[f"cocoa_{base}_light"] == pytest.approx(expected)
+        assert one["out_of_domain"] in (True, False)
+        assert "support" not in one
+    assert (body["estimator"], body["uncertainty"]) == ("sp", answer["scores"]["sp"])
+    assert "no probe of whole answers" in body["reasons"]["cocoa_sp_light"]
+    assert "probe" not in body["provenance"]
+    assert body["provenance"]["sentence_probe"]["training_set"] == "prompts.jsonl"
+    assert (again["cached"], again["units"]) == (True, body["units"])
+    # Of whole answers there is no probe.
+    assert refused.json()["error"]["code"] == "probe_missing"
+
+
+async def test_sentences_and_their_answer_may_each_have_a_probe(probes, tmp_path):
+    both = replace(probes, sentence_consistency=saved(tmp_path, "sentence_consistency", seed=5))
+    async with serving(probes=both) as service:
+        body = (await service.generate(**SENTENCES)).json()
+        full = {"estimators": ["cocoa_sp", "cocoa_sp_light"], "units": "sentences"}
+        beside_samples = (await service.generate(**full)).json()
+        fields = (await service.generate(**SENTENCES | {"units": "fields"})).json()
+
+    answer, sentence, *_ = body["units"]
+    assert body["estimator"] == sentence["estimator"] == "cocoa_sp_light"
+    assert answer["scores"]["consistency_light"] != sentence["scores"]["consistency_light"]
+    assert body["provenance"]["probe"]["id"] != body["provenance"]["sentence_probe"]["id"]
+    assert beside_samples["units"][1]["scores"].keys() == {"cocoa_sp", "cocoa_sp_light"}
+    assert "sentence_probe" not in fields["provenance"]
+
+
+async def test_sentences_far_from_the_training_set_are_flagged_each(tmp_path):
+    far = ProbeConfig("", "", saved(tmp_path, "sentence_consistency", shift=50.0))
+    async with serving(probes=far) as service:
+        body = (await service.generate(**SENTENCES)).json()
+
+    assert body["units"][1]["out_of_domain"] is True
+    assert body["provenance"]["sentence_probe"]["out_of_domain"] is True
+    assert "out_of_domain" in body["warnings"]
+
+
+@pytest.mark.parametrize("has_probes", [True, False])
+async def test_without_a_probe_of_sentences_each_has_the_probability_of_its_tokens(
+    probes, has_probes
+):
+    async with serving(probes=probes if has_probes else None) as service:
+        body = (await service.generate(**SENTENCES)).json()
+
+    assert body["estimator"] == ("cocoa_sp_light" if has_probes else "sp")
+    assert bool(score_reasons(body)) is not has_probes
+    for one in body["units"][1:]:
+        assert (one["estimator"], one["scores"].keys()) == ("sp", {"sp", "ppl", "mte"})
+        assert one["uncertainty"] == one["scores"]["sp"] > 0
+
+
+async def test_sentences_are_read_in_a_worker_elsewhere_too(tmp_path):
+    only = ProbeConfig("", "", saved(tmp_path, "sentence_consistency"))
+    async with serving(probes=only) as service:
+        here = (await service.generate(**SENTENCES)).json()
+    async with serving(placement="remote", probes=only) as service:
+        there = (await service.generate(**SENTENCES)).json()
+
+    assert there["units"] == here["units"]
+    assert there["provenance"]["sentence_probe"] == here["provenance"]["sentence_probe"]

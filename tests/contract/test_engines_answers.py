@@ -13,6 +13,7 @@ from models.errors import (
     PromptTooLong,
 )
 from models.records import GivenAnswer
+from models.units.prose import sentences_of
 from tests.contract.generators import (
     BUILDERS,
     FIRST_TOKEN,
@@ -154,6 +155,21 @@ async def test_hidden_layers_bring_one_mean_a_layer_that_samples_do_not_change(g
     size = np.abs(alone.answer_hidden_mean).max()
     for other in (with_samples.answer_hidden_mean, reversed_layers.answer_hidden_mean[::-1]):
         np.testing.assert_allclose(other, alone.answer_hidden_mean, atol=1e-5 * max(1.0, size))
+
+
+async def test_each_sentence_of_the_answer_has_a_mean_a_layer(generator):
+    if not generator.info.num_layers:
+        pytest.skip("does not show its hidden states")
+    wanted = {"hidden_layers": (2, 1), "by_sentence": True}
+    found = await generator.generate(asked(generator, **wanted))
+    without = await generator.generate(asked(generator, hidden_layers=(2, 1)))
+
+    told = {unit.spans[0] for unit in sentences_of(found.answer)}
+    assert found.sentence_hidden_means.keys() <= told
+    assert found.sentence_hidden_means or not told or found.answer.num_tokens == 1
+    for mean in found.sentence_hidden_means.values():
+        assert mean.shape == (2, generator.info.hidden_size)
+    assert without.sentence_hidden_means == {}
 
 
 async def test_a_layer_that_the_model_does_not_have_is_refused(generator):

@@ -79,6 +79,19 @@ async def test_a_stream_tells_each_sentence_as_the_next_one_begins(client):
     assert names.index("unit") < len(names) / 2
 
 
+async def test_light_sentences_have_the_probability_of_their_tokens(client):
+    """No probe ships for this model."""
+    sent = {"messages": lines_of("paragraph")[0]["messages"], "max_new_tokens": 200}
+    found = (
+        await client.post(GENERATE, json=sent | {"mode": "light", "units": "sentences"})
+    ).json()
+    assert found["estimator"] == "sp"
+    assert "probe" in found["reasons"]["cocoa_sp_light"]
+    assert len(found["units"]) > 2
+    for one in found["units"][1:]:
+        assert one["uncertainty"] == one["scores"]["sp"] > 0
+
+
 async def test_a_paragraph_bears_out_a_sentence_or_denies_it(client):
     told = "Lima is a city in South America. It is the capital of Peru. It lies on the Rimac."
     body = {"answer": "Lima is in Peru. It is in Asia.", "samples": [{"text": told}]}

@@ -31,10 +31,12 @@ from models.records import (
     Generation,
     GenerationRequest,
     Sequence,
+    Span,
     Token,
     Tops,
 )
 from models.statistics import supplied_by
+from models.units.prose import sentences_of
 from models.waves import draw_samples
 
 _ANSWERS = (" Paris", " It is Paris.", " The capital is Paris.", " Lyon", " I do not know.", "")
@@ -148,6 +150,7 @@ class FakeEngine:
             model_id=self.info.model_id,
             revision=self.info.revision,
             answer_hidden_mean=_hidden(digest, request.hidden_layers, self.info.hidden_size),
+            sentence_hidden_means=_by_sentence(digest, request, answer, self.info.hidden_size),
             prompt_state=_prompt_state(digest, request.prompt_layer, self.info.hidden_size),
         )
 
@@ -248,6 +251,18 @@ def _hidden(digest: int, layers: tuple[int, ...], size: int) -> Array | None:
     for layer in layers:
         rows.append(np.random.Generator(np.random.Philox([digest, layer])).standard_normal(size))
     return np.array(rows, dtype=np.float32)
+
+
+def _by_sentence(
+    digest: int, request: GenerationRequest, answer: Sequence, size: int
+) -> dict[Span, Array]:
+    """(layers, d) float32 of each sentence, the same for the same prompt."""
+    means = {}
+    for number, unit in enumerate(sentences_of(answer, request.tools)):
+        found = _hidden(digest + number, request.hidden_layers, size)
+        if request.by_sentence and found is not None:
+            means[unit.spans[0]] = found
+    return means
 
 
 def _prompt_state(digest: int, layer: int, size: int) -> Array | None:

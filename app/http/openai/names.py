@@ -2,7 +2,7 @@
 
 from app.spelling import closest, did_you_mean
 from models.errors import UnknownModel
-from models.statistics import PROBE_STATISTICS
+from models.statistics import PROBE_STATISTICS, SENTENCES_READ
 from workers.protocol import GeneratorInfo
 
 # Works at every deployment, whatever its model is called.
@@ -13,7 +13,7 @@ _LIGHT = ":light"
 def served_names(generator: GeneratorInfo) -> list[str]:
     """Names that requests may give, with those of light mode where a probe serves it."""
     names = [generator.model_id, ALIAS]
-    if generator.statistics & PROBE_STATISTICS:
+    if generator.statistics & (PROBE_STATISTICS - {SENTENCES_READ}):
         names += [generator.model_id + _LIGHT, ALIAS + _LIGHT]
     return names
 

@@ -254,6 +254,8 @@ class Provenance(BaseModel):
     """whether the uncertainty is `consistency` in place of a better one, as no log-probs are known"""
     probe: ProbeInfo | None = None
     """that predicted the light scores, where it could read the answer"""
+    sentence_probe: ProbeInfo | None = None
+    """that predicted the light scores of sentences; its distance is that of the farthest one"""
     entropy_split: EntropySplit | None = None
     """with high_semantic_entropy_light"""
     percentile: float | None = None
@@ -372,6 +374,8 @@ class UnitInfo(BaseModel):
     """of a sentence or claim: mean over the samples of how far each denies it, 0 to 1"""
     contradicted_by: list[int] | None = None
     """of a sentence or claim: indices, ≥ 0, of the samples that deny it rather than say it"""
+    out_of_domain: bool | None = None
+    """of a sentence that a probe has read: whether it lies farther from what the probe was trained on than 99 of 100 held-out ones: do not trust its light scores"""
     alternatives: list[Alternative] | None = None
     """of a field the samples' values, of a sentence or claim what those say that deny it, at most three; the most frequent first"""
     missing: list[MissingField] | None = None

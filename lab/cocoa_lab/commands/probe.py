@@ -49,6 +49,10 @@ def collect(
     num_samples: Annotated[
         int, typer.Option(min=2, max=64, help="M, the number of sampled answers.")
     ] = 10,
+    units: Annotated[
+        Literal["answer", "sentences"],
+        typer.Option(help="What is stored: answers, or each sentence of them (an NLI model)."),
+    ] = "answer",
     limit: Limit = None,
     seed: Seed = 0,
 ) -> None:
@@ -61,7 +65,8 @@ def collect(
         from cocoa_lab.probes.collecting import collect as collect_all
 
         examples = _prompts(prompts, limit, seed)
-        spec = CollectionSpec(_name_of(prompts), examples, out, num_samples, seed, _layers(layers))
+        name, of_layers = _name_of(prompts), _layers(layers)
+        spec = CollectionSpec(name, examples, out, num_samples, seed, of_layers, units)
         settings = settings_or_exit()
         with _prompts_shown(len(examples)) as on_done:
             asyncio.run(collect_all(spec, settings, on_done))
@@ -75,7 +80,8 @@ def train(
         Path, typer.Option(help="Folder of the probe; an interrupted training there is continued.")
     ],
     target: Annotated[
-        Literal["consistency", "semantic_entropy"], typer.Option(help="What it predicts.")
+        Literal["consistency", "semantic_entropy", "sentence_consistency"],
+        typer.Option(help="What it predicts."),
     ] = "consistency",
     layer: Annotated[
         str, typer.Option(help="One, several with commas between, or auto for all collected.")
@@ -163,6 +169,8 @@ def evaluate(
         from models.probes.probe import TrainedProbe
 
         trained = TrainedProbe.open(folder)
+        if trained.card.target == "sentence_consistency":
+            raise ValueError("sentences are measured by cocoa evaluate --units sentences")
         training = None
         layers: tuple[int, ...] = (trained.layer,)
         if collected is not None:

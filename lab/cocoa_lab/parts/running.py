@@ -32,10 +32,10 @@ from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS, needs
 from models.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
-from models.statistics import supplied_by
+from models.statistics import SENTENCES_READ, supplied_by
 from models.units.json_values import parsed
 from models.units.tool_calls import as_value, names_of
-from models.units.unit import UNIT_STATISTICS
+from models.units.unit import PREDICTED, UNIT_STATISTICS
 from workers.protocol import Workers
 
 _RECORDED = supplied_by("answer", "samples")
@@ -203,18 +203,23 @@ async def _labelled(
 def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:
     """All estimators that are defined for parts, and that such recordings supply."""
     available = scorer.available_statistics(Ask(prompt=""), statistics) & UNIT_STATISTICS
+    if SENTENCES_READ in statistics:
+        available |= {PREDICTED}
     return [name for name in ESTIMATORS if needs([name]) <= available]
 
 
 def _header(spec: PartsSpec, workers: Workers) -> RecordingHeader:
     generator = workers.generator.info
+    recorded = _RECORDED
+    if spec.units == "sentences" and all(one.output is None for one in spec.examples):
+        recorded |= {SENTENCES_READ}  # by a probe, which reads what the model itself writes
     return RecordingHeader(
         dataset=spec.dataset,
         model=generator.model_id,
         revision=generator.revision,
         seed=spec.seed,
         sampling=sampling_of(max(draw.num_samples for draw in spec.draws)),
-        statistics=tuple(sorted(generator.statistics & _RECORDED)),
+        statistics=tuple(sorted(generator.statistics & recorded)),
         asks_p_true=False,
     )
 

@@ -43,6 +43,7 @@ def classification_metrics(predicted: Array, true: Array) -> dict[str, float | N
 AGREEMENT: Mapping[Target, Callable[[Array, Array], dict[str, float | None]]] = {
     "consistency": regression_metrics,
     "semantic_entropy": classification_metrics,
+    "sentence_consistency": regression_metrics,
 }
 
 

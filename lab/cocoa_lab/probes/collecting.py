@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.scoring.ask import Ask
+from app.scoring.ask import Ask, Units
+from app.scoring.result import Result
 from app.scoring.scorer import Scorer
+from app.scoring.units import ScoredUnit
 from app.settings import Settings
 from cocoa_lab.examples import Example
 from cocoa_lab.loading import lab_scorer, support_of
@@ -16,6 +18,7 @@ from cocoa_lab.probes.collection import (
     CollectedAnswer,
     CollectionHeader,
     CollectionLog,
+    Row,
     digest_of,
     only,
     read,
@@ -24,7 +27,7 @@ from cocoa_lab.quality import Measure, score_by_task
 from cocoa_lab.running import each, sampling_of, seed_of
 from models.errors import InvalidLogits, InvalidRequest
 from models.estimators import needs
-from models.probes.card import Card, check_card
+from models.probes.card import POOLING, SENTENCE_POOLING, Card, check_card
 from models.records import Array, SamplingParams
 from workers.protocol import Workers
 
@@ -39,6 +42,8 @@ ESTIMATORS = (
     "cocoa_mte",
     "semantic_entropy",
 )
+# Likewise of sentences.
+_OF_SENTENCES = ("consistency", "sp", "mte")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class CollectionSpec:
     Attributes:
         prompts: name of the examples, for the header.
         layers: None for those of `candidate_layers`.
+        units: what a row of the collection is of.
     """
 
     prompts: str
@@ -56,6 +62,7 @@ class CollectionSpec:
     num_samples: int
     seed: int
     layers: tuple[int, ...] | None
+    units: Units = "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,7 @@ async def collect_and_measure(
 
 
 async def _collect(spec: CollectionSpec, scorer: Scorer, on_done: Callable[[], None]) -> None:
-    estimators, header = _estimators(scorer), _header(spec, scorer.workers)
+    estimators, header = _estimators(scorer, spec.units), _header(spec, scorer.workers)
     with CollectionLog(spec.folder, header) as log:
         new = [example for example in spec.examples if example.id not in log.ids]
         for _ in range(len(spec.examples) - len(new)):
@@ -141,21 +148,21 @@ async def _collect(spec: CollectionSpec, scorer: Scorer, on_done: Callable[[], N
 
         async def one(position: int) -> None:
             ask = _ask(new[position], header, estimators)
-            log.put(position, *await _answer(new[position], ask, scorer))
+            log.put(position, await _rows(new[position], ask, scorer))
             on_done()
 
         await each(range(len(new)), one)
 
 
-async def _answer(
-    example: Example, ask: Ask, scorer: Scorer
-) -> tuple[CollectedAnswer, Array | None]:
-    """What samples showed of the answer, and its features (layers, d); None without an answer."""
+async def _rows(example: Example, ask: Ask, scorer: Scorer) -> list[Row]:
+    """What samples showed of the answer, or of each of its sentences, with their features."""
+    digest = digest_of(example.prompt)
     try:
         result = await scorer.run(ask)
     except (InvalidRequest, InvalidLogits) as error:
-        digest = digest_of(example.prompt)
-        return CollectedAnswer(example.id, example.task, "", 0, {}, error.code, digest), None
+        return [(CollectedAnswer(example.id, example.task, "", 0, {}, error.code, digest), None)]
+    if ask.units == "sentences":
+        return _sentence_rows(example, result, digest)
     answer = result.evidence.subject.answer
     collected = CollectedAnswer(
         id=example.id,
@@ -163,23 +170,53 @@ async def _answer(
         text=answer.compared_text,
         num_tokens=answer.num_tokens,
         scores=result.scores,
-        prompt_digest=digest_of(example.prompt),
+        prompt_digest=digest,
     )
     if result.generation is None:
-        return collected, None
-    return collected, result.generation.answer_hidden_mean
+        return [(collected, None)]
+    return [(collected, result.generation.answer_hidden_mean)]
 
 
-def _estimators(scorer: Scorer) -> tuple[str, ...]:
+def _sentence_rows(example: Example, result: Result, digest: str) -> list[Row]:
+    """The sentences whose states were kept, under one id: no split parts those of an answer."""
+    kept: list[tuple[ScoredUnit, Array]] = []
+    if result.units is not None and result.generation is not None:
+        for one in result.units.units[1:]:
+            mean = result.generation.sentence_hidden_means.get(one.unit.spans[0])
+            if mean is not None:
+                kept.append((one, mean))
+    if not kept:
+        empty = CollectedAnswer(example.id, example.task, "", 0, {}, "no_sentences", digest)
+        return [(empty, None)]
+    rows: list[Row] = []
+    for part, (one, mean) in enumerate(kept):
+        scores = dict(one.scores)
+        scores["sentence_consistency"] = scores.pop("consistency", None)
+        collected = CollectedAnswer(
+            id=example.id,
+            task=example.task,
+            text=one.unit.text,
+            num_tokens=len(one.unit.tokens),
+            scores=scores,
+            prompt_digest=digest,
+            part=part,
+            num_parts=len(kept),
+        )
+        rows.append((collected, mean))
+    return rows
+
+
+def _estimators(scorer: Scorer, units: Units) -> tuple[str, ...]:
     """Those of ESTIMATORS that these models supply.
 
     Raises:
         InvalidRequest: the generator does not show its hidden states.
     """
+    wanted = _OF_SENTENCES if units == "sentences" else ESTIMATORS
     if not scorer.workers.generator.info.num_layers:
         raise InvalidRequest("this engine does not show its hidden states, which probes read")
     available = scorer.available_statistics(Ask(prompt=""))
-    return tuple(name for name in ESTIMATORS if needs([name]) <= available)
+    return tuple(name for name in wanted if needs([name]) <= available)
 
 
 def _ask(example: Example, header: CollectionHeader, estimators: tuple[str, ...]) -> Ask:
@@ -190,10 +227,12 @@ def _ask(example: Example, header: CollectionHeader, estimators: tuple[str, ...]
         seed=seed_of(header.seed, example.id),
     )
     return Ask(
-        prompt=example.prompt,
+        prompt=example.prompt if example.messages is None else None,
+        messages=example.messages,
         sampling=sampling,
         estimators=estimators,
         hidden_layers=header.layers,
+        units=None if header.units == "answer" else header.units,
     )
 
 
@@ -210,6 +249,8 @@ def _header(spec: CollectionSpec, workers: Workers) -> CollectionHeader:
         sampling=sampling_of(spec.num_samples) | {"max_new_tokens": max(limits, default=0)},
         seed=spec.seed,
         compared_by=_compared_by(workers),
+        units=spec.units,
+        pooling=SENTENCE_POOLING if spec.units == "sentences" else POOLING,
     )
 
 

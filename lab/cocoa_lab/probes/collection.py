@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from app.lines import complete_lines
+from app.scoring.ask import Units
 from cocoa_lab.log import AnotherRun, InOrder, LineFile, check_same
 from models.probes.card import CONVENTION, POOLING
 from models.probes.features import joined
@@ -37,6 +38,7 @@ class CollectionHeader:
             none.
         seed: that of each prompt is derived from it and from the prompt's id.
         compared_by: models behind the targets, with the flags that change them.
+        units: what each row is of.
     """
 
     prompts: str
@@ -49,6 +51,7 @@ class CollectionHeader:
     seed: int
     compared_by: Mapping[str, Any]
     convention: str = CONVENTION
+    units: Units = "answer"
     pooling: str = POOLING
     format: int = FORMAT
 
@@ -60,15 +63,17 @@ class CollectionHeader:
 
 @dataclass(frozen=True, slots=True)
 class CollectedAnswer:
-    """One prompt's answer and what samples showed of it.
+    """One prompt's answer, or one of its sentences, and what samples showed of it.
 
     Attributes:
+        id: of the prompt.
         text: the answer as it is compared.
         num_tokens: T; where it is 1, the features are the prefill's.
         scores: estimator to its value, None where it has none.
         error: code of the error that the model always gives for the prompt; then all else is empty
             and features are 0.
         prompt_digest: tells prompts apart that have the same id; None in older collections.
+        part, num_parts: which of how many rows of the prompt this is.
     """
 
     id: str
@@ -78,6 +83,12 @@ class CollectedAnswer:
     scores: Mapping[str, float | None]
     error: str | None = None
     prompt_digest: str | None = None
+    part: int = 0
+    num_parts: int = 1
+
+
+# With its features (layers, d); None of a prompt without an answer.
+Row = tuple[CollectedAnswer, Array | None]
 
 
 class CollectionLog:
@@ -103,16 +114,11 @@ class CollectionLog:
         self._features = (folder / _FEATURES).open("ab")
         self._features.truncate(len(lines) * header.answer_bytes)
         self._shape = len(header.layers), header.dimension
-        self._ordered = InOrder[tuple[CollectedAnswer, Array]](self._write)
+        self._ordered = InOrder[Sequence[Row]](self._write)
 
-    def put(self, position: int, answer: CollectedAnswer, features: Array | None) -> None:
-        """Write the answer of this run's `position`-th new prompt, once all before it are.
-
-        features: (layers, d); None of a prompt without an answer.
-        """
-        if features is None:
-            features = np.zeros(self._shape)
-        self._ordered.put(position, (answer, features))
+    def put(self, position: int, rows: Sequence[Row]) -> None:
+        """Write what this run's `position`-th new prompt gave, once all before it are written."""
+        self._ordered.put(position, rows)
 
     def __enter__(self) -> Self:
         return self
@@ -121,11 +127,13 @@ class CollectionLog:
         self._lines.close()
         self._features.close()
 
-    def _write(self, entry: tuple[CollectedAnswer, Array]) -> None:
-        answer, features = entry
-        self._features.write(np.ascontiguousarray(features, np.float32).tobytes())
-        self._features.flush()  # before the line, so that a line always has its features
-        self._lines.append(asdict(answer))
+    def _write(self, rows: Sequence[Row]) -> None:
+        for answer, features in rows:
+            if features is None:
+                features = np.zeros(self._shape)
+            self._features.write(np.ascontiguousarray(features, np.float32).tobytes())
+            self._features.flush()  # before the line, so that a line always has its features
+            self._lines.append(asdict(answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +219,14 @@ def _read_header(folder: Path) -> CollectionHeader:
 
 
 def _whole_lines(folder: Path, header: CollectionHeader) -> list[bytes]:
-    """Lines of the answers whose line and features were both written in full."""
+    """Lines of the answers of which all lines and features were written in full."""
     if not (folder / _ANSWERS).exists() or not (folder / _FEATURES).exists():
         return []
     num_features = os.path.getsize(folder / _FEATURES) // header.answer_bytes
-    return list(complete_lines(folder / _ANSWERS))[:num_features]
+    lines = list(complete_lines(folder / _ANSWERS))[:num_features]
+    if lines and (last := _answer(lines[-1])).part + 1 < last.num_parts:
+        return lines[: -last.part - 1]
+    return lines
 
 
 def _answer(line: bytes) -> CollectedAnswer:

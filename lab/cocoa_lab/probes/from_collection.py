@@ -176,4 +176,5 @@ def _card(collection: Collection, spec: TrainingSpec, trained: Trained) -> Card:
         hyperparameters=asdict(HYPERPARAMETERS[spec.architecture]),
         seed=spec.seed,
         metrics=trained.metrics,
+        pooling=header.pooling,
     )

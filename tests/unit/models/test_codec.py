@@ -47,8 +47,10 @@ GENERATION = Generation(
     warnings=("one_token_answer",),
     answer_form="blank_led",
     answer_hidden_mean=np.array([[0.1, -3.0]], dtype=np.float32),
+    sentence_hidden_means={(1, 6): np.array([[0.25, 2.0]], dtype=np.float32)},
     prompt_state=np.array([0.5, -2.0], dtype=np.float32),
     probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
+    sentence_readings={(1, 6): ProbeReading(0.5, 3.25, False)},
     reasoned=Reasoned(("Paris é", ""), (1,), np.array([[-1 / 3], [-2000.0]])),
 )
 REQUEST = GenerationRequest(
@@ -59,6 +61,7 @@ REQUEST = GenerationRequest(
     statistics=frozenset({"sample_texts", "answer_token_logprobs"}),
     answer=GivenAnswer(" Paris", append_eos=False),
     hidden_layers=(2, 1),
+    by_sentence=True,
     prompt_layer=3,
     streamed=1,
     timeout_s=0.1 + 0.2,
@@ -88,7 +91,7 @@ def test_a_request_comes_back_with_every_field(request_):
 
 
 # What entries of before lack.
-NEWER = {"prompt_state", "reasoned"}
+NEWER = {"prompt_state", "reasoned", "sentence_hidden_means", "sentence_readings"}
 
 
 @pytest.mark.parametrize("field", sorted({one.name for one in fields(Generation)} - NEWER))

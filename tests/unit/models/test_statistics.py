@@ -5,6 +5,7 @@ import pytest
 from models.estimators import ESTIMATORS, needs
 from models.statistics import (
     REASONING_SOURCES,
+    SENTENCES_READ,
     STATISTICS,
     derivable,
     reads_samples,
@@ -17,8 +18,8 @@ def test_every_statistic_that_an_estimator_reads_is_in_the_table_and_is_read_or_
     read = needs(ESTIMATORS)
     assert read <= STATISTICS.keys()
     made_of = sources_of(read)
-    # Shown with an answer's tokens, or read by a further way to choose the answer.
-    shown = supplied_by("answer", "samples")
+    # Shown with an answer's tokens, read by a further way to choose the answer, or by sentences.
+    shown = supplied_by("answer", "samples") | {SENTENCES_READ}
     assert STATISTICS.keys() == read | made_of | shown
 
 

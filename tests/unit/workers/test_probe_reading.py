@@ -30,6 +30,11 @@ REQUEST = GenerationRequest(
 )
 
 
+def asking(*layers):
+    """What the engine was asked for."""
+    return GenerationRequest("Where?", hidden_layers=layers)
+
+
 def test_the_engine_is_asked_for_the_layers_of_the_probes_once_and_for_no_probe():
     asked = with_inputs_of(PROBES, REQUEST)
     assert asked.hidden_layers == (3, 2, 1)
@@ -38,8 +43,8 @@ def test_the_engine_is_asked_for_the_layers_of_the_probes_once_and_for_no_probe(
 
 def test_each_probe_reads_its_own_layer_wherever_it_lies():
     written = generation(answer_hidden_mean=np.array([[0.3, 0.3], [0.2, 0.2], [0.1, 0.1]]))
-    readings = read(PROBES, (3, 2, 1), written)
-    assert {name: one.value for name, one in readings.items()} == {
+    read_ones = read(PROBES, asking(3, 2, 1), written).probe_readings
+    assert {name: one.value for name, one in read_ones.items()} == {
         "predicted_dissimilarity": 0.3,
         "predicted_high_semantic_entropy": 0.1,
     }
@@ -57,44 +62,94 @@ def test_a_probe_of_token_features_gets_the_statistics_that_they_are_made_of():
         token_entropies=np.array([0.125, 0.25]),
     )
     written = generation(answer, answer_hidden_mean=np.array([[0.25]]))
-    readings = read(probes, (1,), written)
+    told = read(probes, asking(1), written)
     expected = (0.25 + 0.75 + 0.1875 + np.log(2)) / 4
-    assert readings["predicted_dissimilarity"].value == pytest.approx(expected)
+    assert told.probe_readings["predicted_dissimilarity"].value == pytest.approx(expected)
 
-    kept = with_readings(written, readings, request).answer
+    kept = with_readings(told, request).answer
     assert (kept.token_logprobs, kept.token_entropies) == (None, None)
     asked_for = replace(request, statistics=frozenset({"answer_token_logprobs"}))
-    assert with_readings(written, readings, asked_for).answer.token_logprobs is not None
+    assert with_readings(told, asked_for).answer.token_logprobs is not None
 
 
 def test_an_engine_that_gave_no_statistics_of_the_tokens_is_a_fault():
     probes = {"predicted_dissimilarity": LayerProbe(1, ("sp",))}
     answer = replace(sequence(" Paris", num_tokens=1), token_logprobs=None, token_entropies=None)
     with pytest.raises(ValueError, match="no statistics"):
-        read(probes, (1,), generation(answer, answer_hidden_mean=np.array([[0.25]])))
+        read(probes, asking(1), generation(answer, answer_hidden_mean=np.array([[0.25]])))
 
 
 def test_an_engine_that_gave_no_hidden_states_is_a_fault():
     with pytest.raises(ValueError, match="no hidden states"):
-        read(PROBES, (3, 2, 1), generation(answer_hidden_mean=None))
+        read(PROBES, asking(3, 2, 1), generation(answer_hidden_mean=None))
+
+
+SENTENCE_PROBE = {"sentence_dissimilarity": LayerProbe(1, ("sp", "mte", "log_length"))}
+TWO = replace(
+    sequence(" Lima. Peru? No", num_tokens=7),
+    token_texts=(" Lima", ".", " Peru", "?", " N", "o", ""),
+    token_logprobs=-np.arange(7) / 8,
+    token_entropies=np.arange(7) / 4,
+)
+
+
+def test_a_probe_of_sentences_reads_the_state_and_the_tokens_of_each():
+    asked = with_inputs_of(SENTENCE_PROBE, GenerationRequest("Where?", hidden_layers=(2,)))
+    assert (asked.hidden_layers, asked.by_sentence) == ((2, 1), True)
+    assert asked.statistics >= {"answer_token_texts", "answer_token_logprobs"}
+
+    means = {(1, 6): np.array([[9.0], [0.125]]), (7, 12): np.array([[9.0], [0.25]])}
+    written = generation(TWO, answer_hidden_mean=np.zeros((2, 1)), sentence_hidden_means=means)
+    told = read(SENTENCE_PROBE, asked, written)
+
+    first, second = told.sentence_readings.values()
+    assert told.sentence_readings.keys() == means.keys()  # no state of the last one was kept
+    assert first.value == pytest.approx((0.125 + 0.125 + 0.125 + np.log(2)) / 4)
+    assert second.value == pytest.approx((0.25 + 0.625 + 0.625 + np.log(2)) / 4)
+    together = told.probe_readings["sentence_dissimilarity"]
+    assert together.value == pytest.approx((first.value + second.value) / 2)
+
+    kept = with_readings(told, GenerationRequest("Where?", hidden_layers=(2,)))
+    assert (kept.sentence_hidden_means, kept.answer.token_texts) == ({}, None)
+    asked_for = GenerationRequest("Where?", hidden_layers=(2,), by_sentence=True)
+    shown = with_readings(told, asked_for).sentence_hidden_means
+    assert shown[1, 6].tolist() == [[9.0]]
+
+
+def test_of_sentences_the_farthest_decides_and_an_answer_without_any_has_no_reading():
+    class Near:
+        layer, token_features = 1, ()
+
+        def read(self, rows):
+            return [ProbeReading(0.5, float(row[0]), bool(row[0] > 99)) for row in rows]
+
+    probes, asked = {"sentence_dissimilarity": Near()}, asking(1)
+    means = {(1, 6): np.array([[99.5]]), (7, 12): np.array([[3.0]])}
+    written = generation(TWO, answer_hidden_mean=np.zeros((1, 1)), sentence_hidden_means=means)
+    told = read(probes, asked, written)
+    assert told.probe_readings["sentence_dissimilarity"] == ProbeReading(0.5, 99.5, True)
+    assert [one.out_of_domain for one in told.sentence_readings.values()] == [True, False]
+    assert with_readings(told, REQUEST).warnings == ("out_of_domain",)
+
+    empty = read(probes, asked, replace(written, sentence_hidden_means={}))
+    assert (empty.probe_readings, empty.sentence_readings) == ({}, {})
 
 
 @pytest.mark.parametrize(("layers", "kept"), [((), None), ((3, 2), [[3.0], [2.0]])])
 def test_only_the_layers_that_were_asked_for_are_given_back(layers, kept):
     written = generation(answer_hidden_mean=np.array([[3.0], [2.0], [1.0]]))
-    means = with_readings(written, {}, replace(REQUEST, hidden_layers=layers)).answer_hidden_mean
+    means = with_readings(written, replace(REQUEST, hidden_layers=layers)).answer_hidden_mean
     assert (None if means is None else means.tolist()) == kept
 
 
 def test_readings_come_with_what_makes_them_doubtful():
-    written = generation(sequence(" Paris", num_tokens=1), warnings=("reasoning_excluded",))
     readings = {"predicted_dissimilarity": ProbeReading(0.5, 99.9, True)}
-    told = with_readings(written, readings, REQUEST)
+    written = generation(sequence(" Paris", num_tokens=1), warnings=("reasoning_excluded",))
+    told = with_readings(replace(written, probe_readings=readings), REQUEST)
 
-    assert told.probe_readings == readings
     assert told.warnings == ("reasoning_excluded", "one_token_answer", "out_of_domain")
     sure = {"predicted_dissimilarity": ProbeReading(0.5, 50.0, False)}
-    assert with_readings(generation(), sure, REQUEST).warnings == ()
+    assert with_readings(generation(probe_readings=sure), REQUEST).warnings == ()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
@@ -108,8 +163,8 @@ def test_a_reading_that_is_no_number_in_its_range_is_left_out(field, value):
             return [replace(ProbeReading(0.5, 50.0, False), **{field: wrong})]
 
     written = generation(answer_hidden_mean=np.array([[0.5, 0.5], [0.25, 0.25]]))
-    readings = read({"broken": Broken(), "sound": LayerProbe(2)}, (2, 1), written)
-    assert readings == {"sound": ProbeReading(0.5, 50.0, False)}
+    told = read({"broken": Broken(), "sound": LayerProbe(2)}, asking(2, 1), written)
+    assert told.probe_readings == {"sound": ProbeReading(0.5, 50.0, False)}
 
 
 class Far:

@@ -18,7 +18,7 @@ from cocoa_lab.embedded.weights import save, write_card
 from cocoa_lab.embedded.world.chat import CONTEXT_TOKENS
 from cocoa_lab.embedded.world.exposures import write_exposures
 from cocoa_lab.embedded.world.replies import share_right
-from cocoa_lab.embedded.world.testbed import all_lines, write_testbed
+from cocoa_lab.embedded.world.testbed import all_lines, write_probe_prompts, write_testbed
 from cocoa_lab.embedded.world.training import RECIPES, Recipe, tokenizer_of, train_world_model
 from models.embedded import TESTBED_DIR
 
@@ -103,6 +103,12 @@ def exposures(
 def prompts(out: Out, which: Which = "first") -> None:
     """Writes the prompts with what their answers are compared with; those of the first one ship."""
     write_testbed(RECIPES[which].corpus.knowledge, out)
+
+
+@app.command(name="probe-prompts")
+def prompts_of_probe(out: Out, which: Which = "first") -> None:
+    """Writes the prompts that a probe of sentences is trained on; the testbed has none of them."""
+    write_probe_prompts(RECIPES[which].corpus.knowledge, out / "long_probe_prompts.jsonl")
 
 
 @app.command()

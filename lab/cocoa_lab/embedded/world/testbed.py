@@ -28,6 +28,7 @@ from cocoa_lab.embedded.world.tools import TOOLS, call
 from cocoa_lab.parts.judges import WORLDS
 
 NUM_PROMPTS = 720
+NUM_PROBE_PROMPTS = 230
 # How often places are drawn, as a power of how often training shows them: below 1, so that many
 # prompts are about places that are rarely shown, or never.
 FLATNESS = 0.35
@@ -202,6 +203,17 @@ def write_testbed(knowledge: Knowledge, folder: Path, count: int = NUM_PROMPTS) 
             for line in lines:
                 fields = {name: one for name, one in asdict(line).items() if one not in (None, ())}
                 out.write(json.dumps(fields) + "\n")
+
+
+def write_probe_prompts(knowledge: Knowledge, file: Path, count: int = NUM_PROBE_PROMPTS) -> None:
+    """Paragraphs of another draw than the testbed's, none of which it asks for; without labels."""
+    held_out = {str(line.messages) for line in lines_of(knowledge, "paragraph")}
+    drawn = lines_of(knowledge, "paragraph", count + len(held_out), seed=1)
+    kept = [line for line in drawn if str(line.messages) not in held_out][:count]
+    with file.open("w", encoding="utf-8") as out:
+        for line in kept:
+            asked = {"id": f"probe-{line.id}", "task": line.task, "messages": line.messages}
+            out.write(json.dumps(asked | {"max_new_tokens": line.max_new_tokens}) + "\n")
 
 
 def read_testbed(folder: Path) -> dict[str, list[Line]]:

@@ -32,7 +32,11 @@ GENERATION = generation(
     queue_s=0.5,
     generate_s=1.5,
     warnings=("one_token_answer",),
-    probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
+    probe_readings={
+        "predicted_dissimilarity": ProbeReading(0.25, 99.5, True),
+        "sentence_dissimilarity": ProbeReading(0.5, 50.0, False),
+    },
+    sentence_readings={(1, 6): ProbeReading(0.5, 50.0, False)},
 )
 SUBJECT = Subject(GENERATION.answer, None, GENERATION.samples)
 DERIVED = {
@@ -47,6 +51,7 @@ DERIVED = {
     "sample_token_relevance": [np.array([0.5, 0.25]), np.array([1.0, 0.0])],
     "p_true_logprob": -0.7,
     "predicted_dissimilarity": 0.25,
+    "sentence_dissimilarity": 0.5,
 }
 EVIDENCE = Evidence(SUBJECT, token_statistics(SUBJECT) | DERIVED, {}, True)
 PLAN = a_plan(EVIDENCE.statistics)

@@ -6,6 +6,7 @@ from app.scoring.ask import Ask, GivenSample
 from app.scoring.limits import missing_statistics
 from app.scoring.plan import (
     DEFAULT_ESTIMATORS,
+    LIGHT_ESTIMATORS,
     available_statistics,
     check_streamed,
     make_plan,
@@ -229,6 +230,37 @@ def test_light_mode_without_its_probe_names_the_mode_and_draws_nothing_with_it()
     planned = plan(ALL | {"predicted_dissimilarity"}, light=True)
     assert planned.generated == {LOGPROBS, ENTROPIES, "predicted_dissimilarity"}
     assert planned.primary == "cocoa_sp_light"
+
+
+def test_a_probe_of_sentences_serves_light_mode_for_sentences_alone():
+    of_sentences = ALL | {"sentence_dissimilarity", "answer_token_texts"}
+    planned = plan(of_sentences, light=True, units="sentences")
+    assert (planned.primary, planned.unit_primary) == ("sp", "cocoa_sp_light")
+    assert set(planned.unit_estimators) == set(LIGHT_ESTIMATORS)
+    assert planned.generated >= {"sentence_dissimilarity", "answer_token_texts"}
+    assert planned.parts_compared_by is None
+    for units in (None, "fields", "claims"):
+        with pytest.raises(ProbeMissing):
+            plan(of_sentences, light=True, units=units)
+    by_tokens = plan(of_sentences, light=True, units="sentences", estimators=("sp",))
+    assert "sentence_dissimilarity" not in by_tokens.generated
+
+
+def test_without_any_probe_sentences_have_the_probability_of_their_tokens():
+    supplied = ALL | {"answer_token_texts"}
+    planned = plan(supplied, light=True, units="sentences")
+    assert (planned.primary, planned.unit_primary) == ("sp", "sp")
+    assert planned.unit_estimators == ("sp", "ppl", "mte")
+    for named in ({"estimators": ("cocoa_sp_light",)}, {"primary": "consistency_light"}):
+        with pytest.raises(ProbeMissing):
+            plan(supplied, light=True, units="sentences", **named)
+
+
+def test_a_probe_of_answers_leaves_their_sentences_to_their_own_probability():
+    probed = ALL | {"predicted_dissimilarity", "answer_token_texts"}
+    planned = plan(probed, light=True, units="sentences")
+    assert (planned.primary, planned.unit_primary) == ("cocoa_sp_light", "sp")
+    assert planned.unit_estimators == ("sp", "ppl", "mte")
 
 
 def test_a_light_score_of_a_sampled_answer_is_refused():

@@ -20,7 +20,6 @@ from app.scoring.units import (
     Fields,
     Parts,
     scored_units,
-    token_spans,
     unknown_pairs,
 )
 from models.errors import InvalidRequest
@@ -28,6 +27,7 @@ from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
 from models.statistics import supplied_by
+from models.units.characters import token_spans
 from models.units.unit import support
 from tests.results import a_plan, generation, sequence
 from tests.unit.app.scoring.test_scorer import num_calls, scoring

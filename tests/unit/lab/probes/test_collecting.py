@@ -10,7 +10,7 @@ from cocoa_lab.examples import Example
 from cocoa_lab.probes.collecting import candidate_layers, collect_and_measure
 from cocoa_lab.probes.from_collection import TrainingSpec, train_probe
 from cocoa_lab.quality import QUALITY
-from models.probes.card import ProbeMismatch
+from models.probes.card import SENTENCE_POOLING, ProbeMismatch
 from models.similarity.protocol import NliConfig
 from tests.aligned import align_scores
 from tests.fakes.engine import FakeEngine
@@ -111,3 +111,22 @@ def test_another_models_probe_is_refused_before_anything_is_collected(
 
     assert prompts_seen == []
     assert not (tmp_path / "never").exists()
+
+
+def test_sentences_are_collected_under_the_id_of_their_answer_and_a_probe_learns_from_them(
+    tmp_path,
+):
+    found = collected(tmp_path, made_examples(), units="sentences")
+
+    assert found.header.pooling == SENTENCE_POOLING
+    assert found.features.shape == (len(found.answers), 3, 8)
+    for one in found.answers:
+        assert one.scores.keys() == {"sentence_consistency", "sp", "mte"}
+        assert 0 <= one.scores["sentence_consistency"] <= 1
+        assert one.text.endswith(("Paris", ".", "Lyon"))
+    probe, _ = train_probe(
+        found, TrainingSpec("sentence_consistency", "small", (2,)), None, lambda epoch: None
+    )
+    assert (probe.statistic, probe.card.pooling) == ("sentence_dissimilarity", SENTENCE_POOLING)
+    with pytest.raises(ValueError, match="no answer of the collection has a consistency"):
+        train_probe(found, TrainingSpec("consistency", "small", (2,)), None, lambda epoch: None)

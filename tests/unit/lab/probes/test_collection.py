@@ -40,13 +40,13 @@ def features(number):
 def written(folder, numbers, header=HEADER):
     with CollectionLog(folder, header) as log:
         for position, number in enumerate(numbers):
-            log.put(position, answer(number), features(number))
+            log.put(position, [(answer(number), features(number))])
 
 
 def test_what_was_put_is_read_in_the_order_of_positions(tmp_path):
     with CollectionLog(tmp_path, HEADER) as log:
         for position in (1, 0, 2):
-            log.put(position, answer(position), features(position))
+            log.put(position, [(answer(position), features(position))])
     found = read(tmp_path)
 
     assert found.header == HEADER
@@ -64,7 +64,7 @@ def test_a_half_written_answer_is_dropped_and_written_again(tmp_path, cut_rows, 
     with CollectionLog(tmp_path, HEADER) as log:
         missing = [number for number in range(4) if f"p{number}" not in log.ids]
         for position, number in enumerate(missing):
-            log.put(position, answer(number), features(number))
+            log.put(position, [(answer(number), features(number))])
     found = read(tmp_path)
 
     assert missing == ([3] if not cut_rows and not cut_features else [2, 3])
@@ -72,11 +72,32 @@ def test_a_half_written_answer_is_dropped_and_written_again(tmp_path, cut_rows, 
     np.testing.assert_array_equal(found.features[:, 1, 2], [0, 1, 2, 3])
 
 
+def test_of_a_prompt_with_several_rows_all_or_none_are_kept(tmp_path):
+    def rows(number):
+        parts = [answer(number, part=part, num_parts=3) for part in range(3)]
+        return [(one, features(one.part)) for one in parts]
+
+    with CollectionLog(tmp_path, HEADER) as log:
+        log.put(0, rows(0))
+        log.put(1, rows(1))
+    lines = (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(lines[:5]))
+    with CollectionLog(tmp_path, HEADER) as log:
+        assert log.ids == {"p0"}
+        log.put(0, rows(1))
+    found = read(tmp_path)
+
+    assert [(one.id, one.part) for one in found.answers] == [
+        (name, part) for name in ("p0", "p1") for part in range(3)
+    ]
+    np.testing.assert_array_equal(found.features[:, 0, 0], [0, 1, 2] * 2)
+
+
 def test_prompts_without_an_answer_are_remembered_and_left_out(tmp_path):
     with CollectionLog(tmp_path, HEADER) as log:
-        log.put(0, answer(0), features(0))
-        log.put(1, answer(1, error="prompt_too_long", scores={}), None)
-        log.put(2, answer(2), features(2))
+        log.put(0, [(answer(0), features(0))])
+        log.put(1, [(answer(1, error="prompt_too_long", scores={}), None)])
+        log.put(2, [(answer(2), features(2))])
     with CollectionLog(tmp_path, HEADER) as log:
         assert log.ids == {"p0", "p1", "p2"}
     found = read(tmp_path)

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from models.engines import inflight
 from models.engines.hidden import decoder_blocks
 from models.engines.rows import RowCache
 from models.errors import InvalidRequest
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.units.prose import sentences_of
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     ARCHITECTURES,
@@ -169,3 +171,53 @@ async def test_a_prompts_state_is_that_of_its_last_token_whatever_comes_behind_i
     for one, state in zip(together, expected, strict=True):
         np.testing.assert_allclose(one.prompt_state, state, atol=1e-5)
     assert alone.answer_hidden_mean is None
+
+
+def by_sentence(prompt):
+    """What a probe of sentences asks the engine for."""
+    statistics = frozenset({"answer_token_logprobs", "answer_token_texts"})
+    return replace(light(prompt, max_new_tokens=48), statistics=statistics, by_sentence=True)
+
+
+@torch.inference_mode()
+def states_of(model, prompt_ids, token_ids):
+    """(T - 1, layers, d) after the steps whose input is y_1 … y_{T-1}."""
+    ids = torch.tensor([list(prompt_ids) + list(token_ids)])
+    states = model(ids, output_hidden_states=True).hidden_states
+    kept = [states[layer][0, len(prompt_ids) : -1] for layer in LAYERS]
+    return torch.stack(kept, dim=1).numpy()
+
+
+@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+async def test_a_sentence_has_the_mean_of_the_steps_whose_input_are_its_tokens(architecture):
+    model, tokenizer = random_model(architecture), byte_tokenizer()
+    async with running(engine_of(model)) as worker:
+        generations = await generated(worker, map(by_sentence, PROMPTS))
+
+    num_sentences = 0
+    for prompt, generation in zip(PROMPTS, generations, strict=True):
+        answer, means = generation.answer, generation.sentence_hidden_means
+        states = states_of(model, tokenizer(prompt).input_ids, answer.token_ids)
+        for unit in sentences_of(answer):
+            read = unit.tokens[unit.tokens < len(states)]
+            if len(read):
+                num_sentences += 1
+                expected = states[read].mean(axis=0)
+                np.testing.assert_allclose(means.pop(unit.spans[0]), expected, atol=1e-5)
+        assert means == {}
+        np.testing.assert_allclose(generation.answer_hidden_mean, states.mean(axis=0), atol=1e-5)
+    assert num_sentences >= 1
+
+
+async def test_sentences_behind_the_tokens_whose_states_are_kept_have_no_mean(monkeypatch):
+    model = random_model("llama")
+    async with running(engine_of(model)) as worker:
+        whole = await worker.generate(by_sentence(PROMPTS[0]))
+        monkeypatch.setattr(inflight, "MAX_KEPT", 3)
+        cut = await worker.generate(by_sentence(PROMPTS[0]))
+        none = await worker.generate(light(PROMPTS[0], max_new_tokens=48))
+
+    kept = [unit.spans[0] for unit in sentences_of(whole.answer) if unit.tokens[0] < 3]
+    assert list(cut.sentence_hidden_means) == kept
+    np.testing.assert_array_equal(cut.answer_hidden_mean, whole.answer_hidden_mean)
+    assert none.sentence_hidden_means == {}
