@@ -8,6 +8,8 @@ ARG PYTHON_IMAGE=python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS build
 ARG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_CERT
+# The same sources make the same files: nothing has a time of its own, and no bytecode, which differs from build to build.
+ARG SOURCE_DATE_EPOCH=315532800
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /build
 COPY docker/requirements/tools.txt ./
@@ -16,7 +18,7 @@ ARG REQUIREMENTS=gateway
 # Dependencies change seldom, so they are a layer of their own; without pip, and without tests of others.
 COPY docker/requirements/${REQUIREMENTS}.txt requirements.txt
 RUN python3 -m venv --without-pip /opt/venv \
-    && /tools/bin/pip --python /opt/venv/bin/python install --quiet --only-binary :all: --require-hashes -r requirements.txt \
+    && /tools/bin/pip --python /opt/venv/bin/python install --quiet --no-compile --only-binary :all: --require-hashes -r requirements.txt \
     && find /opt/venv/lib -type d -name tests -path '*/numpy/*' -prune -exec rm -r {} + \
     && chmod -R a+rX /opt/venv
 COPY pyproject.toml README.md LICENSE ./
@@ -26,9 +28,10 @@ COPY workers workers
 # Weights are of no use without torch.
 RUN find models/embedded -name '*.safetensors' -delete \
     && /tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wheels . \
-    && /tools/bin/pip --python /opt/venv/bin/python install --quiet --no-deps --no-index --target /opt/cocoa wheels/*.whl \
-    && PYTHONPATH=/opt/cocoa /tools/bin/cyclonedx-py environment --output-file /opt/cocoa/sbom.cdx.json /opt/venv/bin/python \
-    && chmod -R a+rX /opt/cocoa
+    && /tools/bin/pip --python /opt/venv/bin/python install --quiet --no-compile --no-deps --no-index --target /opt/cocoa wheels/*.whl \
+    && PYTHONPATH=/opt/cocoa /tools/bin/cyclonedx-py environment --output-reproducible --output-file /opt/cocoa/sbom.cdx.json /opt/venv/bin/python \
+    && chmod -R a+rX /opt/cocoa \
+    && find /opt/venv /opt/cocoa -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=0.1.0

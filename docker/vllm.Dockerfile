@@ -12,7 +12,9 @@ LABEL org.opencontainers.image.title="vLLM with cocoa-serve's plugin" \
       org.opencontainers.image.revision="${REVISION}"
 COPY docker/vllm /opt/cocoa-vllm
 # It has no dependencies, and brings no version of anything. setuptools is there, since vLLM needs it.
-RUN python3 -m pip install --no-cache-dir --no-index --no-deps --no-build-isolation /opt/cocoa-vllm
+# A volume at /data begins as this folder, which the user below may write.
+RUN python3 -m pip install --no-cache-dir --no-index --no-deps --no-build-isolation /opt/cocoa-vllm \
+    && install -d -m 1777 /data
 ENV HOME=/tmp HF_HOME=/data
 USER 10001:10001
 EXPOSE 8000

@@ -30,8 +30,8 @@ def podman(*arguments, check=True, **options):
     return done.stdout.strip()
 
 
-def build(name):
-    """Build docker/NAME.Dockerfile as it is; the seconds that it took.
+def build(name, tag=VERSION):
+    """Build docker/NAME.Dockerfile as it is, from nothing; the seconds that it took.
 
     A closed network's own places for packages are handed over, and mounted where they are folders.
     """
@@ -45,7 +45,7 @@ def build(name):
     done = run(
         *("buildah", "bud", "--isolation", "chroot", "--pull-never", "--format", "docker"),
         *options,
-        *("-f", ROOT / f"docker/{name}.Dockerfile", "-t", f"cocoa-{name}:{VERSION}", ROOT),
+        *("-f", ROOT / f"docker/{name}.Dockerfile", "-t", f"cocoa-{name}:{tag}", ROOT),
         env=ENVIRONMENT,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -31,6 +31,10 @@ def test_the_compose_files_are_valid(files, profile):
     services = yaml.safe_load(done.stdout)["services"]
     assert {"gateway", "similarity", "redis"} <= services.keys()
     assert ("vllm" in services) == (files is not COMPOSE)
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
 
 
 def test_what_compose_scrapes_and_shows_is_there():

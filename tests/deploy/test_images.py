@@ -1,11 +1,12 @@
 """The images: built as they are, then looked into."""
 
 import json
+import re
 
 import pytest
 
 from tests.deploy.chart import ROOT, run
-from tests.deploy.containers import ENVIRONMENT, RESTRICTED, inspect, own_bytes, podman
+from tests.deploy.containers import ENVIRONMENT, RESTRICTED, build, inspect, own_bytes, podman
 
 MEGABYTE = 1_000_000
 
@@ -102,6 +103,31 @@ def test_versions_in_an_image_are_those_of_the_constraints(image):
     installed = dict(line.split() for line in in_container(image, code).splitlines())
     for name, version in wanted.items():
         assert installed.get(name, version).split("+")[0] == version
+
+
+def test_an_image_has_no_bytecode_which_differs_from_build_to_build(image):
+    code = "import pathlib; print(len(list(pathlib.Path('/opt').rglob('*.pyc'))))"
+    assert in_container(image, code) == "0"
+
+
+def test_a_second_build_makes_the_same_files(gateway_image):
+    code = """
+import hashlib, pathlib
+for path in sorted(pathlib.Path("/opt").rglob("*")):
+    digest = hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
+    print(path, path.lstat().st_mode, int(path.lstat().st_mtime), digest)
+"""
+    print(f"\ngateway built again in {build('gateway', 'again'):.0f} s")
+    first = in_container(gateway_image, code)
+    assert len(first.splitlines()) > 1000
+    assert in_container("localhost/cocoa-gateway:again", code) == first
+
+
+@pytest.mark.parametrize("name", ["worker", "vllm"])
+def test_any_user_may_write_where_models_are_fetched_to(name):
+    text = (ROOT / f"docker/{name}.Dockerfile").read_text()
+    assert "HF_HOME=/data" in text
+    assert re.search(r"(mkdir|install -d) -m 1777 /data\b", text)
 
 
 def test_a_gateway_without_workers_ends_as_with_wrong_settings(gateway_image):
