@@ -236,7 +236,7 @@ def _load_probes(
     for target, setting, folder in probe_folders(config):
         if folder == "auto":
             folder = ""
-            if generation.model == PROBED.get(target) and generation.engine == "transformers":
+            if generation.model == PROBED[target] and generation.engine == "transformers":
                 folder = str(PROBES_DIR / target)
         if not folder:
             continue

@@ -29,6 +29,10 @@ LANGUAGE_MODELS = {
 # By the same names; any other model has the first one beside it, which then does not fit.
 CALIBRATORS = {"embedded-long": LONG_CALIBRATOR_PATH}
 # Which of them each probe in `PROBES_DIR` reads.
-PROBED = {"consistency": "embedded", "semantic_entropy": "embedded"}
+PROBED = {
+    "consistency": "embedded",
+    "semantic_entropy": "embedded",
+    "sentence_consistency": "embedded-long",
+}
 # Those whose answers the embedded cross-encoder knows; the NLI model knows those of all.
 SHORT_LANGUAGE_MODELS = ("embedded", "embedded-second")

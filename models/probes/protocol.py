@@ -19,8 +19,8 @@ class ProbeConfig:
         consistency: predicts `consistency`; "auto" is the one that ships with the embedded model,
             beside it only; "" is none.
         high_semantic_entropy: predicts whether `semantic_entropy` is above its split; likewise.
-        sentence_consistency: predicts `consistency` of each sentence; "auto" is none, as none
-            ships.
+        sentence_consistency: predicts `consistency` of each sentence; "auto" is the one that ships
+            with the embedded model of long answers.
     """
 
     consistency: str = "auto"

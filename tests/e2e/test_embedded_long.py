@@ -79,17 +79,18 @@ async def test_a_stream_tells_each_sentence_as_the_next_one_begins(client):
     assert names.index("unit") < len(names) / 2
 
 
-async def test_light_sentences_have_the_probability_of_their_tokens(client):
-    """No probe ships for this model."""
-    sent = {"messages": lines_of("paragraph")[0]["messages"], "max_new_tokens": 200}
-    found = (
-        await client.post(GENERATE, json=sent | {"mode": "light", "units": "sentences"})
-    ).json()
-    assert found["estimator"] == "sp"
-    assert "probe" in found["reasons"]["cocoa_sp_light"]
-    assert len(found["units"]) > 2
-    for one in found["units"][1:]:
-        assert one["uncertainty"] == one["scores"]["sp"] > 0
+async def test_each_sentence_has_light_scores_without_samples(client):
+    for line in lines_of("paragraph"):
+        sent = {"messages": line["messages"], "max_new_tokens": 200}
+        sent |= {"mode": "light", "units": "sentences"}
+        found = (await client.post(GENERATE, json=sent)).json()
+        assert found["provenance"]["sentence_probe"]["training_set"] == "long_probe_prompts.jsonl"
+        assert found["estimator"] == "sp"
+        sentences = found["units"][1:]
+        assert len(sentences) >= 2
+        for one in sentences:
+            assert one["estimator"] == "cocoa_sp_light"
+            assert 0 < one["scores"]["consistency_light"] < 1
 
 
 async def test_a_paragraph_bears_out_a_sentence_or_denies_it(client):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from models.embedded import PROBED, PROBES_DIR
+from models.embedded import PROBES_DIR
 from models.engines.protocol import check_hidden_layers
 from models.errors import (
     ChatTemplateError,
@@ -195,7 +195,7 @@ def probe_infos(config: ProbeConfig) -> Mapping[str, ProbeInfo]:
     """
     probes = {}
     for target, setting, folder in probe_folders(config):
-        if not folder or (folder == "auto" and target not in PROBED):
+        if not folder:
             continue
         path = Path(folder)
         if folder == "auto":

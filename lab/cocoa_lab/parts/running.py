@@ -170,6 +170,9 @@ async def _run(
         prompts.append(ScoredPrompt(one.example, recording, ()))
     origin = origin_of(prompts, scorer.workers)
     binding = _binding(spec, log.header, origin, first, plan.similarity)
+    for name in {SENTENCES_READ} & set(log.header.statistics):
+        probes = {name: scorer.workers.generator.info.probes[name].sha256}
+        binding = replace(binding, probes=probes)
     return PartsRun(log.header, answers, len(found) - len(answers), binding, plan.unit_primary)
 
 
