@@ -10,7 +10,12 @@ import pytest
 from app.scoring.questions import FALSE, TRUE
 from models.probes.protocol import ProbeConfig
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
-from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    SENTENCES_READ,
+)
 from models.waves import num_taken
 from tests.vllm import reference
 from tests.vllm.server import serving
@@ -26,7 +31,9 @@ pytestmark = pytest.mark.anyio
 NUM_PROMPTS = 60
 CONCURRENCY = 16
 WITHIN = 1e-3
-WANTED = ANSWER_STATISTICS | PROBE_STATISTICS | {"sample_texts", "sample_token_logprobs"}
+# The plugin reads whole answers.
+OF_ANSWERS = PROBE_STATISTICS - {SENTENCES_READ}
+WANTED = ANSWER_STATISTICS | OF_ANSWERS | {"sample_texts", "sample_token_logprobs"}
 
 
 def request(prompt, **sampling):
@@ -76,7 +83,7 @@ async def test_answers_statistics_and_probes_are_those_in_process(server):
         info = generator.info
         found = await all_of(generator, requests)
 
-    assert set(info.probes) == PROBE_STATISTICS
+    assert set(info.probes) == OF_ANSWERS
     assert info.capabilities["entropy_method"] == "exact"
     assert info.revision == expected[0].revision
     apart = {"log-probs": 0.0, "entropies": 0.0, "probes": 0.0, "percentiles": 0.0}
@@ -94,7 +101,7 @@ async def test_answers_statistics_and_probes_are_those_in_process(server):
             apart["probes"] = max(apart["probes"], abs(reading.value - known.value))
             percentiles = abs(reading.distance_percentile - known.distance_percentile)
             apart["percentiles"] = max(apart["percentiles"], percentiles)
-        assert set(one.probe_readings) == PROBE_STATISTICS
+        assert set(one.probe_readings) == OF_ANSWERS
     print(f"\n[adapter] {NUM_PROMPTS} prompts at {CONCURRENCY}, apart {apart}", flush=True)
     assert max(apart["log-probs"], apart["entropies"], apart["probes"]) < WITHIN
     assert apart["percentiles"] < 0.1

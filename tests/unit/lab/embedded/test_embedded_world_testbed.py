@@ -15,6 +15,7 @@ from cocoa_lab.embedded.world.testbed import (
     all_lines,
     lines_of,
     read_testbed,
+    write_probe_prompts,
     write_testbed,
 )
 
@@ -50,6 +51,16 @@ def test_there_are_enough_prompts_and_all_differ(knowledge):
         drawn = lines_of(knowledge, task)
         assert len(drawn) >= 700
         assert len({str(line.messages) for line in drawn}) == len(drawn)
+
+
+def test_a_probes_prompts_are_none_of_the_testbeds_and_have_no_labels(knowledge, tmp_path):
+    write_probe_prompts(knowledge, tmp_path / "prompts.jsonl", 20)
+    drawn = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
+    held_out = {line.messages[0]["content"] for line in lines_of(knowledge, "paragraph")}
+    asked = {one["messages"][0]["content"] for one in drawn}
+    assert len(asked) == 20
+    assert asked.isdisjoint(held_out)
+    assert all(one.keys() == {"id", "task", "messages", "max_new_tokens"} for one in drawn)
 
 
 def test_right_answers_are_right_in_all_their_parts(knowledge, lines):
