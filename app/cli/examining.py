@@ -21,8 +21,9 @@ from app.http.responses import model_info
 from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.build import connect_comparers, connect_generator
-from workers.config import LanguageModel, Role, WorkerConfig, variable
+from workers.config import Role, WorkerConfig, variable
 from workers.hooks import Hooks
+from workers.language_model import LanguageModel
 
 # Beyond it keys expire and labels are dated at other times than is meant; the date of a busy HTTP
 # server is some seconds old by itself.
