@@ -52,7 +52,7 @@ from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODELS, NLI_DIR, TESTBED
 
 MAX_PARAMETERS = 3_000_000
 # All embedded models and the testbed together.
-MAX_BYTES = 25_000_000
+MAX_BYTES = 30_000_000
 
 TINY_JUDGE = CrossEncoderShape(hidden=32, layers=2, heads=2, feed_forward=64)
 
