@@ -63,7 +63,7 @@ class CrossEncoderModel:
             longest = model.config.max_position_embeddings
             return cls(model.to(device), tokenizer, torch.nn.Sigmoid(), longest, **names)
         # Knows activation and length of each kind of checkpoint, does not tell of missing weights,
-        # and is an eighth of the start, which the embedded model's needs not pay.
+        # and its import is a tenth of the start, which the embedded model need not pay.
         from sentence_transformers import CrossEncoder
 
         loading = {"dtype": model.dtype, "use_safetensors": True}
