@@ -67,6 +67,17 @@ def test_gateways_scale_on_requests_under_way_and_on_cpu():
     assert only["type"] == "Resource"
 
 
+def test_similarity_scales_on_cpu():
+    autoscaling = {"enabled": True, "maxReplicas": 5}
+    objects = render({"similarityWorker": {"autoscaling": autoscaling}})
+    assert "replicas" not in objects["Deployment", "cocoa-similarity"]["spec"]
+    spec = objects["HorizontalPodAutoscaler", "cocoa-similarity"]["spec"]
+    assert spec["scaleTargetRef"]["name"] == "cocoa-similarity"
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 5)
+    (only,) = spec["metrics"]
+    assert only["resource"]["target"]["averageUtilization"] == 80
+
+
 def test_keda_scales_on_our_queue_or_on_that_of_vllm():
     keda = {"enabled": True, "prometheusAddress": "http://prometheus:9090"}
     own = render({"generationWorker": {"keda": keda}, **WATCHED})
