@@ -3,7 +3,8 @@
 It is what the cross-encoder and the NLI model share.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -18,6 +19,9 @@ from models.records import Pair
 
 # Pairs of one forward pass: sorted by length, so little of a batch is padding.
 _FORWARD_PAIRS = 64
+# Tokens of padding that cost as much as another forward pass of the embedded models on a CPU. On an
+# accelerator short rows cost little beside the pass itself.
+_CPU_PADDING = 128
 # Tokens of usual tokenizers span fewer characters; longer contexts are cut to this before they are
 # tokenised.
 _MAX_CHARACTERS_PER_TOKEN = 16
@@ -53,9 +57,10 @@ class PairClassifier:
             truncated[i] = num_a + num_b > self._budget
             kept_a, kept_b = cut_longest_first(num_a, num_b, self._budget)
             rows.append(self._frame.joined(self._cut(ids_a, kept_a), self._cut(ids_b, kept_b)))
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]["input_ids"]))
-        for start in range(0, len(order), _FORWARD_PAIRS):
-            chosen = order[start : start + _FORWARD_PAIRS]
+        most = math.inf
+        if torch.device(self._model.device).type == "cpu":
+            most = _CPU_PADDING
+        for chosen in forward_passes([len(row["input_ids"]) for row in rows], most):
             inputs = self._tokenizer.pad([rows[row] for row in chosen], return_tensors="pt")
             try:
                 outputs = self._model(**inputs.to(self._model.device))
@@ -100,6 +105,32 @@ class PairClassifier:
         if self._tokenizer.truncation_side == "left":
             return ids[max(0, len(ids) - num_kept) :]
         return ids[:num_kept]
+
+
+def forward_passes(
+    num_tokens: Sequence[int], max_padding: float, max_rows: int = _FORWARD_PAIRS
+) -> Iterator[list[int]]:
+    """Which rows go through the model together: such of like length, the shortest first.
+
+    Args:
+        num_tokens: of each row.
+        max_padding: tokens that fill the rows of a pass up to its longest.
+        max_rows: of a pass.
+
+    >>> list(forward_passes([9, 3, 4, 9], max_padding=4))
+    [[1, 2], [0, 3]]
+    """
+    chosen: list[int] = []
+    padding = longest = 0
+    for row in sorted(range(len(num_tokens)), key=num_tokens.__getitem__):
+        padding += len(chosen) * (num_tokens[row] - longest)
+        if len(chosen) == max_rows or padding > max_padding:
+            yield chosen
+            chosen, padding = [], 0
+        chosen.append(row)
+        longest = num_tokens[row]
+    if chosen:
+        yield chosen
 
 
 def cut_longest_first(num_a: int, num_b: int, budget: int) -> tuple[int, int]:

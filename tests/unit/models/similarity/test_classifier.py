@@ -1,5 +1,6 @@
 """PairClassifier: what a pair is cut to, and what cutting it costs."""
 
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from models.embedded import CROSS_ENCODER_DIR
-from models.similarity.classifier import PairClassifier
+from models.similarity.classifier import PairClassifier, forward_passes
 
 MAX_LENGTH = 32
 WORD = "paris "
@@ -130,3 +131,15 @@ def test_a_tokenizer_that_changes_texts_in_a_pair_is_refused():
     )
     with pytest.raises(ValueError, match="changes texts"):
         PairClassifier(Reader(), tokenizer, MAX_LENGTH)
+
+
+@pytest.mark.parametrize("most", [0, 5, 40, 1e9])
+def test_every_row_goes_through_once_beside_rows_of_like_length(most):
+    num_tokens = [7, 90, 8, 7, 12, 80, 81, 7, 300, 9]
+    passes = list(forward_passes(num_tokens, most, max_rows=4))
+
+    assert sorted(chain(*passes)) == list(range(len(num_tokens)))
+    for rows in passes:
+        lengths = [num_tokens[row] for row in rows]
+        assert len(rows) <= 4
+        assert sum(max(lengths) - one for one in lengths) <= most
