@@ -114,8 +114,9 @@ class Statements:
             said: Counter[str | None] = Counter()
             for sample in denied_by(unit):
                 chunk = self._chunks[self._samples[sample]][int(denies[sample][:, index].argmax())]
-                if others := [one for one in self._sentences[chunk] if one != unit.text]:
-                    said[_nearest(unit.text, others)] += 1
+                instead = _nearest(unit.text, self._sentences[chunk])
+                if instead != unit.text:
+                    said[instead] += 1
             shares = {one: n / len(denies) for one, n in said.most_common(_MAX_ALTERNATIVES)}
             told.append(replace(unit, alternatives=shares))
         return told
