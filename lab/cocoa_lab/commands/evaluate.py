@@ -85,7 +85,7 @@ def evaluate(
         Path | None, typer.Option(help="Local copies of datasets that are else downloaded.")
     ] = None,
     units: Annotated[
-        Literal["fields", "sentences"] | None,
+        Literal["fields", "sentences", "claims"] | None,
         typer.Option(help="Score and label these parts of answers; the file has their labels."),
     ] = None,
     rescore: Annotated[

@@ -8,19 +8,21 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from app.http.requests.tools import Tool, tools_of
+from app.scoring.ask import GivenClaim
 from cocoa_lab.examples import Example, example_of
 from cocoa_lab.parts.judges import JUDGES, Judge, Verdict
 from cocoa_lab.parts.published import rows_of
 
-PartsOf = Literal["fields", "sentences"]
+PartsOf = Literal["fields", "sentences", "claims"]
 
-# What each kind of parts is labelled by, of which a line has one, and what else it may have.
-_LABELLED_BY: Mapping[PartsOf, tuple[str, str]] = {
+# What each kind of parts is labelled by; a line has one of them.
+_LABELLED_BY: Mapping[PartsOf, tuple[str, ...]] = {
     "fields": ("units", "reference"),
     "sentences": ("units", "judge"),
+    "claims": ("units",),
 }
 _TOOLS = TypeAdapter(list[Tool])
-_PLACE: Mapping[PartsOf, str] = {"fields": "path", "sentences": "text"}
+_PLACE: Mapping[PartsOf, str] = {"fields": "path", "sentences": "text", "claims": "text"}
 _OF_FIELDS = ("json_schema", "tools", "reference", "ignored")
 _OWN = ("output", "units", "judge", *_OF_FIELDS)
 # What must be alike in all lines: scores of the one are not comparable with those of the other.
@@ -40,8 +42,9 @@ class PartsExample:
         example: without references.
         output: the answer, where it exists already; None lets the model answer.
         json_schema: that the answer follows; true where there is none.
-        labels: JSON Pointer of a field, or the text of a sentence or of a part of one, with what is
-            known of it; those of `units`.
+        labels: JSON Pointer of a field, or the text of a claim, of a sentence or of a part of one,
+            with what is known of it; those of `units`.
+        claims: those of `units`, where they are claims.
         reference: the right answer as JSON, from which labels of fields follow. Beside tools, the
             right calls, `{"name", "arguments"}` each, or a text where none is right.
         ignored: paths of what the prompt tells, which are not judged.
@@ -57,6 +60,7 @@ class PartsExample:
     ignored: frozenset[str] = frozenset()
     judge: Judge | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
+    claims: tuple[GivenClaim, ...] | None = None
 
     @property
     def has_reference(self) -> bool:
@@ -68,11 +72,12 @@ def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
     """One example a line: `prompt` or `messages`, and what its parts are labelled by.
 
     `units` are `[{"path": "/total", "label": true}, …]` of fields, `[{"text": "Lima is …", "label":
-    false, "error": "confused"}, …]` of sentences. In their place fields have a `reference`, an
-    object or an array, and sentences the name of a `judge` (`cocoa_lab.parts.judges`). Optional are
-    `output`, of fields `json_schema`, `tools` and `ignored` (paths of what the prompt tells), and
-    the other fields of an `Example`. Published files are read as they are
-    (`cocoa_lab.parts.published`).
+    false, "error": "confused"}, …]` of sentences, and of claims, which may have `quotes` as in
+    requests, and need the `output` that they were made of. In their place fields have a
+    `reference`, an object or an array, and sentences the name of a `judge`
+    (`cocoa_lab.parts.judges`). Optional are `output`, of fields `json_schema`, `tools` and
+    `ignored` (paths of what the prompt tells), and the other fields of an `Example`. Published
+    files are read as they are (`cocoa_lab.parts.published`).
 
     Raises:
         ValueError: names file, line and field; the file holds no example.
@@ -103,9 +108,11 @@ def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) ->
         raise ValueError("field 'output' is not a string")
     if not isinstance(schema, dict | bool):
         raise ValueError("field 'json_schema' is no schema")
-    by, other = _LABELLED_BY[units]
-    if (by in value) == (other in value):
-        raise ValueError(f"exactly one of the fields '{by}' and '{other}' is needed")
+    names = _LABELLED_BY[units]
+    if sum(name in value for name in names) != 1:
+        raise ValueError(f"exactly one of the fields {' and '.join(map(repr, names))} is needed")
+    if units == "claims" and output is None:
+        raise ValueError("field 'output' is needed: the answer that the claims were made of")
     for name in _OF_FIELDS:
         if units != "fields" and name in value:
             raise ValueError(f"field '{name}' is of fields, not of {units}")
@@ -116,18 +123,30 @@ def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) ->
     if "reference" in value and tools and not isinstance(reference, list | str):
         raise ValueError("field 'reference' is no list of calls, nor a text where none is right")
     judge: Judge | None = None
-    if other == "judge" and other in value:
+    if "judge" in names and "judge" in value:
         judge = _judge(value)
+    labels = _labels(value.get("units", []), units)
+    claims: tuple[GivenClaim, ...] | None = None
+    if units == "claims":
+        claims = tuple(map(_claim, value["units"]))
     return PartsExample(
         example=example_of(rest, labelled=False, **defaults),
         output=output,
         json_schema=schema,
-        labels=_labels(value.get("units", []), units),
+        labels=labels,
         reference=reference,
         ignored=_paths(value.get("ignored", [])),
         judge=judge,
         tools=tools,
+        claims=claims,
     )
+
+
+def _claim(unit: Mapping[str, Any]) -> GivenClaim:
+    quotes = unit.get("quotes", [])
+    if not isinstance(quotes, list) or not all(quotes) or not {str}.issuperset(map(type, quotes)):
+        raise ValueError("field 'units': 'quotes' is no list of words of the output")
+    return GivenClaim(unit["text"], tuple(quotes))
 
 
 def _judge(value: Mapping[str, Any]) -> Judge:

@@ -137,6 +137,7 @@ async def _run(
             estimators=tuple(estimators),
             similarity=spec.similarity,
             units=spec.units,
+            claims=one.claims,
             grammar=grammar,
             json_schema=one.json_schema,
             tools=one.tools,
@@ -198,6 +199,8 @@ async def _labelled(
         if one.tools:
             answer = as_value(text, names_of(one.tools))
         return fields_labelled(one, answer, parts)
+    if units == "claims":  # in their order, those that are told
+        return judged(parts, [verdict for _, verdict in one.labels[: len(parts)]])
     if one.judge is None:
         return sentences_labelled(one, text, parts)
     return judged(parts, await one.judge([part.unit.text for part in parts]))

@@ -227,3 +227,29 @@ def test_what_a_run_over_parts_does_not_have_is_refused(cocoa, evaluated, tmp_pa
 
     assert result.exit_code in (1, 2)
     assert said in result.output
+
+
+def test_claims_are_held_against_their_labels(cocoa, tmp_path):
+    lines = []
+    for i in range(12):
+        said = f"S{i} is."
+        units = [
+            {"text": f"{said} So.", "label": i % 3 > 0, "quotes": [said]},
+            {"text": f"Not {said}", "label": False},
+        ]
+        lines.append(json.dumps({"prompt": f"Tell me {i}.", "output": said, "units": units}))
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+    told = cocoa(
+        *("evaluate", tmp_path / "mine.jsonl", "--units", "claims", "--out", tmp_path / "out"),
+        *("--estimators", "sp,consistency", "--num-samples", 2, "--num-resamples", 20),
+    )
+
+    assert told.exit_code == 0, told.output
+    units = [
+        json.loads(line) for line in (tmp_path / "out" / "units.jsonl").read_text().split("\n")[:-1]
+    ]
+    assert len(units) == 24
+    for quoted, other in zip(units[::2], units[1::2], strict=True):
+        assert quoted["scores"]["sp"] is not None
+        assert other["scores"]["sp"] is None
+        assert None not in (quoted["scores"]["consistency"], other["scores"]["consistency"])

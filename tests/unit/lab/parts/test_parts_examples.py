@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from app.scoring.ask import GivenClaim
 from cocoa_lab.parts.examples import read_parts
 from cocoa_lab.parts.judges import Verdict
 
@@ -73,6 +74,38 @@ def test_sentences_have_labels_by_text_or_a_judge(read):
     assert labelled.labels == [("Lima is a port.", Verdict(False, "confused"))] * 2
     assert (labelled.judge, judged.labels) == (None, [])
     assert judged.judge is not None
+
+
+def test_claims_are_those_that_are_labelled(read):
+    units = [
+        {"text": "Lima is a port.", "label": False, "quotes": ["Lima", "port"]},
+        {"text": "It is old.", "label": True},
+    ]
+    [one] = read({"prompt": "?", "output": "Lima, a port.", "units": units}, units="claims")
+
+    assert one.claims == (
+        GivenClaim("Lima is a port.", ("Lima", "port")),
+        GivenClaim("It is old."),
+    )
+    assert [verdict.is_right for _, verdict in one.labels] == [False, True]
+
+
+OF_CLAIMS = {"prompt": "?", "output": "Lima.", "units": [{"text": "Lima.", "label": True}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"output": None}, "field 'output' is needed"),
+        ({"units": [{"text": "L.", "label": True, "quotes": "L"}]}, "'quotes'"),
+        ({"units": [{"text": "L.", "label": True, "quotes": [""]}]}, "'quotes'"),
+    ],
+    ids=["no output", "no list", "an empty quote"],
+)
+def test_claims_that_cannot_be_compared_are_refused_with_their_field(read, changes, said):
+    with pytest.raises(ValueError, match="line 1: ") as caught:
+        read(OF_CLAIMS | changes, units="claims")
+    assert said in str(caught.value)
 
 
 GOOD = {"prompt": "Which?", "units": LABELS}
