@@ -43,6 +43,7 @@ class Verdict(BaseModel):
     accept: bool | None = Field(description="Whether it may pass; null without `target_error`.")
     guarantee: str | None = Field(description="What `accept` promises.")
     action: str | None = Field(description="What to do with it: accept, verify or escalate.")
+    reason: str | None = Field(description="Why, in a sentence.")
     estimator: str = Field(description="Whose score is the uncertainty.")
     uncertainty: float | None = Field(description="Higher is less sure.")
     reasons: dict[str, str] = Field(description="Why a value is null, by its name.")
@@ -69,6 +70,10 @@ class Reported(BaseModel):
     """A label that is kept."""
 
     id: str = Field(description="Of the answer.")
+
+
+# Of a verdict, what the API's decision says.
+_DECIDED = ("accept", "guarantee", "action", "reason")
 
 
 class _Server(MCPServer):
@@ -205,7 +210,7 @@ def _told(error: Mapping[str, Any]) -> str:
 def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
     decision = response.get("decision") or {}
     named = {name: response[name] for name in Verdict.model_fields if name in response}
-    return named | {name: decision.get(name) for name in ("accept", "guarantee", "action")}
+    return named | {name: decision.get(name) for name in _DECIDED}
 
 
 def _fields(response: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -58,16 +58,15 @@ async def test_each_tool_says_what_it_takes_and_returns(api):
 
 
 async def test_an_answer_is_asked_in_a_chat_and_its_verdict_typed(api):
-    decision = {"accept": True, "guarantee": "at most 10 % …", "action": "accept", "threshold": 1}
-    api.response = 200, SCORED | {"decision": decision}
+    decided = {"accept": False, "guarantee": "at most 10 % …", "action": "verify", "reason": "…"}
+    api.response = 200, SCORED | {"decision": decided | {"threshold": 1}}
     result = await call(api, "answer", question="Where is Pirot?", target_error=0.1)
     assert api.asked == (
         "/generate-with-uncertainty",
         {"messages": CHAT, "mode": "full", "target_error": 0.1},
     )
     expected = {name: value for name, value in SCORED.items() if name != "usage"}
-    expected |= {"accept": True, "guarantee": "at most 10 % …", "action": "accept"}
-    assert result.structured_content == expected
+    assert result.structured_content == expected | decided
 
 
 async def test_without_a_target_error_nothing_is_decided(api):
