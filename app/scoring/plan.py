@@ -6,6 +6,12 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.scoring.ask import PARTS, Ask
+from app.scoring.defaults import (
+    PRIMARY_OF_PARTS,
+    estimators_of,
+    primary_of,
+    primary_of_reasoned,
+)
 from app.scoring.limits import check_available, check_light, check_sampling, named_by
 from models.errors import Forbidden, InvalidRequest, StatisticUnavailable
 from models.estimators import FOUND_MASS_NEEDS, needs
@@ -26,39 +32,6 @@ from models.statistics import (
 )
 from models.units.unit import PREDICTED, UNIT_STATISTICS, Kind
 
-DEFAULT_ESTIMATORS = (
-    "rb_cocoa_sp",
-    "cocoa_sp",
-    "cocoa_ppl",
-    "cocoa_mte",
-    "sp",
-    "ppl",
-    "mte",
-    "consistency",
-)
-LIGHT_ESTIMATORS = (
-    "cocoa_sp_light",
-    "cocoa_ppl_light",
-    "cocoa_mte_light",
-    "sp",
-    "ppl",
-    "mte",
-    "consistency_light",
-)
-# Without samples, which were found to say little more of tool calls.
-TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
-# Where draws do not repeat: those of the first that do not count samples.
-DISTINCT_ESTIMATORS = ("rb_cocoa_sp", "sp", "ppl", "mte")
-# Reported as the uncertainty where none is named: the first of these that is scored and can be.
-PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
-# Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
-# its reasoning has said it, hardly any.
-_PRIMARY_OF_REASONED = ("consistency", "cocoa_sp", "cocoa_sp_light", "sp")
-# In their place where no log-probs are known: samples have texts nevertheless.
-OF_SUPPORT = "consistency"
-# In the place of the light one where a probe reads sentences only.
-_LIGHT_FALLBACK = "sp"
-
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "greedy": frozenset(),
@@ -78,8 +51,6 @@ _EXPLAINED = frozenset(
         "similarity_matrix",
     }
 )
-# Reported as the uncertainty of a part of an answer: the first of these that is scored and can be.
-PRIMARY_OF_PARTS = ("cocoa_sp", "cocoa_sp_light", "sp")
 # What says how far samples have the same in the place of a part.
 _COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
     "field": "similarity",
@@ -188,7 +159,7 @@ def make_plan(
     strategy = ask.strategy
     if ask.answer is not None:
         strategy = "given"
-    estimators = _estimators(ask)
+    estimators = estimators_of(ask)
     check_light(ask, estimators)
     wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
     # Sentences have a probe of their own, or at least the probability of their tokens; where there
@@ -221,30 +192,22 @@ def make_plan(
         shown |= ANSWER_STATISTICS
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
-    has_parts = ask.units not in (None, "answer")
-    compares_parts = has_parts and not ask.light
-    if ask.of_tokens and ask.samples is None:  # none are drawn for the parts alone
-        compares_parts = compares_parts and reads_samples(wanted)
-    parts_compared_by: Literal["similarity", "nli"] | None = None
     if ask.splits_claims and not ask.has_prompt:
         raise InvalidRequest("no model splits the answer: send a prompt, or claims", field="units")
-    if compares_parts:
-        parts_compared_by = _COMPARED_BY[PARTS[ask.units]]
-        if parts_compared_by == "nli":
-            _check_nli(ask, available)
-    if has_parts:
+    parts_compared_by = _comparer_of_parts(ask, wanted, available)
+    if ask.units not in (None, "answer"):
         of_parts = UNIT_STATISTICS
         if SENTENCES_READ in wanted:
             of_parts |= {PREDICTED}
         unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
         shown |= {"answer_token_texts"}
-        if compares_parts:
-            shown |= {"sample_texts"}
+    if parts_compared_by is not None:
+        shown |= {"sample_texts"}
     if reads_samples((wanted | shown) & available) and ask.samples is None:
         check_sampling(ask)
     primary, degraded = ask.primary, False
     if primary is None:
-        primary, degraded = _primary(estimators, available)
+        primary, degraded = primary_of(estimators, available)
     return Plan(
         estimators=estimators,
         primary=primary,
@@ -270,7 +233,7 @@ def check_modes(ask: Ask) -> None:
         raise Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
     if "light" in modes:
         return
-    for name in _estimators(ask):
+    for name in estimators_of(ask):
         if needs([name]) & PROBE_STATISTICS:
             message = f"this key may not ask for mode light, and {name} is of that mode"
             raise Forbidden(message, field=named_by(name, ask))
@@ -300,24 +263,8 @@ def for_reasoned(plan: Plan, ask: Ask) -> Plan:
     """
     primary = plan.primary
     if ask.primary is None and "sample_token_logprobs" in needs([primary]):
-        for name in _PRIMARY_OF_REASONED:
-            if name in plan.estimators:
-                primary = name
-                break
+        primary = primary_of_reasoned(plan.estimators) or primary
     return replace(plan, primary=primary, is_reasoned=True)
-
-
-def _primary(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
-    """The uncertainty where none is named, and whether it stands in for a better one."""
-    for name in PRIMARY:
-        if name in estimators and needs([name]) <= available:
-            return name, False
-    stands_in = OF_SUPPORT in estimators and needs([OF_SUPPORT]) <= available
-    if stands_in and not set(PRIMARY).isdisjoint(estimators):
-        return OF_SUPPORT, True
-    if "cocoa_sp_light" in estimators and _LIGHT_FALLBACK in estimators:
-        return _LIGHT_FALLBACK, False
-    return estimators[0], False
 
 
 def _of_parts(
@@ -346,26 +293,20 @@ def _of_parts(
     return tuple(defined), next(iter(defined), None)
 
 
-def _check_nli(ask: Ask, available: frozenset[str]) -> None:
-    """Refuse samples that an NLI model is to compare where there is none (StatisticUnavailable)."""
-    if "sample_texts" in available and "entailment" not in available:
+def _comparer_of_parts(
+    ask: Ask, wanted: frozenset[str], available: frozenset[str]
+) -> Literal["similarity", "nli"] | None:
+    """What compares the parts of an answer with its samples; None where nothing does.
+
+    Raises:
+        StatisticUnavailable: an NLI model is to do it, and there is none.
+    """
+    if ask.units in (None, "answer") or ask.light:
+        return None
+    if ask.of_tokens and ask.samples is None and not reads_samples(wanted):
+        return None  # none are drawn for the parts alone
+    compared_by = _COMPARED_BY[PARTS[ask.units]]
+    if compared_by == "nli" and "sample_texts" in available and "entailment" not in available:
         message = f"{ask.units} need an NLI model, and none is loaded: see COCOA_NLI__MODEL"
         raise StatisticUnavailable(message, field="units")
-
-
-def _estimators(ask: Ask) -> tuple[str, ...]:
-    names: Sequence[str]
-    if ask.estimators is not None:
-        names = ask.estimators
-    elif ask.of_tokens and not ask.light:
-        names = TOKEN_ESTIMATORS
-    elif ask.sampling.distinct:
-        names = DISTINCT_ESTIMATORS
-    elif not ask.light:
-        names = DEFAULT_ESTIMATORS
-    else:
-        names = LIGHT_ESTIMATORS
-    distinct = dict.fromkeys(names)
-    if ask.primary:
-        distinct[ask.primary] = None
-    return tuple(distinct)
+    return compared_by

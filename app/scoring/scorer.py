@@ -10,6 +10,7 @@ from functools import partial
 from app.scoring.ask import PARTS, Ask
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
+from app.scoring.deadlines import deadline
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import Content, decode, encode, fit
 from app.scoring.generator_checks import check_generator
@@ -31,7 +32,7 @@ from app.scoring.splitting import split
 from app.scoring.unit_judging import UnitsJudgement, check_units_asked, judge_units
 from app.scoring.units import Parts, ScoredUnits, as_read, scored_units
 from models.calibration import Calibrator
-from models.errors import DeadlineExceeded, InvalidRequest
+from models.errors import InvalidRequest
 from models.estimators import score
 from models.records import DEFAULT_NEW_TOKENS, OnToken, ProbeReading, Token
 from models.threads import ModelThread
@@ -45,32 +46,6 @@ _NO_PROBE = "no probe of whole answers is loaded for this model"
 _SHARE_FOR_SECOND = 0.9
 # Word overlap of long samples takes a while; the others take less than handing them to a thread.
 _SLOW = frozenset({"lexical_similarity"})
-
-
-@asynccontextmanager
-async def deadline(timeout_s: float | None, began_at: float | None = None) -> AsyncIterator[None]:
-    """End what runs within once the time has passed.
-
-    Args:
-        timeout_s: None lets it take as long as it takes.
-        began_at: when the time began, by the loop's clock; None for now.
-
-    Raises:
-        DeadlineExceeded: it has passed.
-    """
-    ends_at = None
-    if began_at is None:
-        began_at = asyncio.get_running_loop().time()
-    if timeout_s is not None:
-        ends_at = began_at + timeout_s
-    try:
-        async with asyncio.timeout_at(ends_at) as timeout:
-            yield
-    except TimeoutError:
-        if not timeout.expired():
-            raise
-        message = f"no result within timeout_s = {timeout_s:g} s"
-        raise DeadlineExceeded(message) from None
 
 
 @dataclass(frozen=True, slots=True)

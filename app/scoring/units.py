@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from app.scoring.defaults import OF_SUPPORT
 from app.scoring.derive import Evidence
-from app.scoring.plan import OF_SUPPORT, Plan
+from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from models.errors import InvalidRequest
 from models.estimators import OnFailure, needs, score

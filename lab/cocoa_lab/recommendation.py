@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from cocoa_lab.comparison import (
     MEAN,
     ByEstimator,

@@ -87,9 +87,10 @@ class HiddenMean:
         if len(self.kept) < self.max_kept:
             self.kept.append(state)
 
-    def anew(self, prefill: Tensor) -> "HiddenMean":
-        """One that begins with this state, and has counted no step."""
-        return HiddenMean(self.layers, prefill, self.max_kept)
+    def begin_with(self, prefill: Tensor) -> None:
+        """Forget the steps so far; this is the state that the answer begins behind."""
+        self.prefill, self.total = prefill, torch.zeros_like(prefill)
+        self.num_steps, self.kept = 0, []
 
     def value(self) -> Tensor:
         """(layers, d) float32."""

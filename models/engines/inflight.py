@@ -298,12 +298,10 @@ class InflightBatch:
         self._unread = []
         for row, slot in zip(self._rows, self._slots, strict=True):
             if row.index == 0 and (hidden := row.job.hidden) is not None:
-                state = self._cache.tap.state(hidden.layers, slot)
-                if row.is_reasoned and len(row.token_ids) <= row.first_of_answer:
-                    # The answer begins behind the reasoning, as others do behind their prompt.
-                    row.job.hidden = hidden.anew(state)
-                else:
-                    hidden.add(state)
+                # The answer begins behind the reasoning, as others do behind their prompt.
+                is_before = row.is_reasoned and len(row.token_ids) <= row.first_of_answer
+                count = hidden.begin_with if is_before else hidden.add
+                count(self._cache.tap.state(hidden.layers, slot))
 
     def _finish(self, row: Row, report: StepReport) -> None:
         """A job ends with its last row, unless it wants a further wave of samples."""

@@ -8,7 +8,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from tests.api.generated import SEEDED, generated
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.scoring.plan import LIGHT_ESTIMATORS
+from app.scoring.defaults import LIGHT_ESTIMATORS
 from cocoa_lab.probes.from_collection import save
 from models.probes.protocol import ProbeConfig
 from tests.conftest import serving

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from models.errors import EngineError
 from models.estimators import ESTIMATORS, needs
 from tests.conftest import GENERATE, serving, until

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.http.schemas import GenerateResponse
-from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 
 FAKE = {"COCOA_GENERATION__ENGINE": "fake", "COCOA_SIMILARITY__NAME": "fake"}
 COLUMNS = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}

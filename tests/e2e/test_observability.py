@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
 from app.scoring.capabilities import Capability
-from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from tests.api.keyed import ops_metrics
 from tests.conftest import serving
 from tests.e2e.observability import (

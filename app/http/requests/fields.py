@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.http.described import Described
 from app.scoring.ask import OnReject, OnUnitReject, Units
-from app.scoring.plan import DEFAULT_ESTIMATORS
+from app.scoring.defaults import DEFAULT_ESTIMATORS
 from app.spelling import closest, did_you_mean
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS

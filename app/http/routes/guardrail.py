@@ -13,7 +13,7 @@ from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, GuardrailVerdict
 from app.http.service import Service
 from app.scoring.ask import current_caller
-from app.scoring.scorer import deadline
+from app.scoring.deadlines import deadline
 
 router = APIRouter(tags=["guardrail"])
 _BODY = TypeAdapter(GuardrailCall)

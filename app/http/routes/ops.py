@@ -23,8 +23,8 @@ from app.http.telemetry import Write
 from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
 from app.scoring.capabilities import unmet
+from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
 from app.scoring.limits import missing_statistics
-from app.scoring.plan import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator, Threshold
 from models.errors import NotReady

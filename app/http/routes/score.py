@@ -18,7 +18,7 @@ from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, ScoreOutcome, ScoreResults
 from app.http.service import Service
 from app.scoring.ask import current_caller
-from app.scoring.scorer import deadline
+from app.scoring.deadlines import deadline
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["generation"])

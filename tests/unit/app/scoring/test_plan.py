@@ -3,14 +3,9 @@
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
+from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
 from app.scoring.limits import missing_statistics
-from app.scoring.plan import (
-    DEFAULT_ESTIMATORS,
-    LIGHT_ESTIMATORS,
-    available_statistics,
-    check_streamed,
-    make_plan,
-)
+from app.scoring.plan import available_statistics, check_streamed, make_plan
 from app.scoring.questions import generation_request, num_rows
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.records import GenerationRequest, GivenAnswer, SamplingParams

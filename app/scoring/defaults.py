@@ -1,0 +1,78 @@
+"""Pure: which estimators are scored, and which one is reported, where an ask names none."""
+
+from collections.abc import Collection, Sequence
+
+from app.scoring.ask import Ask
+from models.estimators import needs
+
+DEFAULT_ESTIMATORS = (
+    "rb_cocoa_sp",
+    "cocoa_sp",
+    "cocoa_ppl",
+    "cocoa_mte",
+    "sp",
+    "ppl",
+    "mte",
+    "consistency",
+)
+LIGHT_ESTIMATORS = (
+    "cocoa_sp_light",
+    "cocoa_ppl_light",
+    "cocoa_mte_light",
+    "sp",
+    "ppl",
+    "mte",
+    "consistency_light",
+)
+# Without samples, which were found to say little more of tool calls.
+TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
+# Where draws do not repeat: those of the first that do not count samples.
+DISTINCT_ESTIMATORS = ("rb_cocoa_sp", "sp", "ppl", "mte")
+# Reported as the uncertainty where none is named: the first of these that is scored and can be.
+PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
+# Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
+# its reasoning has said it, hardly any.
+_PRIMARY_OF_REASONED = ("consistency", "cocoa_sp", "cocoa_sp_light", "sp")
+# In their place where no log-probs are known: samples have texts nevertheless.
+OF_SUPPORT = "consistency"
+# In the place of the light one where a probe reads sentences only.
+_LIGHT_FALLBACK = "sp"
+# Reported as the uncertainty of a part of an answer: the first of these that is scored and can be.
+PRIMARY_OF_PARTS = ("cocoa_sp", "cocoa_sp_light", "sp")
+
+
+def estimators_of(ask: Ask) -> tuple[str, ...]:
+    """Those that an ask names, or the defaults of its mode; the one that it reports among them."""
+    names: Sequence[str]
+    if ask.estimators is not None:
+        names = ask.estimators
+    elif ask.of_tokens and not ask.light:
+        names = TOKEN_ESTIMATORS
+    elif ask.sampling.distinct:
+        names = DISTINCT_ESTIMATORS
+    elif not ask.light:
+        names = DEFAULT_ESTIMATORS
+    else:
+        names = LIGHT_ESTIMATORS
+    distinct = dict.fromkeys(names)
+    if ask.primary:
+        distinct[ask.primary] = None
+    return tuple(distinct)
+
+
+def primary_of(estimators: Sequence[str], available: frozenset[str]) -> tuple[str, bool]:
+    """The uncertainty where none is named, and whether it stands in for a better one."""
+    for name in PRIMARY:
+        if name in estimators and needs([name]) <= available:
+            return name, False
+    stands_in = OF_SUPPORT in estimators and needs([OF_SUPPORT]) <= available
+    if stands_in and not set(PRIMARY).isdisjoint(estimators):
+        return OF_SUPPORT, True
+    if "cocoa_sp_light" in estimators and _LIGHT_FALLBACK in estimators:
+        return _LIGHT_FALLBACK, False
+    return estimators[0], False
+
+
+def primary_of_reasoned(estimators: Collection[str]) -> str | None:
+    """The uncertainty of an answer behind a reasoning; None where none of these is one."""
+    return next((name for name in _PRIMARY_OF_REASONED if name in estimators), None)
