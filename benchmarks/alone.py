@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from random import Random
 from typing import Any
 
 import torch
@@ -21,7 +22,12 @@ from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
+from models.similarity.cross_encoder import CrossEncoderModel
+from models.similarity.nli import NliModel
+from models.similarity.pairs import PairRules, answer_pairs
+from models.similarity.protocol import NliConfig, SimilarityConfig
 from models.threads import ModelThread
+from models.units.sentences import sentence_spans
 from workers.generation import GenerationWorker
 
 # Milliseconds of a prompt, or of its parts by name.
@@ -111,6 +117,37 @@ def engine_alone(
         return 1000 * (clock() - began_at)
 
     return measure
+
+
+def sentences_alone(num_samples: int, clock: Callable[[], float] = time.perf_counter) -> Measure:
+    """What the embedded pair models read for the sentences of a paragraph beside its samples."""
+    torch.set_num_threads(1)
+    nli = NliModel.load(NliConfig(model="embedded"))
+    encoder = CrossEncoderModel.load(SimilarityConfig(model="embedded"))
+
+    def measure(seed: str) -> float:
+        random = Random(seed)
+        answer, *samples = (_paragraph(random) for _ in range(1 + num_samples))
+        began_at = clock()
+        said = [answer[start:end] for start, end in sentence_spans(answer)]
+        nli.token_ends([*said, *samples])
+        nli.score([(sample, one) for sample in samples for one in said])
+        encoder.score(answer_pairs(answer, samples, PairRules()))
+        return 1000 * (clock() - began_at)
+
+    return measure
+
+
+def _paragraph(random: Random) -> str:
+    """Eight sentences, some 150 tokens, as `embedded-long` might say them."""
+    said = []
+    for _ in range(4):
+        place, other = random.sample(("Lima", "Callao", "Peru", "Chile", "Guinea", "Oslo"), 2)
+        said.append(f"About {random.randint(2, 900)} million people live in {place}, not {other}.")
+        said.append(
+            f"{place} is said to lie south of {other}, and most people there speak Spanish."
+        )
+    return " ".join(said)
 
 
 def steps_by_part(model: str, max_new_tokens: int, threads: int, num_samples: int) -> Measure:

@@ -14,6 +14,9 @@ in a tight loop. While one is measured the others sleep.
   one request in both orders. Rows of a request still join as soon as rows of the previous one
   leave, which makes this faster than strictly one request after another.
 - Light mode is measured where the model has a probe, as the embedded one does.
+- The similarity stage of a long answer: a model of the shape of `embedded-long`, with random
+  weights and no EOS, writes an answer and M = 5 samples of 150 tokens; the pair models read
+  paragraphs of eight sentences and as many tokens. Processor time of one thread each, in turn.
 - Beside a long request: the embedded model ends its answers after a few tokens, so this measurement
   uses a model of the same shape with random weights and no EOS. Its long request decodes 256 tokens
   in each of 11 rows.
@@ -36,7 +39,13 @@ from typing import Annotated, Any
 import httpx
 import torch
 import typer
-from alone import engine_alone, greedy_generate, in_own_process, steps_by_part
+from alone import (
+    engine_alone,
+    greedy_generate,
+    in_own_process,
+    sentences_alone,
+    steps_by_part,
+)
 from evaluating import prompts_per_second
 from larger import measure_larger
 from report import Figure, Spread, figure_records, figures_table, machine, publish, spread
@@ -51,6 +60,7 @@ from models.locations import public_name
 M = 10
 NUM_CLIENTS = 16
 LONG_TOKENS, SHORT_TOKENS = 256, 8
+_SENTENCES_TOKENS = 150
 STAGES = ("queue", "generate", "similarity", "score", "total")
 UNBATCHED = {"GENERATION__MAX_ROWS": M + 1, "SIMILARITY__MAX_BATCH_PAIRS": 2 * M}
 GREEDY, LIGHT, FULL_REQUEST = "greedy generate", "light request", "request, M = 10"
@@ -137,6 +147,7 @@ def main(
     measure_blocks(model, similarity_model, prompts, max_new_tokens, cores, plan, samples)
     figures = _block_figures(samples)
     figures += processor_times(model, prompts[: plan.block_size], max_new_tokens)
+    figures += similarity_shares()
     if not only_blocks:
         figures += _figures_beside(model, similarity_model, path, prompts, bodies, plan, samples)
         figures += measure_larger(cores, 1 if quick else 3)
@@ -245,6 +256,26 @@ def processor_times(model: str, prompts: Sequence[str], max_new_tokens: int) -> 
     for name in (ENGINE_LIGHT, ENGINE_FULL):
         ratio = statistics.median(times[name]) / statistics.median(times[GREEDY])
         figures.append(Figure(f"processor time: {name} / {GREEDY}", ratio, "x"))
+    return figures
+
+
+def similarity_shares(num_rounds: int = 15) -> list[Figure]:
+    """Of a request for the sentences of a long answer: similarity / generation and similarity."""
+    figures = []
+    with tempfile.TemporaryDirectory() as folder:
+        save_endless_model(embedded_or("embedded-long", LANGUAGE_MODELS), folder)
+        for num_samples, limit in ((M // 2, 0.35), (M, None)):
+            common = num_samples, time.thread_time
+            with (
+                in_own_process(engine_alone, folder, _SENTENCES_TOKENS, 1, *common) as engine,
+                in_own_process(sentences_alone, *common) as pairs,
+            ):
+                shares = []
+                for number in range(num_rounds):
+                    [written], [compared] = engine(["Tell me about Lima."]), pairs([str(number)])
+                    shares.append(compared / (written + compared))
+            name = f"processor time: similarity of 8 sentences, M = {num_samples} / request"
+            figures.append(Figure(name, statistics.median(shares[1:]), "", limit))
     return figures
 
 
