@@ -11,7 +11,7 @@ FROM ${PYTHON_IMAGE} AS build
 ARG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_CERT
 # The same sources make the same files: nothing has a time of its own, and no bytecode, which differs from build to build.
 ARG SOURCE_DATE_EPOCH=315532800
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 COPY docker/requirements/tools.txt ./
 RUN python3 -m venv /tools && /tools/bin/pip install --quiet --require-hashes -r tools.txt
