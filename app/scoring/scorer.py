@@ -10,7 +10,6 @@ from functools import partial
 from app.scoring.ask import PARTS, Ask
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
-from app.scoring.deadlines import deadline
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import Content, decode, encode, fit
 from app.scoring.generator_checks import check_generator
@@ -38,6 +37,7 @@ from models.records import DEFAULT_NEW_TOKENS, OnToken, ProbeReading, Token
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
 from workers.admission import Admission
+from workers.calling import in_time
 from workers.escalation import EscalationFailed, SecondModel
 from workers.protocol import Workers
 
@@ -169,7 +169,7 @@ class Scorer:
         plan = self.plan(ask, supplied)
         if on_token is not None:
             check_streamed(ask, plan)
-        async with deadline(ask.timeout_s):
+        async with in_time(ask.timeout_s):
             memory = None
             if ask.cache:
                 memory = self.memory

@@ -13,7 +13,7 @@ from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, GuardrailVerdict
 from app.http.service import Service
 from app.scoring.ask import current_caller
-from app.scoring.deadlines import deadline
+from workers.calling import in_time
 
 router = APIRouter(tags=["guardrail"])
 _BODY = TypeAdapter(GuardrailCall)
@@ -49,7 +49,7 @@ async def _verdict(
         asked = await calls.recall(body.litellm_call_id)
     if service.access is not None:
         service.access.charge_requests(current_caller.get(), len(body.texts) - 1)
-    async with deadline(params.timeout_s):
+    async with in_time(params.timeout_s):
         for number, text in enumerate(body.texts):
             answer_id = request_id
             if number:

@@ -18,7 +18,7 @@ from app.http.responses import to_response
 from app.http.schemas import GenerateResponse, ScoreOutcome, ScoreResults
 from app.http.service import Service
 from app.scoring.ask import current_caller
-from app.scoring.deadlines import deadline
+from workers.calling import in_time
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["generation"])
@@ -85,7 +85,7 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
         except ValidationError as error:
             raise RequestValidationError(faults_of(error)) from None
         # The time of each item begins with the call, and includes what it waits for its turn.
-        async with deadline(body.timeout_s, began_at), own_turns:
+        async with in_time(body.timeout_s, began_at), own_turns:
             return await _score(service, body, item_id, in_background=True)
 
     async def outcome(item: JsonValue, number: int) -> ScoreOutcome:

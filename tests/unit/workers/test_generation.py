@@ -156,7 +156,7 @@ async def test_a_request_ends_at_its_own_deadline_whatever_it_waits_for(part, na
     held = Held(made[part], name)
     async with over(made) as worker:
         patient = asyncio.create_task(worker.generate(replace(PROBED, timeout_s=60.0)))
-        with pytest.raises(DeadlineExceeded, match=r"within 0\.05 s"):
+        with pytest.raises(DeadlineExceeded, match=r"within timeout_s = 0\.05 s"):
             await worker.generate(replace(PROBED, timeout_s=0.05))
         held.release()
         assert (await patient).probe_readings
