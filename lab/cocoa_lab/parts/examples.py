@@ -84,7 +84,7 @@ def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
     """
     found: dict[str, PartsExample] = {}
     first: Mapping[str, Any] = {}
-    for number, value in rows_of(path):
+    for number, value in rows_of(path, units):
         first = first or value
         try:
             for name, what in _ALIKE.items():

@@ -9,6 +9,7 @@ CONSTRUCT (Goh and Mueller 2026) has tables of texts with their `ground_truth`, 
 import ast
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,19 @@ _CONSTRUCT_PROMPT = (
     "{schema}\n\n{text}"
 )
 _MAX_CELL = 1 << 20
+# Answers of a search engine cite; the sentences that people labelled have neither these marks nor
+# all white space.
+_CITATION = re.compile(r"\[\d+\]")
+_BETWEEN = r"(?:\s|\[\d+\])*"
+_IS_RIGHT = {"S": True, "NS": False}
+# Answers are paragraphs or records of many fields, and no line says how long they may be.
+_MAX_NEW_TOKENS = 1024
 
 
-def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a file with their numbers, in our own form.
+def rows_of(path: Path, units: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines of a file with their numbers, in our own form, for an evaluation of these units.
+
+    Of a file with labels of FActScore those are left out that have none: their model abstained.
 
     Raises:
         ValueError: names file and line.
@@ -33,35 +43,53 @@ def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     if path.suffix == ".csv":
         yield from _construct(path)
         return
-    for number, line in objects_of(path):
-        try:
-            own = line
-            if "topic" in line and "output" in line:
-                own = _factscore(line)
-            elif line.keys() == {"prompt", "canary"}:
-                raise ValueError("LongFact has no labels: name a 'judge' in each line")
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-        if own:
-            yield number, own
+    lines = list(objects_of(path))
+    is_labelled = any("annotations" in line for _, line in lines)
+    for number, line in lines:
+        if "topic" in line and "output" in line:
+            if line["output"] and ("annotations" in line or not is_labelled):
+                try:
+                    yield number, _factscore(line, units)
+                except (KeyError, TypeError):
+                    reason = "field 'annotations' is not as FActScore has it"
+                    raise ValueError(f"{path}, line {number}: {reason}") from None
+        elif line.keys() == {"prompt", "canary"}:
+            yield number, {"prompt": line["prompt"], "max_new_tokens": _MAX_NEW_TOKENS}
+        else:
+            yield number, line
 
 
-def _factscore(line: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer about a topic with labelled facts; empty where its model abstained.
+def _factscore(line: Mapping[str, Any], units: str) -> dict[str, Any]:
+    """An answer about a topic, with labels where it has annotations.
 
-    A sentence is right whose facts are all supported; irrelevant ones say nothing of it.
+    Facts are claims that quote their sentence. A sentence is right whose facts are all supported.
+    Irrelevant facts say nothing.
     """
-    if "annotations" not in line:
-        if not line.get("output"):
-            return {}
-        raise ValueError("field 'annotations' is missing: unlabelled answers need labels")
-    units = []
-    for sentence in line["annotations"]:
-        labels = {fact["label"] for fact in sentence.get("human-atomic-facts") or ()}
-        if judged := labels & {"S", "NS"}:
-            units.append({"text": sentence["text"], "label": judged == {"S"}})
     prompt = line.get("input") or _FACTSCORE_PROMPT.format(topic=line["topic"])
-    return {"prompt": prompt, "output": line["output"], "units": units}
+    own = {"prompt": prompt, "output": line["output"], "max_new_tokens": _MAX_NEW_TOKENS}
+    if "annotations" not in line:
+        return own
+    labelled: list[dict[str, Any]] = []
+    behind = 0
+    for sentence in line["annotations"]:
+        text, behind = _as_written(sentence["text"], line["output"], behind)
+        facts = [one for one in sentence["human-atomic-facts"] or () if one["label"] in _IS_RIGHT]
+        rights = [_IS_RIGHT[one["label"]] for one in facts]
+        if units == "claims":
+            for fact, right in zip(facts, rights, strict=True):
+                labelled.append({"text": fact["text"], "label": right, "quotes": [text]})
+        elif rights:
+            labelled.append({"text": text, "label": all(rights)})
+    return own | {"units": labelled}
+
+
+def _as_written(sentence: str, output: str, behind: int) -> tuple[str, int]:
+    """A sentence as the output has it from there on, and where it ends; itself where it is not."""
+    characters = "".join(_CITATION.sub("", sentence).split())
+    found = re.compile(_BETWEEN.join(map(re.escape, characters))).search(output, behind)
+    if found is None:
+        return sentence, behind
+    return found[0], found.end()
 
 
 def _construct(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -79,7 +107,8 @@ def _construct(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise ValueError(f"{path}: needs the columns ground_truth and one of {known}")
             prompt = _CONSTRUCT_PROMPT.format(schema=json.dumps(schema), text=row[column])
             truth = _truth(row["ground_truth"], f"{path}, line {number}")
-            yield number, {"prompt": prompt, "json_schema": schema, "reference": truth}
+            own = {"prompt": prompt, "max_new_tokens": _MAX_NEW_TOKENS}
+            yield number, own | {"json_schema": schema, "reference": truth}
 
 
 def _truth(text: str, place: str) -> Any:

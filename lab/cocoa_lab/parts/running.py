@@ -165,7 +165,8 @@ async def _run(
     found = await each(examples, score)
     answers = [parts for _, parts in found if parts is not None]
     if not answers:
-        raise InvalidRequest("no prompt has a generation")
+        codes = ", ".join(sorted({recording.error or "" for recording, _ in found}))
+        raise InvalidRequest(f"no prompt has a generation: {codes}")
     prompts = []
     for one, (recording, _) in zip(examples, found, strict=True):
         prompts.append(ScoredPrompt(one.example, recording, ()))

@@ -55,26 +55,61 @@ def test_a_sentence_of_factscore_is_right_whose_facts_are_all_supported(written)
     ]
 
 
+def test_its_facts_are_claims_that_quote_their_sentence(written):
+    [one] = read_parts(written("ChatGPT.jsonl", BIO), "claims")
+
+    assert [right.is_right for _, right in one.labels] == [True, False, True]
+    assert [claim.quotes for claim in one.claims] == [
+        ("She was born in 1815.",),
+        ("She was born in 1815.",),
+        ("She wrote.",),
+    ]
+
+
+def test_sentences_of_factscore_are_found_behind_citations_and_spaces(written):
+    cited = {
+        **BIO,
+        "output": "She was born in\n1815[1][2]. She wrote[3]. She wrote .",
+        "annotations": [
+            annotation("She was born in 1815.", "S"),
+            annotation("She wrote.", "NS"),
+            annotation("She wrote[4].", "S"),
+            annotation("She sang.", "S"),
+        ],
+    }
+    [one] = read_parts(written("PerplexityAI.jsonl", cited), "sentences")
+
+    assert [text for text, _ in one.labels] == [
+        "She was born in\n1815[1][2].",
+        "She wrote[3].",
+        "She wrote .",
+        "She sang.",
+    ]
+
+
 def test_answers_of_factscore_without_annotations_abstained(written):
     silent = {"topic": "Nobody", "output": "", "annotations": None}
-    path = written("ChatGPT.jsonl", silent, {**BIO, "input": None})
+    asking = {"topic": "Chief", "output": "Which Chief do you mean?", "annotations": None}
+    path = written("ChatGPT.jsonl", silent, asking, {**BIO, "input": None})
     [one] = read_parts(path, "sentences")
 
     assert one.example.prompt == "Question: Tell me a bio of Ada Byron."
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ({"topic": "Ada", "output": "She wrote."}, "field 'annotations' is missing"),
-        ({"prompt": "Who was Ada?", "canary": "GUID"}, "LongFact has no labels: name a 'judge'"),
-    ],
+    "line",
+    [{"topic": "Ada", "output": "She wrote."}, {"prompt": "Who was Ada?", "canary": "GUID"}],
     ids=["FActScore", "LongFact"],
 )
-def test_published_files_without_labels_say_what_they_lack(written, line, said):
-    with pytest.raises(ValueError, match="line 1: ") as caught:
+def test_published_files_without_labels_say_what_they_lack(written, line):
+    with pytest.raises(ValueError, match="line 1: exactly one of the fields 'units' and 'judge'"):
         read_parts(written("theirs.jsonl", line), "sentences")
-    assert said in str(caught.value)
+
+
+def test_other_annotations_than_those_of_factscore_are_refused(written):
+    path = written("mine.jsonl", {**BIO, "annotations": [{"text": "She wrote."}]})
+    with pytest.raises(ValueError, match="line 1: field 'annotations'"):
+        read_parts(path, "sentences")
 
 
 def test_prompts_of_longfact_with_a_judge_are_ours(written):
@@ -100,6 +135,7 @@ def test_a_table_of_construct_has_texts_truths_and_a_schema_beside_it(tmp_path):
     assert first.json_schema == SCHEMA
     assert first.example.prompt.endswith("\n\nAda, of London")
     assert json.dumps(SCHEMA) in first.example.prompt
+    assert first.example.max_new_tokens >= 1000, "a record of many fields is not cut"
 
 
 BAD = {
