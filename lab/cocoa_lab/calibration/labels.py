@@ -1,7 +1,7 @@
 """Labelled scores: what `cocoa evaluate` left in a folder, as arrays."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from cocoa_lab.calibration.thresholds import Counts
 from cocoa_lab.overwriting import RESULTS
 from cocoa_lab.run import Draw, Variant
 from models.calibration import Binding, binding_of
+from models.estimators import needs
 from models.locations import without_folders
 from models.records import Array
 from models.selection import Strategy
+from models.statistics import reads_samples
 
 # Where more answers and samples end at the limit, another limit gives other ones.
 MAX_SHARE_CUT = 0.01
@@ -90,18 +92,17 @@ def read_labels(
         CannotCalibrate: no such results, or quality of degrees without `correct_at`.
     """
     results = _results(folder)
-    if "binding" in results:  # of a run over parts of answers, which has one way of asking
-        return [_of_parts(folder, results)], _source_of_parts(results)
     wanted = Variant(strategy or "", similarity or "", draw or "")  # type: ignore[arg-type]
+    if "binding" in results:  # of a run over parts of answers
+        of_parts = _of_parts(folder, results, wanted)
+        _check_any(of_parts, folder, wanted)
+        return of_parts, _source_of_parts(results)
     rows: defaultdict[tuple[str, Variant], list[Any]] = defaultdict(list)
     for line in map(orjson.loads, complete_lines(folder / "scores.jsonl")):
         found = Variant(line["strategy"], line["similarity"], line["draw"])
-        is_wanted = all(one in ("", own) for one, own in zip(wanted, found, strict=True))
-        if is_wanted and line["quality"] is not None:
+        if _is_wanted(wanted, found) and line["quality"] is not None:
             rows[line.get("input", "prompt"), found].append(line)
-    if not rows:
-        words = ", ".join(filter(None, wanted)) or "any variant"
-        raise CannotCalibrate(f"{folder} holds no labelled answers of {words}")
+    _check_any(rows, folder, wanted)
     parts = []
     for (asked, variant), lines in rows.items():
         parts.append(Labelled(_labels(lines, correct_at), _bindings(results, asked, variant)))
@@ -111,24 +112,50 @@ def read_labels(
     return parts, f"{without_folders(dataset)}, {num_labels} labels by {measures}"
 
 
-def _of_parts(folder: Path, results: Mapping[str, Any]) -> Labelled:
-    """The labelled parts of a run over the parts of answers."""
+def _is_wanted(wanted: Variant, found: tuple[str, str, str]) -> bool:
+    return all(one in ("", own) for one, own in zip(wanted, found, strict=True))
+
+
+def _check_any(found: Collection[Any], folder: Path, wanted: Variant) -> None:
+    if not found:
+        words = ", ".join(filter(None, wanted)) or "any variant"
+        raise CannotCalibrate(f"{folder} holds no labelled answers of {words}")
+
+
+def _of_parts(folder: Path, results: Mapping[str, Any], wanted: Variant) -> list[Labelled]:
+    """The labelled parts of a run over the parts of answers, for each wanted draw of samples."""
     lines: list[Any] = list(map(orjson.loads, complete_lines(folder / "units.jsonl")))
     numbers: dict[str, int] = {}
     for line in lines:
         numbers.setdefault(line["id"], len(numbers))
-    scores: dict[str, Array] = {}
-    for name in lines[0]["scores"] if lines else ():
-        values = [line["scores"].get(name) for line in lines]
-        scores[name] = np.array(values, dtype=np.float64)  # NaN for None
     labels = Labels(
         [line["task"] for line in lines],
         np.array([line["correct"] for line in lines], dtype=np.float64),
-        scores,
+        {},
         ids=[f"{line['id']} {line['path'] or line['spans']}" for line in lines],
         answers=np.array([numbers[line["id"]] for line in lines], dtype=int),
     )
-    return Labelled(labels, (binding_of(results["binding"]),))
+    binding = binding_of(results["binding"])
+    first = Draw(binding.num_samples, binding.stop_mass).name
+    found: list[Labelled] = []
+    for name in (first, *(lines[0].get("by_draw", ()) if lines else ())):
+        if not _is_wanted(wanted, (binding.strategy, binding.similarity, name)):
+            continue
+        rows = [{**line["scores"], **line.get("by_draw", {}).get(name, {})} for line in lines]
+        draw, scores = Draw.named(name), _scores(rows)
+        if found:  # what reads no samples has the same scores there
+            scores = {one: u for one, u in scores.items() if reads_samples(needs([one]))}
+        of_draw = replace(binding, num_samples=draw.num_samples, stop_mass=draw.stop_mass)
+        found.append(Labelled(replace(labels, scores=scores), (of_draw,)))
+    return found
+
+
+def _scores(rows: Sequence[Mapping[str, float | None]]) -> dict[str, Array]:
+    """Estimator to its scores (n,), NaN where a row has none."""
+    scores: dict[str, Array] = {}
+    for name in rows[0] if rows else ():
+        scores[name] = np.array([row.get(name) for row in rows], dtype=np.float64)  # NaN for None
+    return scores
 
 
 def _source_of_parts(results: Mapping[str, Any]) -> str:
@@ -138,10 +165,8 @@ def _source_of_parts(results: Mapping[str, Any]) -> str:
 
 def _labels(lines: Sequence[Any], correct_at: float | None) -> Labels:
     quality = np.array([line["quality"] for line in lines], dtype=np.float64)
-    scores: dict[str, Array] = {}
-    for name in lines[0]["scores"]:
-        scores[name] = np.array([line["scores"][name] for line in lines], dtype=np.float64)
     tasks, ids = [line["task"] for line in lines], [line["id"] for line in lines]
+    scores = _scores([line["scores"] for line in lines])
     return Labels(tasks, correct_of(quality, correct_at), scores, ids)
 
 

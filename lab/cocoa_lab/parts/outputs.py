@@ -68,12 +68,15 @@ def _counts(run: PartsRun, found: Measured) -> dict[str, int]:
 def _lines(run: PartsRun) -> Iterator[str]:
     for one in run.answers:
         about = {"id": one.example.example.id, "task": one.example.example.task}
-        for part, verdict in zip(one.labelled.parts, one.labelled.verdicts, strict=True):
+        for row, part in enumerate(one.labelled.parts):
+            verdict = one.labelled.verdicts[row]
             unit, correct = part.unit, float(verdict.is_right)
             where = {"path": unit.path, "spans": unit.spans, "text": unit.text}
             says = {"support": support(unit), "contradiction": contradiction(unit)}
             own = {**where, "correct": correct, "error": verdict.error, **says}
-            line = {**about, **own, "scores": part.scores, "reasons": part.reasons}
+            by_draw = {name: labelled.parts[row].scores for name, labelled in one.by_draw.items()}
+            scores = {"scores": part.scores, "reasons": part.reasons, "by_draw": by_draw}
+            line = {**about, **own, **scores}
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 

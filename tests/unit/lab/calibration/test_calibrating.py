@@ -1,7 +1,7 @@
 """Which ways of asking a calibrator has parts for, and which of them share their calibrations."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -151,6 +151,24 @@ def test_draws_that_do_not_repeat_are_a_way_of_their_own_and_say_nothing_of_give
     path = tmp_path / "made.json"
     path.write_text(made)
     assert Calibrator.load(path).parts[0].binding == unrepeated
+
+
+def test_a_run_over_parts_has_labels_for_each_draw_of_scores_that_read_samples(tmp_path):
+    binding = replace(BINDING, unit="sentence")
+    about = {"settings": {"dataset": "mine.jsonl"}, "num_parts": 1, "num_answers": 1}
+    (tmp_path / RESULTS).write_text(json.dumps(about | {"binding": asdict(binding)}))
+    part = {"id": "0", "task": "t", "path": None, "spans": [[0, 3]], "correct": 1.0}
+    part["scores"] = {"sp": 0.5, "cocoa_sp": 0.4}
+    part["by_draw"] = {"auto-5": {"sp": 0.5, "cocoa_sp": 0.3}}
+    (tmp_path / "units.jsonl").write_text(json.dumps(part) + "\n")
+
+    of_ten, of_auto = read_labels(tmp_path)[0]
+    assert of_ten.bindings == (binding,)
+    assert of_ten.labels.scores == {"sp": [0.5], "cocoa_sp": [0.4]}
+    assert of_auto.bindings == (replace(binding, num_samples=5, stop_mass=0.7),)
+    assert of_auto.labels.scores == {"cocoa_sp": [0.3]}
+    [alone] = read_labels(tmp_path, draw="auto-5")[0]
+    assert alone.labels.scores == {"sp": [0.5], "cocoa_sp": [0.3]}, "no other part speaks of it"
 
 
 def test_what_a_run_does_not_hold_is_named(tmp_path):

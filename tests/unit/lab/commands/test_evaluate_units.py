@@ -158,6 +158,8 @@ def test_a_run_over_sentences_tells_fewer_samples_kinds_of_error_and_who_leads(s
     assert results["errors"]["confused"]["num_parts"] == num_wrong
     assert results["errors"]["confused"]["roc_auc"] == metrics["cocoa_sp"]["roc_auc"]
     first = json.loads((out / "units.jsonl").read_text().partition("\n")[0])
+    assert first["by_draw"].keys() == {"2"}
+    assert first["by_draw"]["2"].keys() == first["scores"].keys()
     assert first["spans"] == [[0, len(first["text"])]]
     assert 0 <= first["support"] <= 1
     report = (out / "report.md").read_text()
@@ -167,7 +169,7 @@ def test_a_run_over_sentences_tells_fewer_samples_kinds_of_error_and_who_leads(s
 
 async def test_the_service_removes_sentences_by_a_calibrator_of_sentences(sentences):
     _, made, told = sentences
-    [part] = Calibrator.load(made).parts
+    part, _ = Calibrator.load(made).parts
     one = part.groups[ALL]["cocoa_sp"]
     assert (part.binding.unit, one.threshold(0.2).share_pooled is not None) == ("sentence", True)
     assert "sentences, prompt, given, fake, num_samples 3" in told
@@ -182,6 +184,43 @@ async def test_the_service_removes_sentences_by_a_calibrator_of_sentences(senten
     for unit in told["units"][1:]:
         assert unit["confidence"] == pytest.approx(one.confidence(unit["uncertainty"]))
         assert (unit["text"] in told["refined_text"]) is unit["decision"]["accept"]
+
+
+async def test_each_number_of_samples_of_a_run_has_a_calibration_and_no_other_has(sentences):
+    of_three, of_two = Calibrator.load(sentences[1]).parts
+    assert (of_three.binding.num_samples, of_two.binding.num_samples) == (3, 2)
+    assert of_three.groups[ALL].keys() == {"sp", "cocoa_sp"}
+    assert of_two.groups[ALL].keys() == {"cocoa_sp"}, "sp reads no samples"
+    one = of_two.groups[ALL]["cocoa_sp"]
+
+    line = sentences_of(10**6, np.random.default_rng(7))
+    body = {"prompt": "?", "answer": line["output"], "max_new_tokens": 64, "units": "sentences"}
+    async with serving(calibrator=str(sentences[1])) as service:
+        told = (await service.client.post("/score", json=body | {"num_samples": 2})).json()
+        wanted = {"num_samples": 4, "target_error": 0.2}
+        refused = await service.client.post("/score", json=body | wanted)
+    for unit in told["units"][1:]:
+        assert unit["confidence"] == pytest.approx(one.confidence(unit["uncertainty"]))
+    assert refused.status_code == 422
+    assert "not calibrated for num_samples 4: ask with num_samples" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "num_samples"),
+    [(["--num-samples", "2"], [2]), (["--num-samples", "auto"], []), (["--strategy", "mbr"], [])],
+    ids=lambda value: " ".join(map(str, value)),
+)
+def test_a_way_of_asking_is_chosen_among_those_of_parts(
+    cocoa, sentences, tmp_path, wanted, num_samples
+):
+    made = tmp_path / "made.json"
+    fitted = cocoa("calibrate", "--results", sentences[0], "--out", made, *wanted)
+    if not num_samples:
+        assert f"holds no labelled answers of {wanted[1]}" in " ".join(fitted.output.split())
+        return
+    [part] = Calibrator.load(made).parts
+    assert [part.binding.num_samples] == num_samples
+    assert part.groups[ALL].keys() == {"sp", "cocoa_sp"}
 
 
 def test_a_run_goes_on_where_it_was_interrupted(cocoa, evaluated):
