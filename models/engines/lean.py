@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
+from models.engines.products import Product, may_pack
+
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
 
@@ -33,25 +35,20 @@ class _Norm:
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
-    weight: Tensor
-    bias: Tensor | None
-
-    def __call__(self, states: Tensor) -> Tensor:
-        return F.linear(states, self.weight, self.bias)
-
-
-@dataclass(frozen=True, slots=True)
 class _Block:
     """One layer; `queries_keys_values` and `gate_up` are several of its products in one."""
 
     attention_norm: _Norm
-    queries_keys_values: _Product
-    output: _Product
+    queries_keys_values: Product
+    output: Product
     mlp_norm: _Norm
-    gate_up: _Product
-    down: _Product
+    gate_up: Product
+    down: Product
     activation: Any
+
+    def pack(self) -> None:
+        for product in (self.queries_keys_values, self.output, self.gate_up, self.down):
+            product.pack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +84,10 @@ class LeanForward:
         self._blocks = [_block_of(layer) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
         self._head = _product_of(model.lm_head)
+        if may_pack(model):
+            for block in self._blocks:
+                block.pack()
+            self._head.pack()
         self._rotary = decoder.rotary_emb
         self._num_heads = int(config.num_attention_heads)
         self._num_kv_heads = int(config.num_key_value_heads)
@@ -298,11 +299,11 @@ def _norm_of(norm: Any) -> _Norm:
     return _Norm(norm.weight.detach(), float(norm.variance_epsilon))
 
 
-def _product_of(linear: nn.Linear) -> _Product:
-    return _Product(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
+def _product_of(linear: nn.Linear) -> Product:
+    return Product(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
 
 
-def _fused(linears: Sequence[nn.Linear]) -> _Product:
+def _fused(linears: Sequence[nn.Linear]) -> Product:
     """Several products of one input as one; the linears' own weights become views of its."""
     weights: list[Tensor] = []
     biases: list[Tensor] = []
@@ -316,4 +317,4 @@ def _fused(linears: Sequence[nn.Linear]) -> _Product:
         end = start + linear.out_features
         linear.weight = nn.Parameter(weight[start:end], requires_grad=False)
         start = end
-    return _Product(weight, torch.cat(biases) if biases else None)
+    return Product(weight, torch.cat(biases) if biases else None)

@@ -1,0 +1,63 @@
+"""Products with packed weights are torch's, and meet a bounded set of numbers of rows."""
+
+import platform
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from models.engines import products
+from models.engines.products import Product, may_pack
+from tests.tiny_models import random_model
+
+ROWS = {"one": (1,), "a step": (11, 1), "a prompt": (1, 300), "prompts": (3, 40), "none": (0, 1)}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no bias"])
+def test_a_packed_product_is_the_product(rows, has_bias):
+    torch.manual_seed(0)
+    weight, states = torch.randn(520, 768) / 768**0.5, torch.randn(*rows, 768)
+    bias = torch.randn(520) if has_bias else None
+    product = Product(weight, bias)
+    product.pack()
+    found = product(states)
+    wanted = F.linear(states.double(), weight.double(), None if bias is None else bias.double())
+    assert product._packed is not None
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
+
+
+def test_onednn_meets_few_numbers_of_rows_whatever_is_asked():
+    """Each one that it meets costs memory that is not given back."""
+    weight = torch.randn(512, 512)
+    product, met = Product(weight, None), set()
+    product.pack()
+    multiply = torch.ops.mkldnn._linear_pointwise
+
+    def counted(states, *rest):
+        met.add(len(states))
+        return multiply(states, *rest)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
+        for rows in range(1, 2000, 7):
+            assert product(torch.zeros(rows, 512)).shape == (rows, 512)
+    assert met == set(products._BLOCKS)
+
+
+def test_narrow_weights_stay_as_they_are():
+    product = Product(torch.randn(4096, 256), None)
+    product.pack()
+    assert product._packed is None
+
+
+def test_models_of_another_precision_device_machine_or_size_are_not_packed(monkeypatch):
+    model = random_model("llama")
+    assert may_pack(model) == (platform.machine() == "x86_64")
+    assert not may_pack(random_model("llama").to(torch.bfloat16))
+    assert not may_pack(random_model("llama").to("meta"))
+    with monkeypatch.context() as patched:
+        patched.setattr(products, "_MOST_BYTES", 4 * model.num_parameters() - 1)
+        assert not may_pack(model)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert not may_pack(model)
