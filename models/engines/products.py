@@ -44,7 +44,7 @@ class Product:
         if self._packed is None:
             return F.linear(states, self.weight, self.bias)
         products = []
-        for block in states.reshape(-1, states.shape[-1]).split(_BLOCKS[-1]):
+        for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
             rows = len(block)
             filled = F.pad(block, (0, 0, 0, block_size(rows) - rows))
             product = torch.ops.mkldnn._linear_pointwise(
