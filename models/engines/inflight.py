@@ -306,6 +306,7 @@ class InflightBatch:
     def _finish(self, row: Row, report: StepReport) -> None:
         """A job ends with its last row, unless it wants a further wave of samples."""
         job = row.job
+        row.following = None  # megabytes, and the row stays until the collector of cycles comes
         job.finished.append(row)
         if len(job.finished) < job.num_opened:
             return
@@ -321,7 +322,7 @@ class InflightBatch:
             job.num_opened += num_next
             self._waiting.appendleft(job)  # it came before all who have not begun
             return
-        job.prefix = None
+        job.prefix = job.following = None
         if job.keeps_reasonings:
             self._reasonings.begin(job)
         else:

@@ -1,6 +1,7 @@
 """Rows that follow a grammar: what they may choose, and what their log-probs then are."""
 
 import asyncio
+import gc
 import json
 import math
 from dataclasses import replace
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.engines import grammars
-from models.engines.grammars import Grammars
+from models.engines.grammars import Following, Grammars
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
@@ -255,6 +256,20 @@ async def test_answers_held_to_a_grammar_are_not_read_behind_other_reasonings():
     assert set(generation.absent.values()) == {
         "answers are not read behind other reasonings where a grammar holds them"
     }
+
+
+async def test_how_far_rows_came_in_a_grammar_goes_with_them_and_waits_for_no_collector(llama):
+    async with running(engine_of(llama, byte_tokenizer(), max_rows=6)) as worker:
+        gc.collect()
+        gc.disable()
+        try:
+            requests = [request_for(PROMPT, num_samples=4, grammar=OBJECT) for _ in range(3)]
+            await generated(worker, requests)
+            kept = [one for one in gc.get_objects() if type(one) is Following]
+        finally:
+            gc.enable()
+
+    assert kept == []
 
 
 def test_a_model_without_an_end_follows_no_grammar():
