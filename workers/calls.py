@@ -146,6 +146,13 @@ class Calls:
         except Rejected:
             return None
 
+    async def attempt(self, path: str, body: Mapping[str, Any]) -> Any:
+        """What a POST answers; None where the server takes no such body, or fails on it."""
+        try:
+            return await self.try_post(path, body)
+        except Failed:
+            return None
+
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
     ) -> list[Any]:

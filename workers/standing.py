@@ -155,6 +155,7 @@ class Standing(Generic[Tried]):
         self._asking: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._hangs = False
+        self._learning = asyncio.Lock()
 
     async def check(self) -> None:
         """What `Upstream` asks every second: whether it is there, and has been tried out.
@@ -192,6 +193,12 @@ class Standing(Generic[Tried]):
             await asyncio.shield(self._asking)
         return self._tried()
 
+    async def extended(self, extend: Callable[[Tried], Awaitable[Tried]]) -> Tried:
+        """What it is, with more that one request needs to be known, and others will not ask."""
+        async with self._learning:
+            self._server.known = known = await extend(self._tried())
+            return known
+
     async def close(self) -> None:
         """End what is under way."""
         if self._asking is not None:
@@ -213,7 +220,8 @@ class Standing(Generic[Tried]):
         try:
             while self._num_settled != self._num_doubts:
                 num_doubts = self._num_doubts
-                await self._ask_once()
+                async with self._learning:
+                    await self._ask_once()
                 self._asked_at = time.monotonic()
                 self._num_settled, self._failure, self._hangs = num_doubts, None, False
         except Hung as error:

@@ -50,6 +50,8 @@ async def split(
             async with turn():
                 reply = await generator.generate(request)
         except (InvalidRequest, EngineError, InvalidLogits):  # too long, or no JSON
+            if generator.info.no_grammar:  # as was found out just now
+                return Split(None, warning="claims_unsupported"), None
             return Split(None, warning="claims_not_split"), None
         num_tokens = reply.prompt_tokens + reply.answer.num_written
         ask.caller.charge(num_tokens)

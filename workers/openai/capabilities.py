@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from models.digests import digest_of
-from models.engines.protocol import NO_GRAMMAR, NO_IMAGES, NO_REASONING
+from models.engines.protocol import NO_REASONING
 from models.locations import public_name
 from models.records import MAX_TOPS
 from models.statistics import (
@@ -24,6 +24,8 @@ RawLogprobs = Literal["always", "at_temperature_one", "never"]
 # How a text that exists already can be scored.
 Scoring = Literal["prompt_logprobs", "echo", "none"]
 
+# What is tried out when a request first needs it, and none has.
+NOT_TRIED: Final = "not tried yet"
 # Likeliest tokens that bounds of the entropy are made of.
 BOUNDS_TOP = 20
 # Groups of spellings are looked for among so many likeliest first tokens.
@@ -32,6 +34,8 @@ LEAST_FIRST_TOKENS = 5
 LARGEST_VOCABULARY = 1_048_576
 # Nats between the means of two answers of the same weights, at most.
 _MEANS_APART = 0.02
+# Prompts of a fingerprint that any way to the same weights is asked.
+LEAST_PROMPTS = 2
 # Where a server says nothing of its context, it refuses what is too long itself.
 UNKNOWN_CONTEXT = 1_048_576
 
@@ -82,7 +86,7 @@ class TagIds:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one server can do.
+    """What one server can do; None is what no request has needed yet.
 
     Attributes:
         model_id: as it calls the model.
@@ -124,7 +128,7 @@ class Capabilities:
     raw_samples: RawLogprobs = "never"
     raw_greedy: bool = False
     heeds_top_k: bool = False
-    heeds_seed: bool = False
+    heeds_seed: bool | None = None
     extras: frozenset[str] = frozenset()
     scoring: Scoring = "none"
     tells_chosen_ids: bool = False
@@ -132,10 +136,10 @@ class Capabilities:
     eos_id: int | None = None
     tag_ids: tuple[TagIds, ...] = ()
     columns: Columns | None = None
-    no_reasoning_limit: str = NO_REASONING
-    no_grammar: str = NO_GRAMMAR
-    no_lark: str = NO_GRAMMAR
-    no_images: str = NO_IMAGES
+    no_reasoning_limit: str | None = NO_REASONING
+    no_grammar: str | None = None
+    no_lark: str | None = None
+    no_images: str | None = None
 
     @property
     def reasons(self) -> bool:
@@ -197,11 +201,10 @@ class Fingerprint:
                 means[i] = None
         return Fingerprint(tuple(texts), tuple(means))
 
-    @property
-    def digest(self) -> str:
-        """The same for all who ask the same weights, but for rounding."""
-        means = [None if mean is None else round(mean, 2) + 0.0 for mean in self.means]
-        return digest_of(self.texts, means)
+    def digest(self, num: int | None = None) -> str:
+        """Of the first answers; the same for all who ask the same weights, but for rounding."""
+        means = [None if mean is None else round(mean, 2) + 0.0 for mean in self.means[:num]]
+        return digest_of(self.texts[:num], means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +238,7 @@ class OpenAIServer:
         """
         can, probes = self.capabilities, sorted(one.sha256 for one in self.probes.values())
         if self.is_routed:
-            weights = can.columns or self.fingerprint.digest
+            weights = can.columns or self.fingerprint.digest(LEAST_PROMPTS)
             return digest_of(
                 "routed", can.model_id, self.revision, weights, probes, can.raw_samples,
                 can.raw_greedy, can.heeds_top_k, can.scoring != "none",
@@ -243,7 +246,7 @@ class OpenAIServer:
         parts: list[Any] = [can.model_id, can.root, can.max_context_tokens]
         parts += [can.completes, can.tokenizes, can.logprobs, can.raw_samples, can.raw_greedy]
         parts += [can.heeds_top_k, can.scoring, can.eos_id, can.columns, probes]
-        parts.append(self.fingerprint.digest)
+        parts.append(self.fingerprint.digest())
         return digest_of(*parts)
 
     @property
@@ -264,10 +267,10 @@ class OpenAIServer:
             prompts=self.prompts,
             absent=absent,
             capabilities=told(can),
-            no_reasoning_limit=can.no_reasoning_limit,
+            no_reasoning_limit=can.no_reasoning_limit or "",
             max_tops=can.max_tops,
-            no_grammar=can.no_grammar,
-            no_images=can.no_images,
+            no_grammar=can.no_grammar or "",
+            no_images=can.no_images or "",
         )
 
 
@@ -325,13 +328,17 @@ def told(can: Capabilities) -> dict[str, str | int | bool | None]:
         "raw_logprobs_of_samples": can.raw_samples,
         "several_samples_a_call": can.draws_several,
         "top_k": can.heeds_top_k,
-        "seed": can.heeds_seed,
+        "seed": NOT_TRIED if can.heeds_seed is None else can.heeds_seed,
         "end_of_answer_token": can.eos_id,
         "scoring_of_given_answers": can.scoring,
         "entropy_method": method,
         "plugin_probes": num_probes,
-        "max_reasoning_tokens": not can.no_reasoning_limit,
-        "response_format": not can.no_grammar,
-        "strict_tools": not can.no_lark,
-        "images": not can.no_images,
+        "max_reasoning_tokens": _is_heeded(can.no_reasoning_limit),
+        "response_format": _is_heeded(can.no_grammar),
+        "strict_tools": _is_heeded(can.no_lark),
+        "images": _is_heeded(can.no_images),
     }
+
+
+def _is_heeded(reason: str | None) -> bool | str:
+    return NOT_TRIED if reason is None else not reason

@@ -53,9 +53,10 @@ _NO_LIGHT = {
 
 async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    told = await _identity(calls, can, prompt, can.logprobs or 0)
-    if not told and not can.tokenizes:  # several tokens had one text, which was told once
-        told = await _identity(calls, can, prompt, _USUAL_TOP)
+    top = can.logprobs or 0
+    if not can.tokenizes:  # several tokens may have had one text, which was told once
+        top = _USUAL_TOP
+    told = await _identity(calls, can, prompt, top)
     needed = _columns_of(round(told.get(sentinel(_NUM_PROBES), 0.0)))
     if told and needed > len(told):
         told = await _identity(calls, can, prompt, needed) or told

@@ -1,17 +1,21 @@
 """What a deployment declares of a server, so that no request tries it out. Pure."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from models.engines.protocol import NO_GRAMMAR, NO_IMAGES, NO_REASONING
 from models.errors import ModelNotLoaded
 from workers.config import variable
-from workers.openai.capabilities import RawLogprobs
+from workers.openai.capabilities import NOT_TRIED, RawLogprobs
 
 _SETTING = variable("generation.capabilities")
+
+_Later = bool | Literal["not tried yet"]
 
 
 class _Declared(TypedDict, total=False):
@@ -26,28 +30,32 @@ class _Declared(TypedDict, total=False):
     raw_logprobs_of_samples: RawLogprobs
     several_samples_a_call: bool
     top_k: bool
-    seed: bool
+    seed: _Later
     scoring_of_given_answers: Literal["echo"]
     entropy_method: Literal["topk_bounds"]  # which follows from the others
-    max_reasoning_tokens: bool
-    response_format: bool
-    strict_tools: bool
-    images: bool
+    max_reasoning_tokens: _Later
+    response_format: _Later
+    strict_tools: _Later
+    images: _Later
 
 
 _DECLARED = TypeAdapter(_Declared)
+# The field that says why not, and what it says.
 _REASONS = {
-    "max_reasoning_tokens": "no_reasoning_limit",
-    "response_format": "no_grammar",
-    "strict_tools": "no_lark",
-    "images": "no_images",
+    "max_reasoning_tokens": ("no_reasoning_limit", NO_REASONING),
+    "response_format": ("no_grammar", NO_GRAMMAR),
+    "strict_tools": ("no_lark", NO_GRAMMAR),
+    "images": ("no_images", NO_IMAGES),
 }
+# Why not, as it is declared.
+_HEEDED: Mapping[Any, str | None] = {True: "", NOT_TRIED: None}
 
 
 def declared(setting: str) -> dict[str, Any]:
     """Fields of `Capabilities` by the setting: the `model_capabilities` of `GET /version`, as JSON.
 
-    What is left out, null, false or "none" the server cannot.
+    What is left out, null, false or "none" the server cannot; what is "not tried yet" is tried out
+    when a request first needs it.
 
     Raises:
         ModelNotLoaded: it is no such object, or declares what has to be tried out; names the field.
@@ -70,13 +78,13 @@ def declared(setting: str) -> dict[str, Any]:
         "raw_samples": can.get("raw_logprobs_of_samples", "never"),
         "draws_several": can.get("several_samples_a_call", False),
         "heeds_top_k": can.get("top_k", False),
-        "heeds_seed": can.get("seed", False),
         "extras": frozenset({"top_k"} & can.keys()),
         "scoring": can.get("scoring_of_given_answers", "none"),
     }
-    for name, reason in _REASONS.items():
-        if name in can:
-            fields[reason] = ""
+    if (seed := can.get("seed", False)) != NOT_TRIED:
+        fields["heeds_seed"] = seed
+    for name, (field, reason) in _REASONS.items():
+        fields[field] = _HEEDED.get(can.get(name), reason)
     return fields
 
 

@@ -1,23 +1,28 @@
 """Small requests that show what a server really does, whatever it says of itself."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import httpx
 
+from models.engines.protocol import NO_REASONING
 from models.records import GenerationRequest
-from workers.calls import Calls, Failed
+from workers.calls import Calls
 from workers.client import Refused, Unreachable
-from workers.openai.capabilities import Capabilities, Fingerprint, RawLogprobs, Scoring
+from workers.openai.capabilities import (
+    LEAST_PROMPTS,
+    Capabilities,
+    Fingerprint,
+    RawLogprobs,
+    Scoring,
+)
 from workers.openai.columns import read_columns
-from workers.openai.formats import no_grammar, no_lark
-from workers.openai.images import no_images
-from workers.openai.limiting import no_reasoning_limit, sum_answer
+from workers.openai.limiting import reasoning_of, sum_answer
 from workers.openai.prompts import render, token_ids
-from workers.openai.replies import Choice, read_choices
-from workers.openai.requests import EXTRAS, Prompt, completion
+from workers.openai.replies import Choice, is_answer, read_choices
+from workers.openai.requests import COMPLETIONS, EXTRAS, Prompt, completion
 from workers.openai.tags import read_tag_ids
 
 # Fixed texts, asked of every server; none of them is a client's.
@@ -29,8 +34,8 @@ _PROMPTS = (
 _SHORT = {"role": "user", "content": "Reply with one word: yes or no?"}
 _FINGERPRINT_TOKENS = 12
 _END_TOKENS = 48
-# How many likeliest tokens to ask for, as servers have limits of their own.
-_TOPS: Sequence[int] = (100, 20, 10, 5, 4, 2, 1, 0)
+# How many likeliest tokens to ask for, as servers have limits of their own; vLLM's is settable.
+_TOPS, _TOPS_OF_VLLM = (20, 5, 1, 0), (20, 10, 5, 1, 0)
 # Nats by which log-probs of one distribution may differ between two calls.
 _NOISE = 0.05
 _HOT: Mapping[str, Any] = {"temperature": 2.0}
@@ -49,21 +54,22 @@ class Experiments:
         self.calls = Calls(client, can.model_id, is_trial=True)
         self.can = can
         self.prompt = Prompt()
+        self._fixed: list[Prompt] = []
+        self._sum: tuple[Prompt, Choice | None] | None = None
         self._greedy: list[Choice] = []
         self._hot: list[Choice] = []
 
-    async def set_first_prompt(self) -> None:
-        await self.set_prompt(_PROMPTS[0])
-
-    async def set_prompt(self, text: str) -> None:
-        self.prompt = await render(self.calls, self.can, GenerationRequest(text))
+    async def set_prompts(self) -> None:
+        """Render the fixed prompts, the first for the next calls."""
+        num = len(_PROMPTS) if self.can.tokenizes else LEAST_PROMPTS  # by texts each is a call
+        for text in _PROMPTS[:num]:
+            self._fixed.append(await render(self.calls, self.can, GenerationRequest(text)))
+        self.prompt = self._fixed[0]
 
     async def fingerprint(self) -> Fingerprint:
-        texts, means, prompts = [], [], []
-        for text in _PROMPTS:
-            await self.set_prompt(text)
-            prompts.append(self.prompt)
-        for choice in await self._greedy_answers(prompts, _FINGERPRINT_TOKENS):
+        self._greedy = await self._greedy_answers()
+        texts, means = [], []
+        for choice in self._greedy:
             texts.append(choice.text)
             mean = None
             if choice.logprobs is not None and len(choice.logprobs):
@@ -87,55 +93,42 @@ class Experiments:
                 return
         self.can = replace(self.can, tokenizes=False)
         self.prompt = Prompt(text="Hello")
-        completes = _is_answer(await self._complete())
-        self.prompt = Prompt(messages=(message,))
-        chats = _is_answer(await self._complete())
-        if not completes and not chats:
+        completes = is_answer(await self._complete())
+        self.can = replace(self.can, completes=completes, chats=True)
+        self._sum = await sum_answer(self.calls, self.can, _END_TOKENS)
+        if self._sum[1] is None:
+            self._sum, self.can = None, replace(self.can, chats=False)
+        if not completes and not self.can.chats:
             raise Refused("it neither completes prompts nor chats")
-        self.can = replace(self.can, completes=completes, chats=chats)
 
     async def logprobs(self) -> None:
         """Which further parameters it takes, and how many likeliest tokens it tells."""
-        known: dict[str, Any] = dict(EXTRAS)
-        tops = _TOPS
+        choice, known = None, dict(EXTRAS)
+        tops: tuple[int, ...] = _TOPS
         if self.can.tokenizes:
             del known["repeat_penalty"]  # vLLM complains of it in its log
-            tops = _TOPS[1:]  # what more would tell is asked by ids
-        accepted = set(known)
-        choice = await self._first_choice(top=tops[0], max_tokens=2, **known)
-        if choice is None and await self._complete(**known) is None:
-            accepted = {name for name in known if await self._complete(**{name: known[name]})}
-        self.can = replace(self.can, extras=frozenset(accepted))
+            tops = _TOPS_OF_VLLM
         for top in tops:
-            if choice is None:
-                choice = await self._first_choice(top=top, max_tokens=2)
-            if choice is not None and choice.logprobs is not None:
-                told = min(map(len, choice.tops or ()), default=0)
-                self.can = replace(self.can, logprobs=min(top, told))
+            if (choice := await self._first_choice(top=top, max_tokens=2)) is not None:
+                break
+        if choice is not None and choice.logprobs is not None:
+            told = min(map(len, choice.tops or ()), default=0)
+            self.can = replace(self.can, logprobs=min(top, told))
+        # A server that refuses what it does not know has no other values of it by itself.
+        for taken in (known, {"top_k": 0}):
+            if await self._complete(**taken) is not None:
+                self.can = replace(self.can, extras=frozenset(taken))
                 return
-            choice = None
 
     async def sampling(self) -> None:
-        """Whether it draws several samples at once, and what it heeds of how they are drawn."""
-        self._greedy = await self._drawn(temperature=0.0)
+        """Whether it draws several samples at once, and whether it heeds `top_k`."""
         self._hot = await self._drawn(**self._narrow, **_HOT, seed=3, n=3)
-        several = _texts(self._hot)
-        if len(set(several)) > 1:
-            heeds_seed = _texts(await self._drawn(**self._narrow, **_HOT, seed=3, n=3)) == several
-        else:
-            one, again, *others = [_texts(await self._drawn(**_HOT, seed=i)) for i in (3, 3, 4, 5)]
-            heeds_seed = bool(one) and one == again and any(other != one for other in others)
-        narrowest: list[str] = []
+        draws_several = len(self._hot) > 1
+        narrowest: list[Choice] = []
         if "top_k" in self.can.extras:
-            narrowest = _texts(await self._drawn(**_HOT, seed=1, n=2, top_k=1))
-            if len(narrowest) == 1:
-                narrowest += _texts(await self._drawn(**_HOT, seed=2, top_k=1))
-        self.can = replace(
-            self.can,
-            draws_several=len(several) > 1,
-            heeds_top_k=narrowest == 2 * _texts(self._greedy),
-            heeds_seed=heeds_seed,
-        )
+            narrowest = await self._drawn(**_HOT, seed=1, n=1 + draws_several, top_k=1)
+        heeds_top_k = {one.text for one in narrowest} == {self._greedy[0].text}
+        self.can = replace(self.can, draws_several=draws_several, heeds_top_k=heeds_top_k)
 
     async def raw_logprobs(self) -> None:
         """Whether log-probs are those of the untouched distribution: of answers, of samples.
@@ -153,9 +146,11 @@ class Experiments:
         raw_samples: RawLogprobs = "never"
         if _agree(reference, hot):
             raw_samples = "always"
-        elif _agree(reference, await self._first_logprobs(self._narrow | {"temperature": 1.0})):
+        elif "top_k" not in whole or _agree(
+            reference, await self._first_logprobs(self._narrow | {"temperature": 1.0})
+        ):
             raw_samples = "at_temperature_one"
-        raw_greedy = _agree(reference, _first(self._greedy))
+        raw_greedy = _agree(reference, _first(self._greedy[:1]))
         self.can = replace(self.can, raw_greedy=raw_greedy, raw_samples=raw_samples)
 
     async def rest(self) -> None:
@@ -170,44 +165,46 @@ class Experiments:
         elif can.tells_logprobs and prompt.ids is None and can.completes and await self._echoes():
             scoring = "echo"
         self.can = replace(can, tag_ids=await read_tag_ids(self.calls, can, prompt))
-        asked, free = await sum_answer(self.calls, self.can, _END_TOKENS)
-        eos_id = await self._eos_id(free)
-        can = replace(self.can, scoring=scoring, tells_chosen_ids=tells_chosen_ids, eos_id=eos_id)
+        asked, free = self._sum or await sum_answer(self.calls, self.can, _END_TOKENS)
+        eos_id: int | None = None
+        no_reasoning_limit: str | None = NO_REASONING
+        if free is not None:
+            eos_id = await self._eos_id(free)
+            if await reasoning_of(self.calls, self.can, asked, free) is not None:
+                no_reasoning_limit = None
         self.can = replace(
-            can, no_reasoning_limit=await no_reasoning_limit(self.calls, can, asked, free)
+            self.can,
+            scoring=scoring,
+            tells_chosen_ids=tells_chosen_ids,
+            eos_id=eos_id,
+            no_reasoning_limit=no_reasoning_limit,
         )
-        self.can = replace(self.can, no_grammar=await no_grammar(self.calls, self.can))
-        self.can = replace(self.can, no_lark=await no_lark(self.calls, self.can))
-        self.can = replace(self.can, no_images=await no_images(self.calls, self.can))
         self.can = replace(self.can, columns=await read_columns(self.calls, self.can, prompt))
-        self.prompt = prompt
 
-    async def greedy(self, max_tokens: int) -> Choice:
+    async def _greedy_answers(self) -> list[Choice]:
+        """Greedy answers to the fixed prompts: by one call where the server takes token ids."""
+        if not self.can.tokenizes:
+            return [await self._answer(prompt, _FINGERPRINT_TOKENS) for prompt in self._fixed]
+        body = self._body(self._fixed[0], _FINGERPRINT_TOKENS)
+        body["prompt"] = [list(prompt.ids or ()) for prompt in self._fixed]
+        return read_choices(await self.calls.post(COMPLETIONS, body), len(self._fixed))
+
+    async def _answer(self, prompt: Prompt, max_tokens: int) -> Choice:
         """A greedy answer, with log-probs where it tells them."""
+        body = self._body(prompt, max_tokens)
+        return read_choices(await self.calls.post(prompt.path, body), 1)[0]
+
+    def _body(self, prompt: Prompt, max_tokens: int) -> dict[str, Any]:
         top = None
         if self.can.logprobs is not None:
             top = min(self.can.logprobs, 1)
-        body = completion(self.can, self.prompt, max_tokens=max_tokens, top=top)
-        return read_choices(await self.calls.post(self.prompt.path, body), 1)[0]
-
-    async def _greedy_answers(self, prompts: list[Prompt], max_tokens: int) -> list[Choice]:
-        """Greedy answers to several prompts: by one call where the server takes token ids."""
-        if self.can.tokenizes:
-            self.prompt = prompts[0]
-            top = None if self.can.logprobs is None else min(self.can.logprobs, 1)
-            body = completion(self.can, self.prompt, max_tokens=max_tokens, top=top)
-            body["prompt"] = [list(prompt.ids or ()) for prompt in prompts]
-            return read_choices(await self.calls.post(self.prompt.path, body), len(prompts))
-        answers = []
-        for self.prompt in prompts:
-            answers.append(await self.greedy(max_tokens))
-        return answers
+        return completion(self.can, prompt, max_tokens=max_tokens, top=top)
 
     async def _tells_of_ids(self, ids: tuple[int, ...]) -> tuple[bool, bool]:
         """Whether it tells log-probs of a prompt, and of ids that a request names."""
         wanted = sorted(set(ids))[-2:]
         reply = await self._complete(top=1, prompt_logprobs=0, logprob_token_ids=wanted)
-        if not _is_answer(reply):
+        if not is_answer(reply):
             return False, False
         told, tops = reply["choices"][0].get("prompt_logprobs"), read_choices(reply, 1)[0].tops
         names = {f"token_id:{one}" for one in wanted}
@@ -235,8 +232,8 @@ class Experiments:
         for closed in ((), *((one.start, *one.end) for one in self.can.tag_ids)):
             for request in requests:
                 prompt = await render(self.calls, self.can, request)
-                self.prompt = replace(prompt, ids=(*(prompt.ids or ()), *closed))
-                choice = await self.greedy(_END_TOKENS)
+                prompt = replace(prompt, ids=(*(prompt.ids or ()), *closed))
+                choice = await self._answer(prompt, _END_TOKENS)
                 if choice.ended_by_eos and choice.token_ids:
                     return choice.token_ids[-1]
         return None
@@ -249,11 +246,11 @@ class Experiments:
             drawn += await self._drawn(1, **law, seed=seed)
         return _first(drawn)
 
-    async def _drawn(self, max_tokens: int = 8, **law: Any) -> list[Choice]:
+    async def _drawn(self, max_tokens: int = _FINGERPRINT_TOKENS, **law: Any) -> list[Choice]:
         """What it answers under a law, with likeliest tokens; none where it takes no such body."""
         top = None if self.can.logprobs is None else min(self.can.logprobs, 5)
         reply = await self._complete(max_tokens=max_tokens, top=top, **law)
-        return read_choices(reply, len(reply["choices"])) if _is_answer(reply) else []
+        return read_choices(reply, len(reply["choices"])) if is_answer(reply) else []
 
     @property
     def _narrow(self) -> dict[str, Any]:
@@ -270,22 +267,15 @@ class Experiments:
     async def _complete(self, *, max_tokens: int = 1, top: int | None = None, **more: Any) -> Any:
         """What it answers to the prompt; None where it does not take such a body."""
         body = completion(self.can, self.prompt, max_tokens=max_tokens, top=top)
-        return await self._post(self.prompt.path, body | more)
+        return await self.calls.attempt(self.prompt.path, body | more)
 
     async def _token_ids(self, body: Mapping[str, Any]) -> tuple[int, ...]:
         """Ids of a prompt; none where it does not tokenize."""
-        reply = await self._post("/tokenize", body)
+        reply = await self.calls.attempt("/tokenize", body)
         try:
             return token_ids(reply)
         except Unreachable:
             return ()
-
-    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server does not take such a body, or fails on it."""
-        try:
-            return await self.calls.try_post(path, body)
-        except Failed:
-            return None
 
 
 def _first(choices: list[Choice]) -> dict[str, float]:
@@ -298,15 +288,7 @@ def _first(choices: list[Choice]) -> dict[str, float]:
     return found
 
 
-def _texts(choices: list[Choice]) -> list[str]:
-    return [choice.text for choice in choices]
-
-
 def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     """Whether the log-probs that both know are the same; where they share none, they are not."""
     shared = one.keys() & other.keys()
     return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
-
-
-def _is_answer(reply: Any) -> bool:
-    return isinstance(reply, Mapping) and bool(reply.get("choices"))

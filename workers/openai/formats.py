@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from models.call_grammars import MARK, with_mark
-from models.engines.protocol import check_grammar
 from models.errors import EngineError
 from models.grammars import grammar_of
 from models.records import GenerationRequest, Grammar, Sequence
-from workers.calls import Calls, Failed
+from workers.calls import Calls
 from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render, tokenize
 from workers.openai.replies import read_choices
@@ -33,15 +32,6 @@ _NO_LARK = (
     "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
     "--structured-outputs-config.backend guidance"
 )
-
-
-def check_held(can: Capabilities, grammar: Grammar) -> None:
-    """Refuse a grammar that the server does not follow.
-
-    Raises:
-        InvalidRequest: says why.
-    """
-    check_grammar(can.no_grammar if grammar.kind == "json_schema" else can.no_lark)
 
 
 async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Grammar:
@@ -103,11 +93,7 @@ async def _reason(calls: Calls, can: Capabilities, grammar: Grammar) -> str:
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
         body = with_grammar(completion(can, asked, max_tokens=_NUM_TOKENS), grammar)
-        try:
-            reply = await calls.try_post(asked.path, body)
-        except Failed:
-            reply = None
-        if reply is None:
+        if (reply := await calls.attempt(asked.path, body)) is None:
             return reason
         [choice] = read_choices(reply, 1)
         choice = await with_tags(calls, can, choice, opened=asked.opened)

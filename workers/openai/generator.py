@@ -5,6 +5,7 @@ another one: after it was away, after a new connection, and every now and then.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,7 +31,7 @@ from workers.openai import router_headers
 from workers.openai.answering import OpenAIRequest
 from workers.openai.capabilities import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.first_tokens import first_tokens
-from workers.openai.formats import check_held
+from workers.openai.needed import check_heeded, tried_out, untried
 from workers.openai.start_log import tell
 from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -96,8 +97,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         listener = Listener(on_token)
 
         async def ask(calls: Calls, known: OpenAIServer) -> Generation:
-            if request.grammar is not None:
-                check_held(known.capabilities, request.grammar)
+            check_heeded(known.capabilities, request)
             samples = calls.that_may_be_shed(router_headers.of_samples(self._servers))
             budget = self._servers.max_request_tokens
             return await OpenAIRequest(calls, samples, known, request, budget, listener).run()
@@ -133,7 +133,14 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
                     on_open=standing.doubt if can.columns is None else lambda: None,
                     headers=headers,
                 )
+
+                async def extended(server: OpenAIServer) -> OpenAIServer:
+                    can = await tried_out(calls, server.capabilities, request)
+                    return replace(server, capabilities=can)
+
                 try:
+                    if untried(can, request):
+                        known = await standing.extended(extended)
                     return await ask(calls, known)
                 finally:
                     if unknown := calls.system_fingerprints - known.system_fingerprints:

@@ -4,7 +4,7 @@ It takes one and refuses a broken one; a server that leaves images out takes bot
 """
 
 from models.images import DATA
-from workers.calls import Calls, Failed
+from workers.calls import Calls
 from workers.openai.capabilities import Capabilities
 from workers.openai.requests import Prompt, completion
 
@@ -31,8 +31,4 @@ async def _takes(calls: Calls, can: Capabilities, encoded: str) -> bool:
     url = f"{DATA}image/png;base64,{encoded}"
     parts = [{"type": "text", "text": "Hello"}, {"type": "image_url", "image_url": {"url": url}}]
     prompt = Prompt(messages=({"role": "user", "content": parts},))
-    try:
-        reply = await calls.try_post(prompt.path, completion(can, prompt, max_tokens=1))
-    except Failed:
-        return False
-    return bool(reply)
+    return bool(await calls.attempt(prompt.path, completion(can, prompt, max_tokens=1)))

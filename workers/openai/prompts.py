@@ -61,7 +61,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
     images = dict(images_of(request.messages or ()))
-    check_no_images(images, can.no_images)
+    check_no_images(images, can.no_images or "")
     if can.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, can, request)
     if request.tools:

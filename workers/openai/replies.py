@@ -152,6 +152,11 @@ def sentinel(index: int) -> str:
     return f"{_TOKEN_ID}{FIRST_SENTINEL + index}"
 
 
+def is_answer(reply: Any) -> bool:
+    """Whether it has choices."""
+    return isinstance(reply, Mapping) and bool(reply.get("choices"))
+
+
 def read_choices(reply: Any, num: int, stop: tuple[str, ...] = ()) -> list[Choice]:
     """The choices of a reply in their order.
 

@@ -18,7 +18,8 @@ def tell(server: OpenAIServer) -> None:
 
 def _reasons(server: OpenAIServer) -> dict[str, list[str]]:
     """What it cannot, by the reason."""
-    can, absent = server.capabilities, dict(server.info.absent)
+    can = server.capabilities
+    absent: dict[str, str | None] = dict(server.info.absent)
     absent |= {
         "max_reasoning_tokens": can.no_reasoning_limit,
         "response_format": can.no_grammar,

@@ -67,12 +67,12 @@ class GeneratorTrial:
             return OpenAIServer(can, _UNASKED, revision=revision, is_routed=is_routed)
         tried = Experiments(client, can)
         await tried.endpoints()
-        await tried.set_first_prompt()
+        await tried.set_prompts()
         await tried.logprobs()
+        fingerprint = await tried.fingerprint()
         await tried.sampling()
         await tried.raw_logprobs()
         await tried.rest()
-        fingerprint = await tried.fingerprint()
         if tried.can.columns is None:  # else its mark tells weights
             # Some servers answer one prompt now so, now otherwise: that tells nothing of weights.
             fingerprint = fingerprint.common(await tried.fingerprint())
@@ -92,13 +92,13 @@ class GeneratorTrial:
         if self._declared is not None:
             return known
         tried = Experiments(client, known.capabilities)
+        await tried.set_prompts()
         if not known.fingerprint.agrees(await tried.fingerprint()):
             return None
         told = frozenset(tried.calls.system_fingerprints)
-        if tried.can.columns is not None:
-            await tried.set_first_prompt()
-            if await read_columns(tried.calls, tried.can, tried.prompt) != tried.can.columns:
-                return None
+        can = tried.can
+        if can.columns and await read_columns(tried.calls, can, tried.prompt) != can.columns:
+            return None
         told |= known.system_fingerprints | self.unknown_fingerprints
         self.unknown_fingerprints = frozenset()
         return replace(known, system_fingerprints=told)

@@ -490,7 +490,7 @@ class Version(BaseModel):
     model: ModelInfo | None = None
     """the language model; null until it is loaded"""
     model_capabilities: dict[str, str | int | bool | None] = {}
-    """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; empty where there is none"""
+    """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; "not tried yet" until a request needs it; empty where there is none"""
     model_self_test_tokens: int | None = None
     """tokens, ≥ 0, on which the model, as it is served, agreed at its start with its own full forward pass; null for a server behind the service"""
     similarity_models: Annotated[dict[str, ModelInfo], Field(validate_default=True)] = {}

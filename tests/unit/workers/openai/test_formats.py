@@ -1,12 +1,13 @@
 """Grammars at existing servers: tried out, sent where they are heeded, else refused in words."""
 
+import asyncio
 import json
 from dataclasses import replace
 
 import pytest
 
 from models.call_grammars import MARK, grammar_of_calls
-from models.errors import EngineError, InvalidRequest
+from models.errors import DeadlineExceeded, EngineError, InvalidRequest
 from models.grammars import grammar_of
 from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
@@ -29,6 +30,11 @@ def asked(server):
     return [body for body in server.sent(TEXT) if body["max_tokens"] == most]
 
 
+def trials(server):
+    """The bodies by which a format is tried out."""
+    return [body for _, body in server.bodies if "cocoa" in str(body.get("response_format"))]
+
+
 @pytest.mark.parametrize(
     ("traits", "why"),
     [
@@ -42,20 +48,47 @@ def asked(server):
         ({"formats": "ignored"} | SHOWN, "answers otherwise"),
     ],
 )
-async def test_a_format_is_tried_out_and_no_part_of_the_identity(traits, why):
+async def test_a_format_is_tried_out_by_who_needs_it_first_and_no_part_of_the_identity(traits, why):
     async with openai_server(**traits) as server, over(server) as generator:
-        told, known = generator.info.no_grammar, generator._known
-        assert (told == "") == (why == "")
-        assert why in told
-        assert generator.info.capabilities["response_format"] == (why == "")
-        other = replace(known.capabilities, no_grammar="another reason")
-        assert replace(known, capabilities=other).identity == generator.info.identity
-        if why:
-            num_sent = len(server.bodies)
-            with pytest.raises(InvalidRequest) as caught:
+        identity = generator.info.identity
+        assert generator.info.no_grammar == ""
+        assert generator.info.capabilities["response_format"] == "not tried yet"
+        assert not any("response_format" in body for _, body in server.bodies)
+        num_trials = []
+        for _ in range(2):
+            if why:
+                with pytest.raises(InvalidRequest) as caught:
+                    await generator.generate(HELD)
+                assert (caught.value.field, why in caught.value.message) == ("grammar", True)
+                assert not asked(server)
+            else:
                 await generator.generate(HELD)
-            assert (caught.value.field, why in caught.value.message) == ("grammar", True)
-            assert len(server.bodies) == num_sent
+            num_trials.append(len(trials(server)))
+        assert 0 < num_trials[0] == num_trials[1]
+        told = generator.info.no_grammar
+        assert (told == "", why in told) == (why == "", True)
+        assert generator.info.capabilities["response_format"] == (why == "")
+        assert generator.info.identity == identity
+
+
+async def test_requests_that_need_it_at_once_wait_for_one_trial():
+    async with openai_server() as server, over(server) as generator:
+        await asyncio.gather(*(generator.generate(HELD) for _ in range(3)))
+        assert len(trials(server)) == 1
+        generator._standing(generator.upstream.servers[0]).doubt()
+        await generator.generate(HELD)
+        assert len(trials(server)) == 1  # the same weights do the same
+
+
+async def test_one_who_leaves_during_the_trial_leaves_it_to_the_next():
+    async with openai_server() as server, over(server) as generator:
+        server.delay_s = 0.2
+        with pytest.raises(DeadlineExceeded):
+            await generator.generate(replace(HELD, timeout_s=0.1))
+        assert generator.info.capabilities["response_format"] == "not tried yet"
+        server.delay_s = 0.0
+        held = await generator.generate(HELD)
+    assert json.loads(held.answer.text) in ("Rome", 7)
 
 
 async def test_the_answer_and_samples_are_asked_for_under_the_schema_and_others_are_not():
@@ -80,8 +113,8 @@ LARK = replace(REQUEST, grammar=Grammar("lark", "start: /[a-z]/"))
 
 async def test_a_grammar_that_is_no_schema_is_vllms_with_llguidance():
     async with openai_server() as server, over(server) as generator:
-        assert generator.info.capabilities["strict_tools"]
         await generator.generate(LARK)
+        assert generator.info.capabilities["strict_tools"] is True
         sent = [body["structured_outputs"] for body in asked(server)]
     assert sent == [{"grammar": "start: /[a-z]/"}] * 2
 
@@ -89,9 +122,9 @@ async def test_a_grammar_that_is_no_schema_is_vllms_with_llguidance():
 @pytest.mark.parametrize("traits", [{"tokenizes": False}, {"larks": False}, {"formats": "ignored"}])
 async def test_a_server_that_follows_no_such_grammar_is_not_asked_for_one(traits):
     async with openai_server(**traits) as server, over(server) as generator:
-        assert not generator.info.capabilities["strict_tools"]
         with pytest.raises(InvalidRequest, match="may call tools or not") as caught:
             await generator.generate(LARK)
+        assert generator.info.capabilities["strict_tools"] is False
         assert not asked(server)
     assert caught.value.field == "grammar"
 
@@ -114,6 +147,7 @@ async def test_a_mark_of_calls_that_is_one_token_of_the_servers_is_that_token():
 
 async def test_a_schema_that_the_server_refuses_is_told_as_such():
     async with openai_server() as server, over(server) as generator:
+        await generator.generate(HELD)
         server.formats = "refused"
         with pytest.raises(InvalidRequest, match="refuses it") as caught:
             await generator.generate(HELD)
@@ -122,6 +156,7 @@ async def test_a_schema_that_the_server_refuses_is_told_as_such():
 
 async def test_a_text_that_is_no_json_is_never_taken_for_a_held_one():
     async with openai_server() as server, over(server) as generator:
+        await generator.generate(HELD)
         server.formats = "ignored"
         with pytest.raises(EngineError, match="has not held a text to its schema"):
             await generator.generate(HELD)

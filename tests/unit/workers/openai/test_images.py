@@ -45,16 +45,23 @@ def asked(server):
 )
 async def test_images_are_tried_out_and_asked_for_where_they_are_looked_at(traits, why):
     async with openai_server(**traits) as server, over(server) as generator:
-        told = generator.info.no_images
-        assert (told == "") == (why == "")
-        assert why in told
-        assert generator.info.capabilities["images"] == (why == "")
-        if not why:
-            return
-        with pytest.raises(InvalidRequest, match=why) as caught:
+        assert generator.info.capabilities["images"] == "not tried yet"
+        if why:
+            with pytest.raises(InvalidRequest, match=why) as caught:
+                await generator.generate(showing(image()))
+            assert not asked(server)
+            assert caught.value.field == "messages.0.content.0.image_url.url"
+        else:
             await generator.generate(showing(image()))
-        assert not asked(server)
-    assert caught.value.field == "messages.0.content.0.image_url.url"
+        told = generator.info.no_images
+        assert (told == "", why in told) == (why == "", True)
+        assert generator.info.capabilities["images"] == (why == "")
+
+
+async def test_a_first_token_behind_an_image_needs_them_to_be_tried_out_too():
+    async with openai_server(images="ignored") as server, over(server) as generator:
+        with pytest.raises(InvalidRequest, match="cannot look at them"):
+            await generator.first_token_logprobs(showing(image()), [["True"], ["False"]])
 
 
 @pytest.mark.parametrize("traits", [{}, CHATS_ALONE], ids=["renders", "chats alone"])

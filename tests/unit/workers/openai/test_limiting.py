@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from models.errors import InvalidRequest
 from models.records import GenerationRequest, SamplingParams
 from tests.openai_server import NUM_THOUGHTS, openai_server
 from workers.config import GeneratorConfig
@@ -49,12 +50,20 @@ def bounded(**bounds):
 )
 async def test_a_bound_is_tried_out_and_no_part_of_the_identity(traits, why):
     async with openai_server(**traits) as server, over(server) as generator:
-        told, known = generator.info.no_reasoning_limit, generator._known
-        assert (told == "") == (why == "")
-        assert why in told
+        identity, reasons = generator.info.identity, "budget" in traits
+        at_first = generator.info.capabilities["max_reasoning_tokens"]
+        assert at_first == ("not tried yet" if reasons else False)
+        assert not any(SENT in body for _, body in server.bodies)
+        if why:
+            with pytest.raises(InvalidRequest, match=why) as caught:
+                await generator.generate(bounded(max_reasoning_tokens=5))
+            assert caught.value.field == "max_reasoning_tokens"
+        else:
+            await generator.generate(bounded(max_reasoning_tokens=5))
+        told = generator.info.no_reasoning_limit
+        assert (told == "", why in told) == (why == "", True)
         assert generator.info.capabilities["max_reasoning_tokens"] == (why == "")
-        other = replace(known.capabilities, no_reasoning_limit="another reason")
-        assert replace(known, capabilities=other).identity == generator.info.identity
+        assert generator.info.identity == identity
 
 
 async def test_the_bound_is_sent_for_the_answer_and_another_one_for_samples():

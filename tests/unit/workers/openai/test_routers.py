@@ -16,7 +16,7 @@ from models.errors import ModelNotLoaded
 from models.probes.protocol import ProbeConfig
 from tests.conftest import until
 from tests.openai_server import Traits, encode, openai_app, openai_server
-from tests.unit.workers.openai.test_generator import REQUEST, over
+from tests.unit.workers.openai.test_generator import REQUEST, UNSEEDED, over
 from tests.worker_servers import listening
 from workers.config import GeneratorConfig
 from workers.hooks import Hooks
@@ -203,7 +203,7 @@ async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch
         one.bodies.clear()
         other.bodies.clear()
         for prompt in prompts * 2:
-            await generator.generate(replace(REQUEST, prompt=prompt))
+            await generator.generate(replace(UNSEEDED, prompt=prompt))
         seen = [prompts_of(one), prompts_of(other)]
         assert seen[0] | seen[1] == {ids_of(prompt) for prompt in prompts}
         assert seen[0] & seen[1] == set()
@@ -214,7 +214,7 @@ async def test_one_prompt_goes_to_one_of_the_servers_that_a_name_has(monkeypatch
         await generator.upstream._follow_names()
         one.bodies.clear()
         for prompt in prompts:
-            await generator.generate(replace(REQUEST, prompt=prompt))
+            await generator.generate(replace(UNSEEDED, prompt=prompt))
         assert one.bodies == []
         await generator.close()
 

@@ -23,5 +23,6 @@ async def test_what_the_server_can_and_cannot_is_logged_with_the_reasons(caplog)
     lines = [one.message for one in found]
 
     assert "entropy_method=exact" in lines[0]
-    assert "images: the server of the model takes no images" in lines[1]
+    assert "images=not tried yet" in lines[0]
+    assert "max_reasoning_tokens: the model is not known to reason" in lines[1]
     assert "predicted_dissimilarity" in lines[1]

@@ -7,6 +7,7 @@ import pytest
 from models.errors import InvalidRequest
 from tests.openai_server import decode
 from tests.unit.workers.openai.test_effort import CHAT, CHATS_ALONE, serving
+from tests.unit.workers.openai.test_generator import UNSEEDED
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +40,9 @@ async def test_a_server_renders_tools_with_the_messages(calls):
 async def test_tools_are_refused_before_any_work_where_calls_could_not_be_read(traits):
     async with serving(**traits) as (server, generator):
         with pytest.raises(InvalidRequest) as error:
-            await generator.generate(replace(CHAT, tools=(TOOL,)))
+            await generator.generate(
+                replace(UNSEEDED, prompt=None, messages=CHAT.messages, tools=(TOOL,))
+            )
         assert not server.bodies
 
     assert error.value.field == "tools"

@@ -2,11 +2,13 @@
 
 import json
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from models.errors import ModelNotLoaded
+from models.grammars import grammar_of
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import REQUEST, over
 from workers.openai.declared import declared
@@ -17,12 +19,27 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("traits", "most_calls"),
     [
-        ({"probes": ()}, 15),
-        ({}, 15),
-        ({"tokenizes": False}, 22),
-        ({"tokenizes": False, "completes": False, "strict": True, "max_logprobs": 5}, 26),
+        ({"probes": ()}, 10),
+        ({}, 11),
+        ({"budget": "heeded", "tags": "tokens", "num_thoughts": 2}, 12),
+        ({"refuses_ids": True, "probes": ()}, 12),
+        ({"tokenizes": False}, 13),
+        ({"tokenizes": False, "completes": False, "strict": True, "max_logprobs": 5}, 11),
+        ({"tokenizes": False, "strict": True, "max_logprobs": None}, 15),
+        ({"tokenizes": False, "draws_several": False, "strict": True, "max_logprobs": 1}, 15),
+        ({"tokenizes": False, "draws_several": False, "scales": True, "max_logprobs": 5}, 15),
     ],
-    ids=["vLLM with the plugin", "vLLM", "by texts", "strict chats"],
+    ids=[
+        "vLLM with the plugin",
+        "vLLM",
+        "vLLM that reasons",
+        "behind a picker",
+        "by texts",
+        "strict chats",
+        "strict without log-probs",
+        "strict, one by one",
+        "one by one, scaled",
+    ],
 )
 async def test_a_server_is_tried_out_by_few_calls_of_few_tokens(traits, most_calls):
     async with openai_server(**traits) as server, over(server):
@@ -54,8 +71,9 @@ HOSTED = {"tokenizes": False, "completes": False, "max_logprobs": 5}
 @pytest.mark.parametrize("traits", [{"tokenizes": False}, HOSTED], ids=["completions", "chats"])
 async def test_what_a_trial_found_may_be_declared_and_nothing_is_tried_out_then(traits):
     async with openai_server(**traits) as server, over(server) as generator:
-        capabilities = dict(generator.info.capabilities)
         tried = await generator.generate(REQUEST)
+        capabilities = dict(generator.info.capabilities)
+    assert capabilities["seed"] is True
     setting = json.dumps(capabilities)
     async with openai_server(**traits) as server:
         async with over(server, capabilities=setting, context=512) as generator:
@@ -69,6 +87,20 @@ async def test_what_a_trial_found_may_be_declared_and_nothing_is_tried_out_then(
     assert found.answer.text == tried.answer.text
     np.testing.assert_array_equal(found.answer.token_logprobs, tried.answer.token_logprobs)
     assert [one.text for one in found.samples] == [one.text for one in tried.samples]
+
+
+async def test_what_is_declared_as_not_tried_yet_is_tried_out_when_it_is_needed():
+    setting = json.dumps({"endpoint": "chat completions", "response_format": "not tried yet"})
+    held = replace(REQUEST, grammar=grammar_of({"enum": ["Rome", 7]}))
+    async with (
+        openai_server(**HOSTED) as server,
+        over(server, capabilities=setting, context=512) as generator,
+    ):
+        assert generator.info.capabilities["response_format"] == "not tried yet"
+        assert server.bodies == []
+        await generator.generate(held)
+        assert generator.info.capabilities["response_format"] is True
+        assert generator.info.capabilities["images"] is False
 
 
 @pytest.mark.parametrize(
