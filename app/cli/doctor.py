@@ -28,11 +28,12 @@ def doctor(
 
     logging.getLogger().addHandler(logging.NullHandler())  # what clients log is told below
     settings = settings_or_exit()
-    is_well = asyncio.run(_tell(settings, url or _own_url(settings), api_key, patience_s))
+    is_well = asyncio.run(_tell(settings, url or own_url(settings), api_key, patience_s))
     raise typer.Exit(0 if is_well else 1)
 
 
-def _own_url(settings: "Settings") -> str:
+def own_url(settings: "Settings") -> str:
+    """Where the service of these settings tells how it is, from its own machine."""
     host, port = settings.host, settings.port
     if settings.ops_port is not None:
         host, port = settings.ops_host or host, settings.ops_port

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 
-def _as_url(given: str | None) -> str | None:
+def as_url(given: str | None) -> str | None:
+    """What was given, where it is a URL of HTTP; refused else."""
     try:
         parts = urlsplit(given or "http://localhost")
         is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -28,9 +29,7 @@ def _as_key(given: str | None) -> str | None:
 
 Url = Annotated[
     str | None,
-    typer.Option(
-        callback=_as_url, help="Ask a running service instead of loading the models here."
-    ),
+    typer.Option(callback=as_url, help="Ask a running service instead of loading the models here."),
 ]
 ApiKey = Annotated[
     str | None,

@@ -144,14 +144,14 @@ async def _asked(
     workers: Sequence[Any] = ()
     with suppress(TimeoutError):
         async with asyncio.timeout(patience_s):
-            workers = await _connected(role, config, Hooks(on_server=on_server))
+            workers = await connected(role, config, Hooks(on_server=on_server))
             while any(troubles.values()):  # others may be loading, or being tried out
                 await asyncio.sleep(_AGAIN_S)
                 await workers[0].connect()
     return troubles, workers
 
 
-async def _connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
+async def connected(role: Role, config: WorkerConfig, hooks: Hooks) -> Sequence[Any]:
     """The workers over the servers of one model."""
     if role == "generation":
         return [await connect_generator(config.generation.place(), config, hooks)]

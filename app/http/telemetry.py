@@ -16,6 +16,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -84,6 +85,7 @@ class Telemetry(Observer):
         text = "Times that a metric could not be told or exposed."
         self._failures = Counter("cocoa_metric_failures", text, registry=self.registry)
         self._failed: set[str] = set()
+        self._process = ProcessCollector(registry=self.registry)
         self.exemplar: Callable[[], dict[str, str] | None] = lambda: None
 
     # the process
@@ -251,7 +253,9 @@ class Telemetry(Observer):
                     texts.append(write(metric).removesuffix(b"# EOF\n"))
                 except Exception as error:
                     self.fail(f"cocoa_{name}", error)
-        return b"".join([*texts, write(self._failures)])
+        for told in (self._process, self._failures):
+            texts.append(write(told).removesuffix(b"# EOF\n"))
+        return b"".join(texts)
 
     def fail(self, name: str, error: Exception) -> None:
         """Count a metric that raises; the log gets type and place of the first time."""

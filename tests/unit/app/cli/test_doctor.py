@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from app.cache.protocol import CacheConfig
 from app.cli import app
-from app.cli.doctor import _own_url
+from app.cli.doctor import own_url
 from app.cli.examining import _clock, examine
 from app.scoring.capabilities import Capability
 from app.settings import Settings
@@ -109,5 +109,5 @@ async def test_a_clock_that_is_off_is_told_by_how_much():
 
 
 async def test_the_service_is_asked_where_operation_is():
-    assert _own_url(Settings(host="0.0.0.0", port=1)) == "http://127.0.0.1:1"
-    assert _own_url(Settings(ops_port=2, ops_host="10.0.0.1")) == "http://10.0.0.1:2"
+    assert own_url(Settings(host="0.0.0.0", port=1)) == "http://127.0.0.1:1"
+    assert own_url(Settings(ops_port=2, ops_host="10.0.0.1")) == "http://10.0.0.1:2"
