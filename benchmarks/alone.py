@@ -5,30 +5,19 @@ one right after the other, slow each other. Here each side has a process, which 
 others are measured.
 """
 
-import asyncio
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from random import Random
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from models.engines import inflight, sampling
 from models.engines.protocol import EngineConfig
-from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
-from models.similarity.cross_encoder import CrossEncoderModel
-from models.similarity.nli import NliModel
-from models.similarity.pairs import PairRules, answer_pairs
-from models.similarity.protocol import NliConfig, SimilarityConfig
-from models.threads import ModelThread
-from models.units.sentences import sentence_spans
-from workers.generation import GenerationWorker
 
 # Milliseconds of a prompt, or of its parts by name.
 Measure = Callable[[str], Any]
@@ -119,76 +108,30 @@ def engine_alone(
     return measure
 
 
-def sentences_alone(num_samples: int, clock: Callable[[], float] = time.perf_counter) -> Measure:
-    """What the embedded pair models read for the sentences of a paragraph beside its samples."""
-    torch.set_num_threads(1)
-    nli = NliModel.load(NliConfig(model="embedded"))
-    encoder = CrossEncoderModel.load(SimilarityConfig(model="embedded"))
+def save_endless_model(path: str, folder: str, *, trained: bool = False) -> None:
+    """Write a model shaped as that at `path`, of which nothing ends the sequences.
 
-    def measure(seed: str) -> float:
-        random = Random(seed)
-        answer, *samples = (_paragraph(random) for _ in range(1 + num_samples))
-        began_at = clock()
-        said = [answer[start:end] for start, end in sentence_spans(answer)]
-        nli.token_ends([*said, *samples])
-        nli.score([(sample, one) for sample in samples for one in said])
-        encoder.score(answer_pairs(answer, samples, PairRules()))
-        return 1000 * (clock() - began_at)
-
-    return measure
-
-
-def _paragraph(random: Random) -> str:
-    """Eight sentences, some 150 tokens, as `embedded-long` might say them."""
-    said = []
-    for _ in range(4):
-        place, other = random.sample(("Lima", "Callao", "Peru", "Chile", "Guinea", "Oslo"), 2)
-        said.append(f"About {random.randint(2, 900)} million people live in {place}, not {other}.")
-        said.append(
-            f"{place} is said to lie south of {other}, and most people there speak Spanish."
-        )
-    return " ".join(said)
-
-
-def steps_by_part(model: str, max_new_tokens: int, threads: int, num_samples: int) -> Measure:
-    """Milliseconds of a request by part: forward passes, sampling, all in the loop, in a worker."""
-    spent = {"forward": 0.0, "sampling": 0.0}
-    # Timed where the engine calls them; this process does nothing else.
-    RowCache._forward = _timed(RowCache._forward, spent, "forward")  # type: ignore[method-assign]
-    inflight.next_tokens = _timed(sampling.next_tokens, spent, "sampling")  # type: ignore[attr-defined]
-    alone = engine_alone(model, max_new_tokens, threads, num_samples)
-    engine = TransformersEngine.load(EngineConfig(model=model))
-    thread = ModelThread("generation", torch.set_num_threads, (threads,))
-    worker = GenerationWorker(engine, model_thread=thread)
-    loop = asyncio.new_event_loop()
-    running = loop.create_task(worker.run())
-
-    def measure(prompt: str) -> dict[str, float]:
-        spent.update(forward=0.0, sampling=0.0)
-        parts = {"engine": alone(prompt), **spent}
-        request = request_of(prompt, max_new_tokens, num_samples)
-        began_at = time.perf_counter()
-        loop.run_until_complete(worker.generate(request))
-        parts["worker"] = 1000 * (time.perf_counter() - began_at)
-        if running.done():
-            running.result()
-        return parts
-
-    return measure
+    Its weights are random, or those there with none for the tokens that end a text or a reasoning:
+    it goes on writing.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    torch.manual_seed(0)
+    if trained:
+        model = AutoModelForCausalLM.from_pretrained(path)
+        ends = [*tokenizer.all_special_ids, *tokenizer.convert_tokens_to_ids(["</think>"])]
+        model.config.tie_word_embeddings = False
+        weights = model.lm_head.weight.detach().clone()
+        weights[ends] = 0.0
+        model.lm_head.weight = torch.nn.Parameter(weights)
+    else:
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path))
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    model.save_pretrained(folder)
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(folder)
 
 
 def request_of(prompt: str, max_new_tokens: int, num_samples: int) -> GenerationRequest:
     """What the service asks of its engine for a prompt."""
     sampling = SamplingParams(num_samples=num_samples, max_new_tokens=max_new_tokens, seed=1)
     return GenerationRequest(prompt, sampling=sampling, statistics=_STATISTICS)
-
-
-def _timed(function: Callable[..., Any], spent: dict[str, float], part: str) -> Callable[..., Any]:
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        began_at = time.perf_counter()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            spent[part] += 1000 * (time.perf_counter() - began_at)
-
-    return timed

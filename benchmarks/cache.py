@@ -1,4 +1,6 @@
-"""Cached answers over HTTP: their latency, and how many of them one core serves, with a real Redis.
+"""Cached answers over HTTP: their latency, and how many of them one core serves.
+
+    python benchmarks/cache.py               # half a minute; with a real Redis
 
 The service has one core to itself. Redis and the clients run on the others; a client sends the same
 bytes again and again over one connection. For comparison, the same requests are computed anew
@@ -8,75 +10,104 @@ bytes again and again over one connection. For comparison, the same requests are
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Annotated, Any
 
+import httpx
 import typer
-from latency import testbed_prompts
-from report import Figure, figure_records, figures_table, machine, publish, spread
-from rich.table import Table
+from report import Figure, Report, Round, Values, figure, in_turn, ratio, reporting
 from service import (
-    NUM_CLIENTS,
+    body_of,
     connect,
     free_port,
     measure_rate,
     post,
     request_bytes,
     running_service,
+    testbed_prompts,
 )
 
-from models.embedded import TESTBED_DIR
-
-_RESULTS = Path(__file__).parent / "results" / "cache.json"
-# What the framework alone costs on this machine, for comparison.
+_CACHED, _NOTHING = "cached answers", "a route that does nothing"
+_NUM_PROMPTS, _NUM_ROUNDS, _SECONDS = 50, 3, 4.0
+# What the framework alone costs on this machine.
 _EMPTY = b"GET /livez HTTP/1.1\r\nHost: cocoa\r\n\r\n"
 
 
 def main(
-    num_prompts: Annotated[int, typer.Option(min=1, help="Different requests.")] = 50,
-    rounds: Annotated[int, typer.Option(min=1, help="Times that each request is sent.")] = 10,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long the rate is measured.")] = 10.0,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 5.0,
 ) -> None:
-    """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
+    """Measure, print and store; the exit code is 0 whatever the figures."""
+    with reporting("cache", minutes) as report:
+        measure_cached(report, "embedded", "embedded", redis=True)
+
+
+def measure_cached(
+    report: Report, model: str, similarity_model: str, *, redis: bool = False
+) -> None:
+    """Of a cache in the service's memory, or in a Redis of our own."""
+    start = partial(_cached, model, similarity_model, redis)
+    report.measure("cache", _NUM_ROUNDS, start, _figures)
+
+
+@contextmanager
+def _cached(model: str, similarity_model: str, redis: bool) -> Iterator[Round]:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise typer.BadParameter("needs two cores: one for the service, another for its clients")
-    bodies = [_body(prompt) for prompt in testbed_prompts(TESTBED_DIR, num_prompts)]
-    with ExitStack() as stack:
+    bodies = [body_of(prompt, 1, cache=True) for prompt in testbed_prompts(_NUM_PROMPTS)]
+    requests = [request_bytes(body) for body in bodies]
+    try:
         os.sched_setaffinity(0, cores[1:])
-        redis_url = stack.enter_context(running_redis())
-        os.sched_setaffinity(0, cores[:1])
-        url = stack.enter_context(running_service("embedded", "embedded", CACHE__URL=redis_url))
-        os.sched_setaffinity(0, cores[1:])
-        computed, cached = measure_latency(url, bodies, rounds)
-        rate = measure_rate(url, [request_bytes(body) for body in bodies], seconds)
-        empty_rate = measure_rate(url, [_EMPTY], seconds)
-    spreads = {"computed, ms": spread(computed), "cached, ms": spread(cached)}
-    computed_ms, cached_ms = spreads["computed, ms"].median, spreads["cached, ms"].median
-    rate_name = f"cached answers per second on one core, {NUM_CLIENTS} clients"
-    figures = [
-        Figure("cached answer over HTTP, median", cached_ms, "ms", 3.0),
-        Figure(rate_name, rate, "1/s", 1500.0, at_least=True),
-        Figure("the same of a route that does nothing", empty_rate, "1/s"),
-        Figure("computed / cached", computed_ms / cached_ms, "x"),
+        with running_redis() if redis else nullcontext() as redis_url:
+            settings = {"CACHE__URL": redis_url} if redis else {}
+            os.sched_setaffinity(0, cores[:1])
+            with (
+                running_service(model, similarity_model, **settings) as url,
+                connect(url) as client,
+            ):
+                os.sched_setaffinity(0, cores[1:])
+                for body in bodies:
+                    post(client, body)
+                sides = {
+                    _CACHED: partial(measure_rate, url, requests, _SECONDS),
+                    _NOTHING: partial(measure_rate, url, [_EMPTY], _SECONDS),
+                }
+                yield lambda number: in_turn(sides, number) | _latencies(client, bodies)
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _latencies(client: httpx.Client, bodies: Sequence[dict[str, Any]]) -> Values:
+    """Milliseconds of a request computed anew, and of one answered from the cache."""
+    computed, cached = [], []
+    for body in bodies:
+        computed.append(post(client, body | {"cache": False}).elapsed_ms)
+    for body in bodies:
+        reply = post(client, body)
+        if not reply.body["cached"]:
+            raise RuntimeError("a repeated request was not answered from the cache")
+        cached.append(reply.elapsed_ms)
+    return {"computed": statistics.median(computed), "cached": statistics.median(cached)}
+
+
+def _figures(rounds: Sequence[Values]) -> list[Figure]:
+    def each(name: str) -> list[float]:
+        return [values[name] for values in rounds]
+
+    rate = f"{_CACHED} per second, one core"
+    return [
+        figure(rate, each(_CACHED), "1/s", 1500.0, at_least=True),
+        figure(f"the same of {_NOTHING}", each(_NOTHING), "1/s"),
+        ratio(rounds, _CACHED, _NOTHING),
+        figure("cached answer over HTTP", each("cached"), "ms", 3.0),
+        ratio(rounds, "computed", "cached"),
     ]
-    report = {
-        "machine": machine(1),
-        "figures": figure_records(figures),
-        "measurements": {name: asdict(value) for name, value in spreads.items()},
-    }
-    table = Table("measured", "median", "quartiles", "count", title="Latency", title_justify="left")
-    for name, value in spreads.items():
-        quartiles = f"{value.quartile_1:.2f} to {value.quartile_3:.2f}"
-        table.add_row(name, f"{value.median:.2f}", quartiles, str(value.count))
-    publish([table, figures_table(f"One core of {machine(1)['cpu']}", figures)], report, json_path)
 
 
 @contextmanager
@@ -95,28 +126,6 @@ def running_redis() -> Iterator[str]:
         finally:
             process.terminate()
             process.wait()
-
-
-def measure_latency(
-    url: str, bodies: list[dict[str, Any]], rounds: int
-) -> tuple[list[float], list[float]]:
-    """Milliseconds of each request computed anew, and of each answered from the cache."""
-    computed, cached = [], []
-    with connect(url) as client:
-        for body in bodies:
-            post(client, body)
-            computed.append(post(client, body | {"cache": False}).elapsed_ms)
-        for _ in range(rounds):
-            for body in bodies:
-                reply = post(client, body)
-                if not reply.body["cached"]:
-                    raise RuntimeError("a repeated request was not answered from the cache")
-                cached.append(reply.elapsed_ms)
-    return computed, cached
-
-
-def _body(prompt: str) -> dict[str, Any]:
-    return {"prompt": prompt, "seed": 1, "max_new_tokens": 64}
 
 
 def _wait_for(port: int) -> None:

@@ -20,8 +20,6 @@ import torch
 import typer
 import uvicorn
 from matplotlib.figure import Figure
-from report import Figure as Measured
-from report import figure_records, figures_table, machine, publish
 from service import connect, free_port, post, running_service
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -38,13 +36,11 @@ from models.embedded import SECOND_LANGUAGE_MODEL_DIR
 
 TARGETS = (0.05, 0.1, 0.2)
 _MAX_TOKENS = 64
-_RESULTS = Path(__file__).parent / "results" / "escalation.json"
 
 
 def main(
     limit: Annotated[int, typer.Option(min=30, help="Testbed prompts.")] = 600,
     plot: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("escalation.png"),
-    out: Annotated[Path, typer.Option(help="JSON with all figures.")] = _RESULTS,
 ) -> None:
     """Print the accuracy of both models and of the two together, and draw the curve."""
     examples = load("testbed", limit=limit, seed=0)
@@ -54,24 +50,12 @@ def main(
         with running_service("embedded", "embedded", **settings) as service:
             uncertainty, first, together = _through(service, examples)
     shares, accuracies = _curve(uncertainty, first, second)
-    figures = [
-        Measured("first model alone", 100 * float(first.mean()), "% right"),
-        Measured("second model alone", 100 * float(second.mean()), "% right"),
-    ]
+    typer.echo(f"first model alone: {first.mean():.1%} right; second: {second.mean():.1%}")
     for target, (share, right) in together.items():
-        name = f"target error {100 * target:g} %: {100 * share:.0f} % escalated"
-        figures.append(Measured(name, 100 * right, "% right"))
+        typer.echo(f"target error {target:.0%}: {share:.0%} escalated, {right:.1%} right")
     best = int(accuracies.argmax())
-    figures.append(
-        Measured(
-            f"best of the curve, {100 * shares[best]:.0f} % escalated",
-            100 * accuracies[best],
-            "% right",
-        )
-    )
+    typer.echo(f"best of the curve: {shares[best]:.0%} escalated, {accuracies[best]:.1%} right")
     _draw(shares, accuracies, together).savefig(plot)
-    report = {"machine": machine(2), "prompts": len(examples), "figures": figure_records(figures)}
-    publish([figures_table(f"Escalation, {len(examples)} prompts", figures)], report, out)
 
 
 @contextmanager

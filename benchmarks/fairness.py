@@ -1,28 +1,27 @@
 """Two keys, one of which floods: what does the other one's request cost, of its cost alone?
 
 Blocks of single requests, in turn while the other key rests and while it floods, so that what
-else the machine does falls on both. The figure is the ratio of medians with a bootstrap interval
-over the blocks; beside it the same where nobody waits for their turn, which it would be without.
+else the machine does falls on both; beside it the same where nobody waits for their turn, which it
+would be without.
 """
 
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import httpx
-import numpy as np
 import typer
-from service import PATH, running_cocoa
-from side_by_side import ratio_of, testbed_prompts
+from report import Figure, Round, Values, figure, in_turn, ratio, reporting
+from service import body_of, connect, post, running_cocoa, testbed_prompts
+from side_by_side import REST_S, WARM_UP, block_ms
 
 from app.keys.records import digest_of, new_key
 
-WARM_UP = 10
 # Until the flood has as much under way as it ever will.
 RAMP_S = 1.0
 UNBOUNDED = 1_000_000
@@ -40,28 +39,62 @@ def main(
     clients: Annotated[int, typer.Option(min=1, help="Of the key that floods.")] = 16,
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 12,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 8,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
-    """Print medians in ms and their ratio, with turns and without."""
+    """Print and store medians in ms and their ratio, with turns and without."""
     models = {
         "GENERATION__MODEL": model,
         "GENERATION__DEVICE": device,
         "SIMILARITY__MODEL": similarity_model,
         "SIMILARITY__DEVICE": device,
     }
-    for name, rows in (("with turns", shared_rows), ("without", UNBOUNDED)):
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory()))
-            file, single, flood = keys_in(folder)
-            keys = {"KEYS__FILE": file, "KEYS__SHARED_ROWS": rows}
-            url = stack.enter_context(running(models, keys, remote=remote))
-            alone, beside, flooded = measured(url, single, flood, clients, blocks, size)
-        low, ratio, high = ratio_of(alone, beside)
-        verdict = "" if rows == UNBOUNDED else f", at most {MAX_RATIO:g}: {ratio <= MAX_RATIO}"
-        typer.echo(
-            f"{name}: {np.median(alone):.1f} ms alone, {np.median(beside):.1f} ms beside the "
-            f"flood, ratio {ratio:.2f} [{low:.2f}, {high:.2f}]{verdict}; the flood had "
-            f"{flooded:.1f} requests a second"
-        )
+    settings = models | {"rows": shared_rows, "remote": remote, "clients": clients, "size": size}
+    with reporting("fairness", minutes, **settings) as report:
+        for part, rows in (("with turns", shared_rows), ("without", UNBOUNDED)):
+            start = partial(_blocks, models, rows, remote, clients, size)
+            report.measure(part, blocks, start, partial(_figures, part))
+
+
+@contextmanager
+def _blocks(
+    models: dict[str, Any], rows: int, remote: bool, clients: int, size: int
+) -> Iterator[Round]:
+    with ExitStack() as stack:
+        file, single, flood = keys_in(Path(stack.enter_context(TemporaryDirectory())))
+        keys = {"KEYS__FILE": file, "KEYS__SHARED_ROWS": rows}
+        url = stack.enter_context(running(models, keys, remote=remote))
+        client = stack.enter_context(connect(url, single))
+        prompts = testbed_prompts(200)
+        block_ms(client, prompts[:WARM_UP])
+
+        def alone(asked: Sequence[str]) -> tuple[float, float]:
+            return block_ms(client, asked), 0.0
+
+        def beside(asked: Sequence[str]) -> tuple[float, float]:
+            with flooding(url, flood, clients, prompts) as count:
+                time.sleep(RAMP_S)
+                before, began = count(), time.perf_counter()
+                ms = block_ms(client, asked)
+                return ms, (count() - before) / (time.perf_counter() - began)
+
+        def measure(number: int) -> Values:
+            asked = [prompts[(number * size + i) % len(prompts)] for i in range(size)]
+            sides = {
+                "alone": lambda: (block_ms(client, asked), 0.0),
+                "beside": partial(beside, asked),
+            }
+            found = in_turn(sides, number, REST_S)
+            return {name: ms for name, (ms, _) in found.items()} | {"flood": found["beside"][1]}
+
+        yield measure
+
+
+def _figures(part: str, rounds: Sequence[Values]) -> list[Figure]:
+    limit = MAX_RATIO if part == "with turns" else None
+    figures = [ratio(rounds, "beside", "alone", limit, name=f"{part}: beside the flood / alone")]
+    for name, unit in (("alone", "ms"), ("beside", "ms"), ("flood", "1/s")):
+        figures.append(figure(f"{part}: {name}", [one[name] for one in rounds], unit))
+    return figures
 
 
 @contextmanager
@@ -93,31 +126,6 @@ def keys_in(folder: Path) -> tuple[Path, str, str]:
     return file, keys["single"], keys["flood"]
 
 
-def measured(
-    url: str, single: str, flood: str, clients: int, blocks: int, size: int
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Milliseconds (blocks, size) alone and beside the flood, and the flood's requests a second."""
-    prompts = testbed_prompts(2 * blocks * size + WARM_UP)
-    times: dict[bool, list[list[float]]] = {False: [], True: []}
-    num_flooded, flooded_s = 0, 0.0
-    with connected(url, single) as client:
-        block_of(client, prompts[:WARM_UP])
-        for number in range(2 * blocks):
-            # Which kind comes first takes turns.
-            is_flooded = (number + number // 2) % 2 == 1
-            asked = prompts[WARM_UP + number * size :][:size]
-            if not is_flooded:
-                times[False].append(block_of(client, asked))
-                continue
-            with flooding(url, flood, clients, prompts) as count:
-                time.sleep(RAMP_S)
-                before, began = count(), time.perf_counter()
-                times[True].append(block_of(client, asked))
-                num_flooded += count() - before
-                flooded_s += time.perf_counter() - began
-    return np.array(times[False]), np.array(times[True]), num_flooded / flooded_s
-
-
 @contextmanager
 def flooding(url: str, key: str, clients: int, prompts: list[str]) -> Iterator[Any]:
     """Clients that ask one request after another; how many were answered so far."""
@@ -125,11 +133,11 @@ def flooding(url: str, key: str, clients: int, prompts: list[str]) -> Iterator[A
     answered = [0] * clients
 
     def ask(number: int) -> None:
-        with connected(url, key) as client:
+        with connect(url, key) as client:
             for seed, prompt in enumerate(prompts[number:] * 1000):
                 if stop.is_set():
                     return
-                client.post(PATH, json=body_of(prompt, 1_000 * number + seed)).raise_for_status()
+                post(client, body_of(prompt, 1_000 * number + seed))
                 answered[number] += 1
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
@@ -141,27 +149,6 @@ def flooding(url: str, key: str, clients: int, prompts: list[str]) -> Iterator[A
         stop.set()
         for thread in threads:
             thread.join()
-
-
-def connected(url: str, key: str) -> httpx.Client:
-    """A client with a key."""
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=120)
-
-
-def block_of(client: httpx.Client, prompts: list[str]) -> list[float]:
-    """Milliseconds of each request."""
-    elapsed = []
-    for seed, prompt in enumerate(prompts):
-        began = time.perf_counter()
-        response = client.post(PATH, json=body_of(prompt, seed))
-        elapsed.append(1000 * (time.perf_counter() - began))
-        response.raise_for_status()
-    return elapsed
-
-
-def body_of(prompt: str, seed: int) -> dict[str, Any]:
-    """A request of ten samples, never from the cache."""
-    return {"prompt": prompt, "max_new_tokens": 64, "seed": seed, "cache": False}
 
 
 if __name__ == "__main__":

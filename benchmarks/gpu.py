@@ -13,14 +13,17 @@ greedy, Light, and full as greedy and M samples at once.
       --gpu-memory-utilization 0.5 --additional-config '{"cocoa": {"layer": 16}}'
     python benchmarks/gpu.py --shape 8b --vllm-url http://localhost:8000
 
-Further rows: a forward pass of one row and of eleven, the similarity model of roberta-large's shape
-on 20 pairs, and the peak of the GPU's memory. `--shape tiny --device cpu` tries the program.
+It ends within ten minutes; the same command goes on where it stopped. Further figures: a forward
+pass of one row and of eleven, the similarity model of roberta-large's shape on 20 pairs, and the
+peak of the GPU's memory. `--shape tiny --device cpu` tries the program.
 """
 
 import asyncio
-import statistics
+import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -28,7 +31,7 @@ from typing import Annotated, Any
 import httpx
 import torch
 import typer
-from report import Figure, figure_records, figures_table, machine, publish
+from report import Figure, Round, Values, figure, in_turn, ratio, reporting
 from transformers import (
     AutoTokenizer,
     LlamaConfig,
@@ -39,12 +42,12 @@ from transformers import (
 
 from models.embedded import LANGUAGE_MODEL_DIR
 from models.engines.protocol import EngineConfig
+from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
 from workers.generation import GenerationWorker
 
 M = 10
-_RESULTS = Path(__file__).parent / "results" / "gpu.json"
 _ATTENTION = {"num_key_value_heads": 8, "max_position_embeddings": 8192}
 SHAPES: dict[str, dict[str, int]] = {
     # As Llama 3.2 1B and Llama 3.1 8B.
@@ -88,36 +91,35 @@ def main(
     new_tokens: Annotated[int, typer.Option(min=2)] = 128,
     concurrency: Annotated[str, typer.Option(help="Requests at once.")] = "1,8,32",
     rounds: Annotated[int, typer.Option(min=1, help="Times that each is measured.")] = 3,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
     vllm_url: Annotated[str | None, typer.Option(help="vLLM with the same model.")] = None,
     save: Annotated[Path | None, typer.Option(help="Only write the model there.")] = None,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
 ) -> None:
-    """Measure, print each figure as it is known and a table at the end, write JSON.
-
-    The exit code is 0 whatever the figures.
-    """
-    model, tokenizer = language_model(shape, device)
+    """Measure, print and store each figure as it is known; the exit code is 0 whatever they are."""
+    loaded = cache(partial(language_model, shape, device))
     if save is not None:
+        model, tokenizer = loaded()
         model.save_pretrained(save)
         tokenizer.save_pretrained(save)
         return
     counts = [int(count) for count in concurrency.split(",")]
-    figures: list[Figure] = []
-    if vllm_url is None:
-        figures += asyncio.run(
-            _in_process(model, tokenizer, prompt_tokens, new_tokens, counts, rounds)
-        )
-        figures += forward_passes(model, prompt_tokens)
-        figures.append(similarity(shape, device))
-        if torch.cuda.is_available():
-            peak = torch.cuda.max_memory_allocated() / 2**30
-            figures.append(Figure("peak of allocated memory", peak, "GiB"))
-    else:
-        del model  # the memory is vLLM's
-        figures += asyncio.run(_vllm(vllm_url, prompt_tokens, new_tokens, counts, rounds))
-    report = {"machine": machine(1), "shape": shape, "figures": figure_records(figures)}
-    title = f"{shape} on {machine(1)['cuda'] or device}"
-    publish([figures_table(title, figures)], report, json_path)
+    tokens = prompt_tokens, new_tokens
+    side = "engine" if vllm_url is None else "vLLM"
+
+    def start(count: int) -> AbstractContextManager[Round]:
+        if vllm_url is not None:
+            return vllm(vllm_url, *tokens, count)
+        return in_process(*loaded(), *tokens, count)
+
+    settings = {"shape": shape, "device": device, "tokens": tokens, "side": side}
+    with reporting("gpu", minutes, len(os.sched_getaffinity(0)), **settings) as report:
+        for count in counts:
+            of = f"{side}, {count} at once"
+            report.measure(of, rounds, partial(start, count), partial(_figures, of))
+        if vllm_url is None:
+            passes = partial(forward_passes, loaded, prompt_tokens)
+            report.measure("forward passes", rounds, passes, _each_ms)
+            report.measure("similarity", rounds, partial(similarity, shape, device), _each_ms)
 
 
 def language_model(shape: str, device: str) -> tuple[Any, Any]:
@@ -135,18 +137,14 @@ def language_model(shape: str, device: str) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-async def _in_process(
-    model: Any,
-    tokenizer: Any,
-    prompt_tokens: int,
-    new_tokens: int,
-    counts: list[int],
-    rounds: int,
-) -> list[Figure]:
-    config = EngineConfig(max_rows=(M + 1) * max(counts), max_cache_tokens=2**20)
+@contextmanager
+def in_process(
+    model: Any, tokenizer: Any, prompt_tokens: int, new_tokens: int, count: int
+) -> Iterator[Round]:
+    """Requests to the engine behind its worker."""
+    config = EngineConfig(max_rows=(M + 1) * count, max_cache_tokens=2**20)
     engine = TransformersEngine(model, tokenizer, config, model_id="random", revision="1")
     worker = GenerationWorker(engine)
-    loop = asyncio.create_task(worker.run())
 
     async def answer(mode: str, number: int) -> None:
         num_samples, is_light = MODES[mode]
@@ -159,95 +157,108 @@ async def _in_process(
         )
         await worker.generate(request)
 
-    figures = await _measured("engine", answer, counts, rounds)
-    await worker.close()
-    loop.cancel()
-    await asyncio.gather(loop, return_exceptions=True)
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop().create_task(worker.run())
+        yield _together(runner, answer, count)
+        runner.run(worker.close())
+        loop.cancel()
+
+
+@contextmanager
+def vllm(url: str, prompt_tokens: int, new_tokens: int, count: int) -> Iterator[Round]:
+    """Requests to a vLLM server."""
+    client = httpx.AsyncClient(base_url=url, timeout=600)
+    models = httpx.get(f"{url}/v1/models").raise_for_status().json()
+
+    async def complete(number: int, **fields: Any) -> None:
+        ids = [Random(number).randrange(1000, 4000) for _ in range(prompt_tokens)]
+        body = {"model": models["data"][0]["id"], "prompt": ids, "max_tokens": new_tokens}
+        response = await client.post("/v1/completions", json=body | {"logprobs": 1} | fields)
+        response.raise_for_status()
+
+    async def answer(mode: str, number: int) -> None:
+        # Light's columns: the entropy's, and of no probe any.
+        xargs = {"cocoa": "light" if mode == "light" else "entropy"}
+        calls = [complete(number, temperature=0, vllm_xargs=xargs)]
+        if mode == "full":
+            calls.append(complete(number, temperature=1, top_k=50, n=M, seed=number))
+        await asyncio.gather(*calls)
+
+    with asyncio.Runner() as runner:
+        yield _together(runner, answer, count)
+        runner.run(client.aclose())
+
+
+def _together(runner: asyncio.Runner, answer: Answer, count: int) -> Round:
+    """Seconds until all of so many requests are answered, by mode; a first round warms up."""
+    number = 0
+
+    async def all_answered(mode: str, first: int) -> float:
+        began_at = time.perf_counter()
+        await asyncio.gather(*(answer(mode, first + i) for i in range(count)))
+        return time.perf_counter() - began_at
+
+    def side(mode: str) -> float:
+        nonlocal number
+        number += count
+        return runner.run(all_answered(mode, number))
+
+    sides = {mode: partial(side, mode) for mode in MODES}
+    in_turn(sides, 0, rest_s=0)
+    return partial(in_turn, sides, rest_s=0)
+
+
+def _figures(of: str, rounds: Sequence[Values]) -> list[Figure]:
+    figures = [ratio(rounds, mode, "greedy", name=f"{of}: {mode} / greedy") for mode in MODES][1:]
+    figures.append(figure(f"{of}: greedy", [values["greedy"] for values in rounds], "s"))
+    if torch.cuda.is_available():
+        peak = torch.cuda.max_memory_allocated() / 2**30
+        figures.append(Figure("peak of allocated memory so far", peak, "GiB"))
     return figures
 
 
-async def _vllm(
-    url: str, prompt_tokens: int, new_tokens: int, counts: list[int], rounds: int
-) -> list[Figure]:
-    async with httpx.AsyncClient(base_url=url, timeout=600) as client:
-        models = (await client.get("/v1/models")).raise_for_status().json()
-
-        async def complete(number: int, **fields: Any) -> None:
-            ids = [Random(number).randrange(1000, 4000) for _ in range(prompt_tokens)]
-            body = {"model": models["data"][0]["id"], "prompt": ids, "max_tokens": new_tokens}
-            response = await client.post("/v1/completions", json=body | {"logprobs": 1} | fields)
-            response.raise_for_status()
-
-        async def answer(mode: str, number: int) -> None:
-            # Light's columns: the entropy's, and of no probe any.
-            xargs = {"cocoa": "light" if mode == "light" else "entropy"}
-            calls = [complete(number, temperature=0, vllm_xargs=xargs)]
-            if mode == "full":
-                calls.append(complete(number, temperature=1, top_k=50, n=M, seed=number))
-            await asyncio.gather(*calls)
-
-        return await _measured("vLLM", answer, counts, rounds)
-
-
-async def _measured(side: str, answer: Answer, counts: list[int], rounds: int) -> list[Figure]:
-    """Seconds until all of so many requests are answered, by mode, and their ratios to greedy."""
-    number, figures = 0, []
-    for count in counts:
-        seconds: dict[str, list[float]] = {mode: [] for mode in MODES}
-        for turn in range(rounds + 1):
-            for mode, values in seconds.items():
-                numbers = range(number, number + count)
-                number += count
-                began_at = time.perf_counter()
-                await asyncio.gather(*(answer(mode, one) for one in numbers))
-                if turn:  # the first round warms up
-                    values.append(time.perf_counter() - began_at)
-        medians = {mode: statistics.median(values) for mode, values in seconds.items()}
-        of = f"{side}, {count} at once"
-        found = [Figure(f"{of}: greedy", medians["greedy"], "s")]
-        for mode in ("light", "full"):
-            found.append(Figure(f"{of}: {mode} / greedy", medians[mode] / medians["greedy"], "x"))
-        for figure in found:
-            print(f"{figure.name} {figure.value:.4g} {figure.unit}", flush=True)
-        figures += found
-    return figures
-
-
-@torch.inference_mode()
-def forward_passes(model: Any, prompt_tokens: int, repetitions: int = 30) -> list[Figure]:
+@contextmanager
+def forward_passes(
+    loaded: Callable[[], tuple[Any, Any]], prompt_tokens: int, repetitions: int = 30
+) -> Iterator[Round]:
     """Milliseconds of one decoding step's pass with one row, and with eleven of one prompt."""
-    from models.engines.rows import RowCache
 
-    figures = []
-    for num_rows in (1, M + 1):
-        cache = RowCache(model)
-        cache.recompose([], cache.prefill([[7] * prompt_tokens]))
-        cache.keep(num_rows * [0])
-        times = []
+    def ms(num_rows: int) -> float:
+        rows = RowCache(loaded()[0])
+        rows.recompose([], rows.prefill([[7] * prompt_tokens]) * num_rows)
+        began_at = time.perf_counter()
         for _ in range(repetitions):
-            began_at = time.perf_counter()
-            cache.forward(list(range(num_rows)))
-            cache.logits.sum().item()  # waits for the device
-            times.append(1000 * (time.perf_counter() - began_at))
-        name = f"forward pass, {num_rows} rows after {prompt_tokens} tokens"
-        figures.append(Figure(name, statistics.median(times), "ms"))
-    return figures
+            rows.forward(list(range(num_rows)))
+            rows.logits.sum().item()  # waits for the device
+        return 1000 * (time.perf_counter() - began_at) / repetitions
+
+    with torch.inference_mode():
+        sides = {f"forward pass, {rows} rows": partial(ms, rows) for rows in (1, M + 1)}
+        yield partial(in_turn, sides, rest_s=0)
 
 
-@torch.inference_mode()
-def similarity(shape: str, device: str, pairs: int = 20, tokens: int = 64) -> Figure:
+@contextmanager
+def similarity(shape: str, device: str, pairs: int = 20, tokens: int = 64) -> Iterator[Round]:
     """Milliseconds of 20 pairs by a model of roberta-large's shape in bfloat16."""
     sizes = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16}
     layers = 2 if shape == "tiny" else 24
     config = RobertaConfig(**sizes, num_hidden_layers=layers, vocab_size=50_265, num_labels=1)
     model = RobertaForSequenceClassification(config).to(device, torch.bfloat16).eval()
     ids = torch.randint(10, 50_000, (pairs, tokens), device=device)
-    times = []
-    for _ in range(10):
+
+    def measure(number: int) -> Values:
         began_at = time.perf_counter()
         model(input_ids=ids).logits.sum().item()
-        times.append(1000 * (time.perf_counter() - began_at))
-    return Figure(f"similarity, {pairs} pairs of {tokens} tokens", statistics.median(times), "ms")
+        name = f"similarity, {pairs} pairs of {tokens} tokens"
+        return {name: 1000 * (time.perf_counter() - began_at)}
+
+    with torch.inference_mode():
+        measure(0)
+        yield measure
+
+
+def _each_ms(rounds: Sequence[Values]) -> list[Figure]:
+    return [figure(name, [values[name] for values in rounds], "ms") for name in rounds[0]]
 
 
 def _words(number: int, count: int) -> list[str]:

@@ -6,17 +6,16 @@ The embedded models are so small that a step costs the same whatever rows it has
 and memory decide: prompts of 64 and 512 tokens, 32 new ones, M = 10, fp32. Nothing ends a sequence.
 """
 
-import os
-import statistics
 import tempfile
-import time
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import torch
 import typer
 from alone import engine_alone, greedy_generate, in_own_process
-from report import Figure, figure_records, figures_table, machine, publish
+from report import Figure, Report, Round, Values, figure, in_turn, ratio, reporting
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from models.embedded import LANGUAGE_MODELS
@@ -24,58 +23,61 @@ from models.embedded import LANGUAGE_MODELS
 M = 10
 NEW_TOKENS = 32
 PROMPT_TOKENS = (64, 512)
-_REST_S = 1.0
-_RESULTS = Path(__file__).parent / "results" / "larger.json"
+GREEDY, BOTH, ENGINE = "greedy generate", "greedy and samples by generate", "M = 10"
 
 
 def main(
     cores: Annotated[int, typer.Option(min=1, help="Cores for everything.")] = 2,
     rounds: Annotated[int, typer.Option(min=1, help="Times that each side is measured.")] = 3,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
-    """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    figures = measure_larger(cores, rounds)
-    report = {"machine": machine(cores), "figures": figure_records(figures)}
-    title = f"{cores} cores of {machine(cores)['cpu']}"
-    publish([figures_table(title, figures)], report, json_path)
+    """Measure, print and store; the exit code is 0 whatever the figures."""
+    with reporting("larger", minutes, cores) as report:
+        measure_larger(report, cores, rounds)
 
 
-def measure_larger(cores: int, rounds: int) -> list[Figure]:
+def measure_larger(report: Report, cores: int, num_rounds: int) -> None:
     """The sides in turn, each in a process of its own, after one request that warms up."""
+    report.measure("160 M", num_rounds, partial(_sides, cores), _figures)
+
+
+@contextmanager
+def _sides(cores: int) -> Iterator[Round]:
     with tempfile.TemporaryDirectory() as folder:
         save_model(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        prompts = {count: prompt_of(tokenizer, count) for count in PROMPT_TOKENS}
-        seconds: dict[tuple[str, int], list[float]] = {}
+        prompts = [prompt_of(tokenizer, count) for count in PROMPT_TOKENS]
         with (
             in_own_process(greedy_generate, folder, NEW_TOKENS, cores) as greedy,
             in_own_process(greedy_generate, folder, NEW_TOKENS, cores, M) as both,
             in_own_process(engine_alone, folder, NEW_TOKENS, cores, M) as engine,
         ):
-            sides = {"greedy": greedy, "greedy and samples": both, "engine": engine}
-            for number in range(rounds + 1):
-                for count, prompt in prompts.items():
-                    for name, side in sides.items():
-                        time.sleep(_REST_S)
-                        [elapsed_ms] = side([prompt])
-                        if number:  # the first round warms up
-                            seconds.setdefault((name, count), []).append(elapsed_ms / 1000)
-    medians = {key: statistics.median(values) for key, values in seconds.items()}
+            sides = {GREEDY: greedy, BOTH: both, ENGINE: engine}
+            for side in sides.values():
+                side(prompts[:1])
+
+            def measure(number: int) -> Values:
+                found = in_turn({name: partial(sides[name], prompts) for name in sides}, number)
+                seconds: Values = {}
+                for name, elapsed_ms in found.items():
+                    for count, ms in zip(PROMPT_TOKENS, elapsed_ms, strict=True):
+                        seconds[f"{count}: {name}"] = ms / 1000
+                return seconds
+
+            yield measure
+
+
+def _figures(rounds: Sequence[Values]) -> list[Figure]:
     figures = []
     for count in PROMPT_TOKENS:
-        of = f"160 M, {count} tokens"
-        ours, limit = medians["engine", count], 2.3 if count == max(PROMPT_TOKENS) else None
-        figures += [
-            Figure(f"{of}: M = 10 / greedy", ours / medians["greedy", count], "x", limit),
-            Figure(
-                f"{of}: M = 10 / greedy and samples by generate",
-                ours / medians["greedy and samples", count],
-                "x",
-            ),
-            Figure(f"{of}: M = 10", ours, "s"),
-            Figure(f"{of}: greedy generate", medians["greedy", count], "s"),
-        ]
+        of, limit = f"160 M, {count} tokens", 2.3 if count == max(PROMPT_TOKENS) else None
+        ours = f"{count}: {ENGINE}"
+        for other, bound in ((GREEDY, limit), (BOTH, None)):
+            name = f"{of}: {ENGINE} / {other}"
+            figures.append(ratio(rounds, ours, f"{count}: {other}", bound, name=name))
+        for side in (ENGINE, GREEDY):
+            seconds = [values[f"{count}: {side}"] for values in rounds]
+            figures.append(figure(f"{of}: {side}", seconds, "s"))
     return figures
 
 

@@ -4,20 +4,22 @@ A language model with random weights reasons for 200 tokens, before its answer a
 ten samples. What it says then is short, and much of it alike; with `--distinct` it has some twenty
 tokens, and no two are alike (those that are cut at the limit are no answers).
 The figure is the ratio of a request's processor seconds, which others on the machine change less
-than its time, with a bootstrap interval over the blocks.
+than its time.
 """
 
 import asyncio
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 import typer
-from side_by_side import ratio_of
+from report import Figure, Round, Values, figure, in_turn, ratio, reporting
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from models.engines.protocol import EngineConfig
@@ -33,6 +35,7 @@ _PROMPT = "A question of some length, which the model is to think about for a wh
 # What ends an answer: half a character, of which random bytes are full, or some letter.
 _SHORT, _DISTINCT = ("\ufffd",), tuple("etaoinsr")
 _WITHOUT = frozenset({"answer_token_logprobs", "sample_texts"})
+_KINDS = {"without": _WITHOUT, "with": _WITHOUT | REASONING_SOURCES}
 
 
 def main(
@@ -41,12 +44,14 @@ def main(
     blocks: Annotated[int, typer.Option(min=2, help="Requests of each kind.")] = 12,
     distinct: Annotated[bool, typer.Option(help="Long answers that all differ.")] = False,
     threads: Annotated[int, typer.Option(min=1)] = 1,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
     """Print the median processor seconds of both kinds and their ratio with its interval."""
-    torch.set_num_threads(threads)
-    typer.echo(
-        asyncio.run(_compared(_engine(hidden, layers), blocks, _DISTINCT if distinct else _SHORT))
-    )
+    settings = {"hidden": hidden, "layers": layers, "distinct": distinct, "threads": threads}
+    with reporting("marginal_cost", minutes, **settings) as report:
+        torch.set_num_threads(threads)
+        start = partial(_blocks, hidden, layers, _DISTINCT if distinct else _SHORT)
+        report.measure("marginal_cost", blocks, start, _figures)
 
 
 def _engine(hidden: int, layers: int) -> TransformersEngine:
@@ -67,31 +72,37 @@ def _engine(hidden: int, layers: int) -> TransformersEngine:
     return TransformersEngine(model, byte_tokenizer(), tagged, model_id="random", revision="1")
 
 
-async def _compared(engine: TransformersEngine, blocks: int, stop: tuple[str, ...]) -> str:
-    worker = GenerationWorker(engine)
-    running = asyncio.create_task(worker.run())
-    kinds = {"without": _WITHOUT, "with": _WITHOUT | REASONING_SOURCES}
-    times: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
+@contextmanager
+def _blocks(hidden: int, layers: int, stop: tuple[str, ...]) -> Iterator[Round]:
+    worker = GenerationWorker(_engine(hidden, layers))
     sampling = SamplingParams(10, 240, top_k=0, stop=stop, max_reasoning_tokens=192)
-    num_answers = []
-    for block in range(-1, blocks):
-        for kind in list(kinds)[:: 1 if block % 2 else -1]:
-            request = GenerationRequest(_PROMPT, sampling=replace(sampling, seed=block + 1))
+    with asyncio.Runner() as runner:
+        running = runner.get_loop().create_task(worker.run())
+
+        def answered(number: int, statistics: frozenset[str]) -> tuple[float, float]:
+            request = GenerationRequest(_PROMPT, sampling=replace(sampling, seed=number))
             began = time.process_time()
-            generation = await worker.generate(replace(request, statistics=kinds[kind]))
-            if block < 0:  # warms up
-                continue
-            times[kind].append([time.process_time() - began])
-            if generation.reasoned is not None:
-                num_answers.append(len(generation.reasoned.texts))
-    await worker.close()
-    await running
-    without, with_them = np.array(times["without"]), np.array(times["with"])
-    low, ratio, high = ratio_of(without, with_them)
-    return (
-        f"{np.median(without):.3f} s without, {np.median(with_them):.3f} s with "
-        f"{np.mean(num_answers):.1f} answers, ratio {ratio:.3f} [{low:.3f}, {high:.3f}]"
-    )
+            generation = runner.run(worker.generate(replace(request, statistics=statistics)))
+            elapsed = time.process_time() - began
+            reasoned = generation.reasoned
+            return elapsed, 0.0 if reasoned is None else float(len(reasoned.texts))
+
+        def measure(number: int) -> Values:
+            sides = {kind: partial(answered, number, names) for kind, names in _KINDS.items()}
+            found = in_turn(sides, number, rest_s=0)
+            return {kind: s for kind, (s, _) in found.items()} | {"answers": found["with"][1]}
+
+        measure(0)  # warms up
+        yield measure
+        runner.run(worker.close())
+        runner.run(asyncio.wait_for(running, None))
+
+
+def _figures(rounds: Sequence[Values]) -> list[Figure]:
+    figures = [ratio(rounds, "with", "without")]
+    for name, unit in (("without", "s"), ("with", "s"), ("answers", "")):
+        figures.append(figure(name, [one[name] for one in rounds], unit))
+    return figures
 
 
 if __name__ == "__main__":

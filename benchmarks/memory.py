@@ -11,10 +11,11 @@ from the parent process's.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from operator import attrgetter
@@ -23,8 +24,7 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from report import Figure, figure_records, figures_table, machine, publish
-from rich.table import Table
+from report import Figure, Values, reporting
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -42,7 +42,6 @@ VOCABULARIES = (4096, 32_768, 131_072)
 MIB = 2**20
 # Of the bytes of the logits of all steps. Not 0, because allocators keep pages.
 MAX_SHARE = 0.02
-_RESULTS = Path(__file__).parent / "results" / "memory.json"
 _STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 Generate = Callable[[int], None]  # generates this many tokens in every row
@@ -64,23 +63,26 @@ def main(
         bool, typer.Option("--quick", help="Leave out the largest vocabulary.")
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
-    """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
+    """Measure, print and store; the exit code is 0 whatever the figures."""
     growths: list[Growth] = []
-    for vocabulary, steps in product(VOCABULARIES[:-1] if quick else VOCABULARIES, STEPS):
-        service = measured_apart(engine, vocabulary, steps, threads)
-        keeping_logits = measured_apart(keeps_logits, vocabulary, steps, threads)
-        growths.append(Growth(vocabulary, steps, service, keeping_logits))
-    figures = _figures(growths)
-    report = {
-        "machine": machine(threads),
-        "rows": ROWS,
-        "growths_bytes": [asdict(growth) | {"logits": _logits_bytes(growth)} for growth in growths],
-        "figures": figure_records(figures),
-    }
-    title = "Bytes that grow with vocabulary x steps, as a share of the logits'"
-    publish([_growth_table(growths), figures_table(title, figures)], report, json_path)
+    with reporting("memory", minutes, threads) as report:
+        for vocabulary, steps in product(VOCABULARIES[:-1] if quick else VOCABULARIES, STEPS):
+
+            def measure(number: int, sizes: tuple[int, int] = (vocabulary, steps)) -> Values:
+                found = {"service": engine, "generate(output_logits)": keeps_logits}
+                return {name: measured_apart(make, *sizes, threads) for name, make in found.items()}
+
+            part = f"vocabulary {vocabulary}, {steps} steps"
+            [sizes] = report.measure(part, 1, partial(nullcontext, measure), _mebibytes)
+            growths.append(Growth(vocabulary, steps, *map(int, sizes.values())))
+    for one in _figures(growths):
+        typer.echo(one)
+
+
+def _mebibytes(rounds: Sequence[Values]) -> list[Figure]:
+    return [Figure(name, size / MIB, "MiB") for name, size in rounds[0].items()]
 
 
 def measured_apart(make: Make, vocabulary: int, steps: int, threads: int) -> int:
@@ -207,19 +209,6 @@ def _figures(growths: list[Growth]) -> list[Figure]:
         figures.append(Figure(f"service, {sizes}", service / logits, "", MAX_SHARE))
         figures.append(Figure(f"output_logits, {sizes}", keeping_logits / logits, ""))
     return figures
-
-
-def _growth_table(growths: list[Growth]) -> Table:
-    title = f"Memory of one generation of {ROWS} rows, MiB above the loaded model"
-    table = Table(title=title, title_justify="left")
-    for column in ("vocabulary", "steps"):
-        table.add_column(column, justify="right")
-    for column in ("service", "generate(output_logits)", "logits of all steps"):
-        table.add_column(column, justify="right")
-    for row in growths:
-        sizes = (row.service, row.keeping_logits, _logits_bytes(row))
-        table.add_row(str(row.vocabulary), str(row.steps), *(f"{size / MIB:.1f}" for size in sizes))
-    return table
 
 
 if __name__ == "__main__":

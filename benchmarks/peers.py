@@ -1,97 +1,106 @@
-"""LM-Polygraph's three CoCoA estimators and the service, on the same models and prompts.
+"""LM-Polygraph, UQLM and the service, on the same models and prompts.
 
-    python -m venv ../peers
-    ../peers/bin/pip install lm-polygraph==0.7.0 transformers==5.23.0 torch==2.13.0
-    python benchmarks/peers.py ../peers/bin/python
+    python -m venv ../polygraph
+    ../polygraph/bin/pip install lm-polygraph==0.7.0 transformers==5.23.0 torch==2.13.0
+    python -m venv ../uqlm
+    ../uqlm/bin/pip install uqlm==0.6.7 langchain-openai 'pyarrow<22' torch==2.13.0
+    python benchmarks/peers.py --polygraph ../polygraph/bin/python --uqlm ../uqlm/bin/python
 
-LM-Polygraph has an environment and a process of its own, with a thread for every core. Its
-calculators run as it registers them: greedy answer with all log-probs, entropies, samples,
-cross-encoder; one prompt at a time, and 20 together. The service answers one request, or 20 at
-once, over connections that are kept, never from the cache; its default request scores eight
-estimators, these three among them. Blocks of each side in turn, with a rest between.
+Each peer has an environment and a process of its own. LM-Polygraph generates itself, with a thread
+for every core; its calculators run as it registers them: greedy answer with all log-probs,
+entropies, samples, cross-encoder. UQLM asks the service's `/v1` for an answer and M samples, of
+which nothing is scored there but `sp`, and computes its `consistency_and_confidence`. The service
+answers one request, or 20 at once, over connections that are kept, never from the cache; its
+default request scores eight estimators, LM-Polygraph's three CoCoA among them.
 """
 
 import asyncio
 import json
 import os
-import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import httpx
 import typer
-from latency import testbed_prompts
-from report import Figure, figure_records, figures_table, machine, publish
-from service import PATH, running_service
+from report import Figure, Round, Values, figure, in_turn, ratio, reporting
+from service import PATH, body_of, running_service, testbed_prompts
 
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR, TESTBED_DIR
+from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODEL_DIR
 
 M = 10
 BATCH = 20
-_LIMITS = {1: 8.0, BATCH: 3.0}
-_REST_S = 1.0
-_RESULTS = Path(__file__).parent / "results" / "peers.json"
+SERVICE, POLYGRAPH, UQLM = "service", "LM-Polygraph", "UQLM over /v1"
+_LIMITS = {(POLYGRAPH, 1): 8.0, (POLYGRAPH, BATCH): 3.0}
+
+# Milliseconds that prompts take together.
+Side = Callable[[Sequence[str]], float]
 
 
 def main(
-    python: Annotated[str, typer.Argument(help="Interpreter of an environment with LM-Polygraph.")],
+    polygraph: Annotated[str | None, typer.Option(help="Interpreter with LM-Polygraph.")] = None,
+    uqlm: Annotated[str | None, typer.Option(help="Interpreter with UQLM.")] = None,
     cores: Annotated[int, typer.Option(min=1, help="Cores for everything.")] = 2,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Blocks of each side.")] = 4,
-    size: Annotated[int, typer.Option(min=1, help="Calls in a block at batch 1.")] = 20,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
+    size: Annotated[int, typer.Option(min=1, help="Calls in a block of one prompt each.")] = 20,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
-    """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    prompts = testbed_prompts(TESTBED_DIR, BATCH * max(2, size // BATCH))
-    ratios: dict[int, list[float]] = {}
-    medians: dict[tuple[str, int], list[float]] = {}
-    with ExitStack() as stack:
-        theirs = stack.enter_context(polygraph(python, max_new_tokens, cores))
-        url = stack.enter_context(running_service("embedded", "embedded"))
-        sides = {
-            "LM-Polygraph": theirs,
-            "service": stack.enter_context(_service(url, max_new_tokens)),
-        }
-        for number in range(rounds + 1):
-            for batch in (1, BATCH):
-                found = {}
-                for name, side in sides.items():
-                    time.sleep(_REST_S)
-                    starts = range(0, max(size, BATCH) if batch == 1 else len(prompts), batch)
-                    side(prompts[:batch])
-                    block = [side(prompts[start : start + batch]) for start in starts]
-                    found[name] = statistics.median(block)
-                if number:  # the first round warms up
-                    ratios.setdefault(batch, []).append(found["LM-Polygraph"] / found["service"])
-                    for name, value in found.items():
-                        medians.setdefault((name, batch), []).append(value)
-    figures = []
-    for batch, values in ratios.items():
-        name = f"LM-Polygraph / service, {batch} at a time"
-        ratio, limit = statistics.median(values), _LIMITS[batch]
-        figures.append(Figure(name, ratio, "x", limit, at_least=True))
-        for side in ("LM-Polygraph", "service"):
-            figures.append(
-                Figure(f"{side}: {batch}", statistics.median(medians[side, batch]), "ms")
-            )
-    report = {"machine": machine(cores), "figures": figure_records(figures), "ratios": ratios}
-    title = f"{cores} cores of {machine(cores)['cpu']}"
-    publish([figures_table(title, figures)], report, json_path)
+    """Measure, print and store; the exit code is 0 whatever the figures."""
+    here = Path(__file__).parent
+    numbers = [str(max_new_tokens), str(M)]
+    commands = {}
+    if polygraph is not None:
+        models = [str(LANGUAGE_MODEL_DIR), str(CROSS_ENCODER_DIR)]
+        commands[POLYGRAPH] = [polygraph, str(here / "polygraph.py"), *models, *numbers, str(cores)]
+    if uqlm is not None:
+        commands[UQLM] = [uqlm, str(here / "uqlm_peer.py"), str(CROSS_ENCODER_DIR), *numbers]
+    settings = {"peers": list(commands), "max_new_tokens": max_new_tokens, "size": size}
+    with reporting("peers", minutes, cores, **settings) as report:
+        for batch in (1, BATCH):
+            start = partial(_blocks, commands, max_new_tokens, size, batch)
+            report.measure(f"{batch} at a time", rounds, start, partial(_figures, batch))
 
 
 @contextmanager
-def polygraph(
-    python: str, max_new_tokens: int, threads: int
-) -> Iterator[Callable[[Sequence[str]], float]]:
-    """A function from prompts, taken together, to milliseconds."""
-    command = [python, str(Path(__file__).with_name("polygraph.py"))]
-    command += [str(LANGUAGE_MODEL_DIR), str(CROSS_ENCODER_DIR), str(max_new_tokens)]
-    command += [str(M), str(threads)]
+def _blocks(
+    commands: Mapping[str, list[str]], max_new_tokens: int, size: int, batch: int
+) -> Iterator[Round]:
+    num_calls = max(1, size // batch)
+    prompts = testbed_prompts(batch * num_calls)
+    with ExitStack() as stack:
+        url = stack.enter_context(running_service("embedded", "embedded"))
+        sides: dict[str, Side] = {SERVICE: stack.enter_context(_service(url, max_new_tokens))}
+        for name, command in commands.items():
+            own = [*command, url] if name == UQLM else command
+            sides[name] = stack.enter_context(_peer(own))
+
+        def block(side: Side) -> float:
+            side(prompts[:batch])
+            starts = range(0, len(prompts), batch)
+            return median(side(prompts[start : start + batch]) for start in starts)
+
+        yield partial(in_turn, {name: partial(block, side) for name, side in sides.items()})
+
+
+def _figures(batch: int, rounds: Sequence[Values]) -> list[Figure]:
+    figures = []
+    for name in rounds[0]:
+        figures.append(figure(f"{name}, {batch} at a time", [one[name] for one in rounds], "ms"))
+        if name != SERVICE:
+            limit = _LIMITS.get((name, batch))
+            figures.append(ratio(rounds, name, SERVICE, limit, at_least=True))
+    return figures
+
+
+@contextmanager
+def _peer(command: Sequence[str]) -> Iterator[Side]:
+    """A process that answers lines of prompts with the milliseconds that they took."""
     variables = os.environ | {"HF_HUB_OFFLINE": "1"}
     variables.pop("PYTHONPATH", None)
     process = subprocess.Popen(
@@ -106,7 +115,7 @@ def polygraph(
             if line.startswith("{"):  # the libraries print, too
                 found: dict[str, Any] = json.loads(line)
                 return found
-        raise RuntimeError("LM-Polygraph ended")
+        raise RuntimeError(f"{command[1]} ended")
 
     def together(prompts: Sequence[str]) -> float:
         stdin.write(json.dumps({"prompts": list(prompts)}) + "\n")
@@ -122,17 +131,16 @@ def polygraph(
 
 
 @contextmanager
-def _service(url: str, max_new_tokens: int) -> Iterator[Callable[[Sequence[str]], float]]:
-    """A function from prompts, sent at once, to milliseconds until all are answered."""
+def _service(url: str, max_new_tokens: int) -> Iterator[Side]:
+    """Prompts are sent at once; milliseconds until all are answered."""
     client = httpx.AsyncClient(base_url=url, timeout=120)
 
     async def answered(prompts: Sequence[str]) -> float:
         bodies = []
         for seed, prompt in enumerate(prompts):
-            bodies.append({"prompt": prompt, "max_new_tokens": max_new_tokens, "seed": seed})
+            bodies.append(body_of(prompt, seed, max_new_tokens=max_new_tokens))
         began_at = time.perf_counter()
-        asked = [client.post(PATH, json=body | {"cache": False}) for body in bodies]
-        for response in await asyncio.gather(*asked):
+        for response in await asyncio.gather(*(client.post(PATH, json=body) for body in bodies)):
             response.raise_for_status()
         return 1000 * (time.perf_counter() - began_at)
 

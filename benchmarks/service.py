@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 
+from cocoa_lab.embedded import TASKS, held_out_path
+
 PATH = "/generate-with-uncertainty"
 NUM_CLIENTS = 16
 _START_S, _STOP_S = 180, 30
@@ -74,6 +76,21 @@ def cocoa_process(*arguments: str, **settings: object) -> Iterator[tuple[str, in
             process.wait()
 
 
+def testbed_prompts(count: int) -> list[str]:
+    """Testbed prompts of all tasks in turn."""
+    texts = []
+    for task in TASKS:
+        lines = Path(held_out_path(task)).read_text(encoding="utf-8").splitlines()
+        texts.append([json.loads(line)["prompt"] for line in lines])
+    shortest = min(map(len, texts))
+    return [texts[i % len(texts)][i // len(texts) % shortest] for i in range(count)]
+
+
+def body_of(prompt: str, seed: int, **fields: Any) -> dict[str, Any]:
+    """A request that is never answered from the cache, unless its fields say so."""
+    return {"prompt": prompt, "max_new_tokens": 64, "seed": seed, "cache": False} | fields
+
+
 def post(client: httpx.Client, body: dict[str, Any]) -> Reply:
     """Send one request and time it; making the request and reading the JSON do not count."""
     request = client.build_request("POST", PATH, json=body)
@@ -83,9 +100,11 @@ def post(client: httpx.Client, body: dict[str, Any]) -> Reply:
     return Reply(response.raise_for_status().json(), elapsed_ms)
 
 
-def connect(url: str) -> httpx.Client:
-    """A client that keeps one connection."""
-    return httpx.Client(base_url=url, timeout=_TIMEOUT_S, limits=httpx.Limits(max_connections=1))
+def connect(url: str, key: str | None = None) -> httpx.Client:
+    """A client that keeps one connection, with a key where the service asks for one."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    limits = httpx.Limits(max_connections=1)
+    return httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT_S, limits=limits)
 
 
 def requests_per_second(url: str, bodies: Sequence[dict[str, Any]], num_clients: int) -> float:
@@ -107,23 +126,6 @@ async def _requests_per_second(
         started_at = time.perf_counter()
         await asyncio.gather(*(ask_on(connections) for _ in range(num_clients)))
         return len(bodies) / (time.perf_counter() - started_at)
-
-
-def cached_per_second(
-    model: str, similarity_model: str, bodies: Sequence[dict[str, Any]], seconds: float = 10.0
-) -> float:
-    """Rate of answers from the cache in memory; the service has a core to itself."""
-    cores = sorted(os.sched_getaffinity(0))
-    bodies = [body | {"cache": True} for body in bodies]
-    try:
-        os.sched_setaffinity(0, cores[:1])
-        with running_service(model, similarity_model) as url, connect(url) as client:
-            os.sched_setaffinity(0, cores[1:] or cores)
-            for body in bodies:
-                post(client, body)
-            return measure_rate(url, [request_bytes(body) for body in bodies], seconds)
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def measure_rate(url: str, requests: list[bytes], seconds: float) -> float:

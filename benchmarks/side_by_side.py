@@ -1,96 +1,84 @@
 """Two running services against each other, request by request: what did a change cost?
 
 Blocks of requests to one, a rest, the same block to the other, and so on; both serve the same
-models and the same prompts. The figure is the ratio of medians, with a bootstrap interval over the
-blocks, since what else a machine does comes and goes in minutes.
+models and the same prompts. Nothing is stored: the two URLs do not say what they serve.
+
+    python benchmarks/side_by_side.py http://localhost:8401 http://localhost:8402
+    python benchmarks/side_by_side.py --split   # one process, and a gateway with two workers
 """
 
-import json
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from statistics import median
+from typing import Annotated, Any
 
 import httpx
-import numpy as np
 import typer
-
-from cocoa_lab.embedded import TASKS, held_out_path
+from report import Figure, figure, in_turn, ratio
+from service import body_of, connect, post, running_cocoa, testbed_prompts
 
 REST_S = 0.3
 WARM_UP = 10
-MODES = {"full": {"num_samples": 10}, "light": {"mode": "light"}}
+MODES: dict[str, dict[str, Any]] = {"full": {"num_samples": 10}, "light": {"mode": "light"}}
 
 
 def main(
-    before: Annotated[str, typer.Argument(help="URL of the service as it was.")],
-    after: Annotated[str, typer.Argument(help="URL of the service as it is.")],
+    urls: Annotated[list[str] | None, typer.Argument(help="The service before, and after.")] = None,
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of requests to each.")] = 16,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 20,
+    split: Annotated[bool, typer.Option("--split", help="What workers of their own cost.")] = False,
 ) -> None:
     """Print, for each mode, both medians in ms and the ratio after / before with its interval."""
-    for line in compared(before, after, blocks, size):
-        typer.echo(line)
+    with ExitStack() as stack:
+        if split:
+            urls = _split(stack)
+        if urls is None or len(urls) != 2:
+            raise typer.BadParameter("two URLs, or --split")
+        for one in compared(*urls, blocks, size):
+            typer.echo(one)
 
 
-def compared(before: str, after: str, blocks: int, size: int) -> Iterator[str]:
-    """For each mode one line with both medians in ms and their ratio; arguments as of `main`."""
+def _split(stack: ExitStack) -> list[str]:
+    """One process, and a gateway with two workers, on the embedded models and the same cores."""
+    # A worker has the cores for itself by default; here both share them, as in the one process.
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+
+    def run(*arguments: str, **settings: object) -> str:
+        return stack.enter_context(running_cocoa(*arguments, **settings))
+
+    generation = run("worker", "generation", GENERATION__THREADS=threads)
+    similarity = run("worker", "similarity", SIMILARITY__THREADS=threads)
+    gateway = run("serve", GENERATION__URL=generation, SIMILARITY__URL=similarity)
+    return [run("serve"), gateway]
+
+
+def compared(before: str, after: str, blocks: int, size: int) -> Iterator[Figure]:
+    """For each mode both medians in ms and their ratio; arguments as of `main`."""
     prompts = testbed_prompts(blocks * size)
-    for mode, body in MODES.items():
-        times: dict[str, list[list[float]]] = {before: [], after: []}
-        with httpx.Client(timeout=60) as client:
-            for url in (before, after):
-                _block(client, url, prompts[:WARM_UP], body)
-            for block in range(blocks):
-                asked = prompts[block * size : (block + 1) * size]
-                # Who goes first takes turns, so that neither always follows the other's rest.
-                for url in (before, after)[:: 1 if block % 2 else -1]:
-                    time.sleep(REST_S)
-                    times[url].append(_block(client, url, asked, body))
-        old, new = np.array(times[before]), np.array(times[after])
-        low, ratio, high = ratio_of(old, new)
-        yield (
-            f"{mode}: {np.median(old):.2f} ms before, {np.median(new):.2f} ms after, "
-            f"after / before {ratio:.3f} [{low:.3f}, {high:.3f}], {old.size} requests each"
-        )
+    with connect(before) as old, connect(after) as new:
+        for mode, fields in MODES.items():
+            clients = {f"{mode}, before": old, f"{mode}, after": new}
+            for client in clients.values():
+                block_ms(client, prompts[:WARM_UP], **fields)
+            rounds = []
+            for number in range(blocks):
+                asked = prompts[number * size : (number + 1) * size]
+                sides = {
+                    name: partial(block_ms, client, asked, **fields)
+                    for name, client in clients.items()
+                }
+                rounds.append(in_turn(sides, number, REST_S))
+            for name in clients:
+                yield figure(name, [values[name] for values in rounds], "ms")
+            yield ratio(rounds, f"{mode}, after", f"{mode}, before")
 
 
-def testbed_prompts(count: int) -> list[str]:
-    """Testbed prompts of all tasks in turn."""
-    texts = []
-    for task in TASKS:
-        lines = Path(held_out_path(task)).read_text(encoding="utf-8").splitlines()
-        texts.append([json.loads(line)["prompt"] for line in lines])
-    shortest = min(map(len, texts))
-    return [texts[i % len(texts)][i // len(texts) % shortest] for i in range(count)]
-
-
-def _block(
-    client: httpx.Client, url: str, prompts: list[str], body: dict[str, object]
-) -> list[float]:
-    """Milliseconds of each request, never from the cache."""
-    elapsed = []
-    for seed, prompt in enumerate(prompts):
-        asked = {"prompt": prompt, "max_new_tokens": 64, "seed": seed, "cache": False} | body
-        began = time.perf_counter()
-        response = client.post(f"{url}/generate-with-uncertainty", json=asked)
-        elapsed.append(1000 * (time.perf_counter() - began))
-        response.raise_for_status()
-    return elapsed
-
-
-def ratio_of(old: np.ndarray, new: np.ndarray) -> tuple[float, float, float]:
-    """Ratio of medians with its 95 % bootstrap interval over blocks: low, value, high.
-
-    old, new: (blocks, size) ms.
-    """
-    rng = np.random.default_rng(0)
-    ratios = []
-    for _ in range(2000):
-        rows = rng.integers(len(old), size=len(old))
-        ratios.append(np.median(new[rows]) / np.median(old[rows]))
-    low, high = np.percentile(ratios, [2.5, 97.5])
-    return float(low), float(np.median(new) / np.median(old)), float(high)
+def block_ms(client: httpx.Client, prompts: Sequence[str], **fields: Any) -> float:
+    """Median milliseconds of requests, never from the cache."""
+    bodies = [body_of(prompt, seed, **fields) for seed, prompt in enumerate(prompts)]
+    return median(post(client, body).elapsed_ms for body in bodies)
 
 
 if __name__ == "__main__":

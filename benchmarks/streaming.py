@@ -2,21 +2,24 @@
 
 The service runs in a process of its own and streams over a kept connection; the same engine in this
 process is asked by its worker, with as many threads. Blocks of requests to one, a rest, the same
-block to the other. The figure is the ratio of medians, with a bootstrap interval over the blocks.
+block to the other.
 """
 
 import asyncio
 import json
-import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from typing import Annotated
 
 import numpy as np
 import torch
 import typer
-from service import running_service
-from side_by_side import ratio_of, testbed_prompts
+from report import Figure, Round, Values, figure, in_turn, ratio, reporting
+from service import PATH, body_of, running_service, testbed_prompts
+from side_by_side import REST_S
 
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
@@ -26,9 +29,7 @@ from workers.generation import GenerationWorker
 
 M = 10
 MAX_NEW_TOKENS = 64
-PATH = "/generate-with-uncertainty"
-REST_S = 0.3
-WARM_UP = 10
+_HTTP, _ENGINE = "over HTTP", "by the engine"
 # What the default estimators read, so that both sides compute the same.
 _STATISTICS = supplied_by("answer", "samples") - {
     "answer_token_texts",
@@ -42,59 +43,60 @@ def main(
     cores: Annotated[int, typer.Option(min=2, help="Cores for everything.")] = 2,
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of requests to each.")] = 16,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block.")] = 20,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 5.0,
 ) -> None:
-    """Print both medians in ms, their ratio with its interval, and those of the fastest tenth."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    """Print and store both medians in ms, their ratio, and those of the fastest tenth."""
+    with reporting("streaming", minutes, cores, model=model, size=size) as report:
+        report.measure("streaming", blocks, partial(_blocks, model, cores, size), _figures)
+
+
+@contextmanager
+def _blocks(model: str, cores: int, size: int) -> Iterator[Round]:
     threads = max(1, cores // 2)  # as the service divides them
     torch.set_num_threads(threads)
-    engine = TransformersEngine.load(EngineConfig(model=model, threads=threads))
-    prompts = testbed_prompts(blocks * size)
-    with running_service(model, "embedded") as url:
+    worker = GenerationWorker(TransformersEngine.load(EngineConfig(model=model, threads=threads)))
+    prompts = testbed_prompts(16 * size)
+    with running_service(model, "embedded") as url, asyncio.Runner() as runner:
         # The plainest client there is: what a heavier one takes is not the service's.
         client = HTTPConnection(url.removeprefix("http://"))
-        over_http, alone = asyncio.run(_measure(engine, client, prompts, blocks, size))
-    low, ratio, high = ratio_of(alone, over_http)
-    typer.echo(
-        f"first token: {np.median(over_http):.2f} ms over HTTP, {np.median(alone):.2f} ms by the "
-        f"engine, ratio {ratio:.3f} [{low:.3f}, {high:.3f}], {alone.size} requests each"
-    )
-    # Other work on the machine only ever adds to a time.
-    fast_http, fast_alone = np.percentile(over_http, 10), np.percentile(alone, 10)
-    typer.echo(
-        f"fastest tenth: {fast_http:.2f} ms over HTTP, {fast_alone:.2f} ms by the engine, "
-        f"ratio {fast_http / fast_alone:.3f}"
-    )
+        loop = runner.get_loop().create_task(worker.run())
+
+        def over_http(asked: Sequence[tuple[int, str]]) -> list[float]:
+            client.close()  # the service closes what is idle for long
+            client.connect()
+            return [_over_http(client, prompt, seed) for seed, prompt in asked]
+
+        def alone(asked: Sequence[tuple[int, str]]) -> list[float]:
+            return [runner.run(_alone(worker, prompt, seed)) for seed, prompt in asked]
+
+        def measure(number: int) -> Values:
+            first = number * size % len(prompts)
+            asked = list(enumerate(prompts[first : first + size]))
+            sides = {_HTTP: partial(over_http, asked), _ENGINE: partial(alone, asked)}
+            found: Values = {}
+            for name, ms in in_turn(sides, number, REST_S).items():
+                # Other work on the machine only ever adds to a time.
+                fastest = float(np.percentile(ms, 10))
+                found |= {name: float(np.median(ms)), f"fastest tenth, {name}": fastest}
+            return found
+
+        measure(0)  # warms up
+        yield measure
+        runner.run(worker.close())
+        runner.run(asyncio.wait_for(loop, None))
 
 
-async def _measure(
-    engine: TransformersEngine, client: HTTPConnection, prompts: list[str], blocks: int, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Milliseconds to the first token, over HTTP and by the engine: two arrays (blocks, size)."""
-    worker = GenerationWorker(engine)
-    loop = asyncio.create_task(worker.run())
-    over_http, alone = [], []
-    for prompt in prompts[:WARM_UP]:
-        _over_http(client, prompt, 0)
-        await _alone(worker, prompt, 0)
-    for block in range(blocks):
-        asked = list(enumerate(prompts[block * size : (block + 1) * size]))
-        # Who goes first takes turns, so that neither always follows the other's rest.
-        for is_http in (True, False)[:: 1 if block % 2 else -1]:
-            time.sleep(REST_S)  # noqa: ASYNC251 - nothing else is to run meanwhile
-            if is_http:
-                client.close()  # the service closes what is idle for long
-                client.connect()
-                over_http.append([_over_http(client, prompt, seed) for seed, prompt in asked])
-            else:
-                alone.append([await _alone(worker, prompt, seed) for seed, prompt in asked])
-    await worker.close()
-    await loop
-    return np.array(over_http), np.array(alone)
+def _figures(rounds: Sequence[Values]) -> list[Figure]:
+    figures = [
+        figure(f"first token {name}", [one[name] for one in rounds], "ms") for name in rounds[0]
+    ]
+    for kind in ("", "fastest tenth, "):
+        figures.append(ratio(rounds, f"{kind}{_HTTP}", f"{kind}{_ENGINE}"))
+    return figures
 
 
 def _over_http(client: HTTPConnection, prompt: str, seed: int) -> float:
-    body = {"prompt": prompt, "max_new_tokens": MAX_NEW_TOKENS, "num_samples": M, "seed": seed}
-    content = json.dumps(body | {"stream": True, "cache": False})
+    content = json.dumps(body_of(prompt, seed, num_samples=M, stream=True))
     elapsed_ms = 0.0
     began = time.perf_counter()
     client.request("POST", PATH, content, {"Content-Type": "application/json"})

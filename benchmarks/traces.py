@@ -12,14 +12,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from latency import testbed_prompts
 from opentelemetry._logs import LogRecord
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -27,12 +25,9 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from report import Figure, figure_records, figures_table, machine, publish
-from service import cocoa_process, connect, free_port, post
+from report import Figure, Round, Values, in_turn, reporting
+from service import cocoa_process, connect, free_port, post, testbed_prompts
 
-from models.embedded import TESTBED_DIR
-
-_RESULTS = Path(__file__).parent / "results" / "traces.json"
 _SENT_WITHIN_S = 0.5
 _NUM_PROMPTS = 10
 # Attributes as a cached answer has them: of the request, of the ask, of the event.
@@ -45,10 +40,16 @@ def main(
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of requests to each.")] = 12,
     cached: Annotated[int, typer.Option(min=1, help="Cached answers in a block.")] = 300,
     computed: Annotated[int, typer.Option(min=1, help="Computed answers in a block.")] = 10,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the report goes.")] = _RESULTS,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
-    """Measure, print a table, write JSON; the exit code is 0 whatever the figures."""
-    bodies = [{"prompt": text, "seed": 1} for text in testbed_prompts(TESTBED_DIR, _NUM_PROMPTS)]
+    """Measure, print and store; the exit code is 0 whatever the figures."""
+    bodies = [{"prompt": text, "seed": 1} for text in testbed_prompts(_NUM_PROMPTS)]
+    with reporting("traces", minutes, cached=cached, computed=computed) as report:
+        report.measure("traces", blocks, partial(_blocks, bodies, cached, computed), _figures)
+
+
+@contextmanager
+def _blocks(bodies: Sequence[dict[str, Any]], cached: int, computed: int) -> Iterator[Round]:
     anew = [body | {"cache": False} for body in bodies]
     with ExitStack() as stack:
         silent = stack.enter_context(_service())
@@ -56,19 +57,25 @@ def main(
         telling = stack.enter_context(_service())
         for service in (silent, telling):
             _block_us(service, _many(bodies, 200))  # fills caches, warms up
-        plain, traced = _least_us(silent, telling, _many(bodies, cached), blocks)
-        sdk = min(_sdk_alone_us(cached) for _ in range(blocks))
-        slow, traced_slow = _least_us(silent, telling, _many(anew, computed), blocks)
-    figures = [
-        Figure("cached answer without traces", plain, "µs"),
-        Figure("its trace adds", traced - plain, "µs", 100.0),
-        Figure("two spans and an event of the SDK alone", sdk, "µs"),
-        Figure("computed answer without traces", slow, "µs"),
-        Figure("its trace adds", traced_slow - slow, "µs"),
-        Figure("its trace adds", 100 * (traced_slow / slow - 1), "%", 1.0),
+        sides = {}
+        for kind, asked in (("cached", _many(bodies, cached)), ("computed", _many(anew, computed))):
+            sides[kind] = partial(_block_us, silent, asked)
+            sides[f"{kind}, traced"] = partial(_block_us, telling, asked)
+        sides["sdk"] = partial(_sdk_alone_us, cached)
+        yield partial(in_turn, sides, rest_s=0)
+
+
+def _figures(rounds: Sequence[Values]) -> list[Figure]:
+    least = {name: min(values[name] for values in rounds) for name in rounds[0]}
+    traced, traced_slow = least["cached, traced"], least["computed, traced"]
+    return [
+        Figure("cached answer without traces", least["cached"], "µs"),
+        Figure("its trace adds", traced - least["cached"], "µs", 100.0),
+        Figure("two spans and an event of the SDK alone", least["sdk"], "µs"),
+        Figure("computed answer without traces", least["computed"], "µs"),
+        Figure("its trace adds", traced_slow - least["computed"], "µs"),
+        Figure("its trace adds", 100 * (traced_slow / least["computed"] - 1), "%", 1.0),
     ]
-    report = {"machine": machine(1), "figures": figure_records(figures)}
-    publish([figures_table(f"Processor time on {machine(1)['cpu']}", figures)], report, json_path)
 
 
 def _service() -> Any:
@@ -77,18 +84,6 @@ def _service() -> Any:
 
 def _many(bodies: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     return list(islice(cycle(bodies), count))
-
-
-def _least_us(
-    silent: tuple[str, int], telling: tuple[str, int], bodies: Sequence[dict[str, Any]], blocks: int
-) -> tuple[float, float]:
-    """Processor time of an answer of either service."""
-    taken = np.empty((blocks, 2))
-    for block in range(blocks):
-        for side, service in list(enumerate((silent, telling)))[:: 1 if block % 2 else -1]:
-            taken[block, side] = _block_us(service, bodies)
-    plain, traced = taken.min(axis=0)
-    return float(plain), float(traced)
 
 
 def _block_us(service: tuple[str, int], bodies: Sequence[dict[str, Any]]) -> float:

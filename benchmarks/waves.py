@@ -1,34 +1,28 @@
 """`num_samples: "auto"` beside M = 10, in one run of one service: latency and requests per second.
 
 Blocks of requests of one kind, a rest, the same prompts as the other kind, and so on; never from
-the cache. Ratios are auto / ten, with a bootstrap interval over the blocks.
+the cache.
 """
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from statistics import fmean, median
 from typing import Annotated, Any
 
-import httpx
-import numpy as np
 import typer
-from report import Figure, figure_records, figures_table, machine, publish
-from service import connect, post, requests_per_second, running_service
-from side_by_side import REST_S, WARM_UP, ratio_of, testbed_prompts
+from report import Figure, Round, Values, figure, in_turn, ratio, reporting
+from service import (
+    NUM_CLIENTS,
+    body_of,
+    connect,
+    post,
+    requests_per_second,
+    running_service,
+    testbed_prompts,
+)
 
-KINDS: dict[str, dict[str, Any]] = {"ten": {"num_samples": 10}, "auto": {"num_samples": "auto"}}
-NUM_CLIENTS = 16
-_RESULTS = Path(__file__).parent / "results" / "waves.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One kind of request: blocks of ms, rates of blocks, and samples drawn."""
-
-    latency_ms: list[list[float]] = field(default_factory=list)
-    requests_per_s: list[float] = field(default_factory=list)
-    num_samples: list[int] = field(default_factory=list)
+KINDS: dict[str, dict[str, Any]] = {"M = 10": {"num_samples": 10}, "auto": {"num_samples": "auto"}}
 
 
 def main(
@@ -36,68 +30,55 @@ def main(
     similarity_model: Annotated[str, typer.Option(help="COCOA_SIMILARITY__MODEL.")] = "embedded",
     blocks: Annotated[int, typer.Option(min=2, help="Blocks of requests of each kind.")] = 12,
     size: Annotated[int, typer.Option(min=1, help="Requests in a block of one client.")] = 20,
-    out: Annotated[Path, typer.Option(help="JSON with all figures.")] = _RESULTS,
+    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
-    """Print medians at one client, requests per second at 16, and the ratios of both."""
-    prompts = testbed_prompts(blocks * size * 3)
+    """Print and store latency of one client, requests per second of 16, and the ratios of both."""
+    with reporting("waves", minutes, models=(model, similarity_model), size=size) as report:
+        start = partial(_blocks, model, similarity_model, size)
+        report.measure("waves", blocks, start, _figures)
+
+
+@contextmanager
+def _blocks(model: str, similarity_model: str, size: int) -> Iterator[Round]:
+    prompts = testbed_prompts(12 * size)
     with running_service(model, similarity_model) as url, connect(url) as client:
-        found = {kind: Measured() for kind in KINDS}
-        for kind in KINDS:
-            _one_client(client, kind, prompts[:WARM_UP], Measured())
 
-        def single(kind: str, asked: list[str]) -> None:
-            _one_client(client, kind, asked, found[kind])
+        def single(kind: str, asked: Sequence[str]) -> Values:
+            replies = [post(client, body) for body in _bodies(kind, asked)]
+            drawn = fmean(reply.body["provenance"]["num_samples"] for reply in replies)
+            return {"ms": median(reply.elapsed_ms for reply in replies), "samples": drawn}
 
-        def many(kind: str, asked: list[str]) -> None:
-            rate = requests_per_second(url, _bodies(kind, asked), NUM_CLIENTS)
-            found[kind].requests_per_s.append(rate)
+        def many(kind: str, asked: Sequence[str]) -> Values:
+            return {"rate": requests_per_second(url, _bodies(kind, asked), NUM_CLIENTS)}
 
-        _in_turn(single, prompts, blocks, size)
-        _in_turn(many, prompts, blocks, size * 3)
-    figures = _figures(found["ten"], found["auto"])
-    title = f"Waves against M = 10, {blocks} blocks"
-    report = {"machine": machine(2), "model": model, "figures": figure_records(figures)}
-    publish([figures_table(title, figures)], report, out)
+        def measure(number: int) -> Values:
+            found: Values = {}
+            for side, count in ((single, size), (many, 3 * size)):
+                asked = [prompts[(number * count + i) % len(prompts)] for i in range(count)]
+                measured = in_turn({kind: partial(side, kind, asked) for kind in KINDS}, number)
+                for kind, values in measured.items():
+                    found |= {f"{name}, {kind}": value for name, value in values.items()}
+            return found
 
-
-def _in_turn(
-    measure: Callable[[str, list[str]], None], prompts: list[str], blocks: int, size: int
-) -> None:
-    """Each block of prompts as both kinds; who goes first takes turns."""
-    for block in range(blocks):
-        asked = prompts[block * size : (block + 1) * size]
-        for kind in list(KINDS)[:: 1 if block % 2 else -1]:
-            time.sleep(REST_S)
-            measure(kind, asked)
+        measure(0)  # warms up
+        yield measure
 
 
-def _one_client(client: httpx.Client, kind: str, prompts: list[str], found: Measured) -> None:
-    replies = [post(client, body) for body in _bodies(kind, prompts)]
-    found.latency_ms.append([reply.elapsed_ms for reply in replies])
-    found.num_samples.extend(reply.body["provenance"]["num_samples"] for reply in replies)
+def _bodies(kind: str, prompts: Sequence[str]) -> list[dict[str, Any]]:
+    return [body_of(prompt, seed, **KINDS[kind]) for seed, prompt in enumerate(prompts)]
 
 
-def _bodies(kind: str, prompts: list[str]) -> list[dict[str, Any]]:
-    bodies = []
-    for seed, prompt in enumerate(prompts):
-        body = {"prompt": prompt, "max_new_tokens": 64, "seed": seed, "cache": False}
-        bodies.append(body | KINDS[kind])
-    return bodies
-
-
-def _figures(ten: Measured, auto: Measured) -> list[Figure]:
-    low, latency, high = ratio_of(np.array(ten.latency_ms), np.array(auto.latency_ms))
-    rates = np.array(ten.requests_per_s)[:, None], np.array(auto.requests_per_s)[:, None]
-    low_rate, rate, high_rate = ratio_of(*rates)
-    return [
-        Figure("samples a request, auto", float(np.mean(auto.num_samples)), ""),
-        Figure("median latency, M = 10", float(np.median(ten.latency_ms)), "ms"),
-        Figure("median latency, auto", float(np.median(auto.latency_ms)), "ms"),
-        Figure(f"latency, auto / ten [{low:.2f}, {high:.2f}]", latency, ""),
-        Figure(f"{NUM_CLIENTS} clients, M = 10", float(np.median(rates[0])), "requests/s"),
-        Figure(f"{NUM_CLIENTS} clients, auto", float(np.median(rates[1])), "requests/s"),
-        Figure(f"requests/s, auto / ten [{low_rate:.2f}, {high_rate:.2f}]", rate, ""),
-    ]
+def _figures(rounds: Sequence[Values]) -> list[Figure]:
+    figures = [figure("samples a request, auto", [one["samples, auto"] for one in rounds], "")]
+    for what, name, unit in (
+        ("ms", "latency", "ms"),
+        ("rate", f"requests per second, {NUM_CLIENTS} clients", "1/s"),
+    ):
+        sides = [f"{what}, {kind}" for kind in KINDS]
+        for side, kind in zip(sides, KINDS, strict=True):
+            figures.append(figure(f"{name}, {kind}", [one[side] for one in rounds], unit))
+        figures.append(ratio(rounds, *reversed(sides), name=f"{name}, auto / M = 10"))
+    return figures
 
 
 if __name__ == "__main__":
