@@ -6,6 +6,7 @@ one to the same adapter.
 
 import asyncio
 import hashlib
+import itertools
 import json
 import re
 from contextlib import asynccontextmanager
@@ -182,7 +183,8 @@ def generate(traits, body, prompt, child):
     thoughts = _thoughts(traits, body, prompt)
     texts, num_thoughts = _valid_texts(traits, body), len(thoughts)
     # What does not fit is cut without a word.
-    for _ in range(min(body.get("max_tokens", 16), traits.context - len(prompt))):
+    default = traits.context if "messages" in body else 16
+    for _ in range(min(body.get("max_tokens", default), traits.context - len(prompt))):
         raw = next_logprobs([*prompt, *row.ids], traits.weights)
         if texts and not thoughts:
             raw = _held(raw, texts, row.ids[num_thoughts:])
@@ -232,8 +234,9 @@ def _valid_texts(traits, body):
         return [json.dumps(value).encode() for value in schema["enum"]]
     if "claims" in schema["properties"]:
         return [traits.claims.encode()]
-    fields = schema["properties"].items()
-    return [json.dumps({name: one["const"] for name, one in fields}).encode()]
+    names, fields = zip(*schema["properties"].items(), strict=True)
+    values = itertools.product(*(one.get("enum") or [one["const"]] for one in fields))
+    return [json.dumps(dict(zip(names, row, strict=True))).encode() for row in values]
 
 
 def _held(raw, texts, ids):

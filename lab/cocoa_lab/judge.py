@@ -7,103 +7,112 @@ reply that is not that digit is NaN, where that code counts 0.
 
 import asyncio
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import httpx
 import numpy as np
 
 from cocoa_lab.examples import Example
 from cocoa_lab.quality import Measure, Support
+from cocoa_lab.running import each
 from models.records import Array
 
 _TIMEOUT_S = 60
+_MAX_CONCURRENCY = 8
+_BUSY = (429, 503)
+_PAUSES_S = (1, 5, 25)
 _SYSTEM = "You are a strict evaluator of correctness of the model's response."
 _LAST_QUESTION = re.compile(r"Question:\s*(.*?)\nAnswer:", re.DOTALL)
 
+Messages = Sequence[Mapping[str, str]]
 
-async def judge(
-    client: httpx.AsyncClient,
-    model: str,
-    outputs: Sequence[str],
-    examples: Sequence[Example],
-    *,
-    max_concurrency: int = 8,
-) -> Array:
-    """Verdicts (n,): 1 correct, 0 wrong, NaN where the reply is neither. Binary, for ROC-AUC.
 
-    client: has the server's address (without /v1), its key and time-out.
+class Asked(Protocol):
+    """Asks a model at temperature 0: the chat completion, a JSON value.
 
     Raises:
-        httpx.HTTPError: the server cannot be reached or answers with an error.
+        httpx.HTTPError: the server cannot be reached, or answers with an error.
     """
-    free = asyncio.Semaphore(max_concurrency)
 
-    async def ask(output: str, example: Example) -> float:
-        async with free:
-            response = await client.post(
-                "/v1/chat/completions", json=request(model, output, example)
-            )
-        return verdict(response.raise_for_status().json())
-
-    tasks = []
-    for output, example in zip(outputs, examples, strict=True):
-        tasks.append(asyncio.ensure_future(ask(output, example)))
-    try:
-        return np.array(await asyncio.gather(*tasks), dtype=np.float64)
-    finally:
-        for task in tasks:
-            task.cancel()
+    async def __call__(self, messages: Messages, **options: Any) -> Any: ...
 
 
-def measure(
-    url: str,
-    model: str,
-    api_key: str | None = None,
-    transport: httpx.AsyncBaseTransport | None = None,
-) -> Measure:
-    """The judge as a quality measure; an answer is judged once, however often it is measured.
+@dataclass(frozen=True, slots=True)
+class JudgeModel:
+    """A language model that judges.
 
-    Args:
-        url: address of the server, without /v1.
-        model: name of the judging model there.
+    Attributes:
+        url: address of its OpenAI-compatible server, without /v1.
+        name: of the model there.
         api_key: sent as a bearer token.
         transport: in place of the network, for tests.
     """
-    verdicts: dict[tuple[str, str], float] = {}
-    headers = {}
-    if api_key:
-        headers["Authorization"] = f"Bearer {api_key}"
 
-    async def verdicts_of(answers: Sequence[tuple[str, Example]]) -> Array:
+    url: str
+    name: str
+    api_key: str | None = None
+    transport: httpx.AsyncBaseTransport | None = None
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Asked]:
+        """Asks it, eight requests at a time; a server that is busy a few times more."""
+        headers = {}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        free = asyncio.Semaphore(_MAX_CONCURRENCY)
         async with httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=_TIMEOUT_S, transport=transport
+            base_url=self.url, headers=headers, timeout=_TIMEOUT_S, transport=self.transport
         ) as client:
-            outputs, examples = zip(*answers, strict=True)
-            return await judge(client, model, outputs, examples)
+
+            async def asked(messages: Messages, **options: Any) -> Any:
+                body = {"model": self.name, "messages": messages, "temperature": 0, **options}
+                async with free:
+                    response = await client.post("/v1/chat/completions", json=body)
+                    for pause_s in _PAUSES_S:
+                        if response.status_code not in _BUSY:
+                            break
+                        await asyncio.sleep(pause_s)
+                        response = await client.post("/v1/chat/completions", json=body)
+                return response.raise_for_status().json()
+
+            yield asked
+
+
+def measure(model: JudgeModel) -> Measure:
+    """The judge as a quality measure; an answer is judged once, however often it is measured.
+
+    Verdicts are 1 correct, 0 wrong, NaN where the reply is neither.
+    """
+    verdicts: dict[tuple[str, str], float] = {}
 
     async def score(
         outputs: Sequence[str], examples: Sequence[Example], _: Support | None
     ) -> Array:
-        new: dict[tuple[str, str], tuple[str, Example]] = {}
+        new: dict[tuple[str, str], Example] = {}
         for output, example in zip(outputs, examples, strict=True):
             if (example.id, output) not in verdicts:
-                new[example.id, output] = output, example
-        if new:
-            judged = await verdicts_of(list(new.values()))
-            verdicts.update(zip(new, judged.tolist(), strict=True))
+                new[example.id, output] = example
+        async with model.connected() as asked:
+
+            async def judge(output: str, example: Example) -> float:
+                return verdict(await asked(messages_of(output, example), max_tokens=1, n=1))
+
+            judged = await each(new, lambda key: judge(key[1], new[key]))
+        verdicts.update(zip(new, judged, strict=True))
         return np.array([verdicts[e.id, o] for o, e in zip(outputs, examples, strict=True)])
 
     return Measure(score, is_binary=True)
 
 
-def request(model: str, output: str, example: Example) -> dict[str, Any]:
-    """Body of the chat completion that asks for one verdict."""
-    messages = [
+def messages_of(output: str, example: Example) -> Messages:
+    """What asks for one verdict."""
+    return [
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": judge_prompt(output, example)},
     ]
-    return {"model": model, "messages": messages, "temperature": 0, "max_tokens": 1, "n": 1}
 
 
 def judge_prompt(output: str, example: Example) -> str:
@@ -144,8 +153,13 @@ def question(prompt: str) -> str:
 
 def verdict(reply: Any) -> float:
     """The digit of a chat completion, NaN for everything else."""
+    return {"0": 0.0, "1": 1.0}.get(content_of(reply).strip(), float("nan"))
+
+
+def content_of(reply: Any) -> str:
+    """The text of a chat completion; "" of another thing."""
     try:
-        text = reply["choices"][0]["message"]["content"].strip()
-    except (AttributeError, IndexError, KeyError, TypeError):
-        return float("nan")
-    return {"0": 0.0, "1": 1.0}.get(text, float("nan"))
+        content = reply["choices"][0]["message"]["content"]
+    except (IndexError, KeyError, TypeError):
+        return ""
+    return str(content or "")

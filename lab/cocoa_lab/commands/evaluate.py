@@ -17,6 +17,7 @@ from cocoa_lab.measures import MEASURES
 if TYPE_CHECKING:
     from app.settings import Settings
     from cocoa_lab.evaluation import EvaluationSpec
+    from cocoa_lab.judge import JudgeModel
     from cocoa_lab.run import Draw, Run
     from models.selection import Strategy
 
@@ -70,7 +71,7 @@ def evaluate(
         str | None, typer.Option(help="OpenAI-compatible server of the judge, without /v1.")
     ] = None,
     judge_model: Annotated[
-        str | None, typer.Option(help="Model that judges, for --quality judge.")
+        str | None, typer.Option(help="Model that judges, for --quality judge or --units.")
     ] = None,
     judge_key: Annotated[
         str | None, typer.Option(envvar="OPENAI_API_KEY", help="Key of that server.")
@@ -113,6 +114,10 @@ def evaluate(
     from models.estimators import ESTIMATORS
 
     settings = settings_or_exit()
+    judging = _judge(judge_url, judge_model, judge_key)
+    if judging is not None and (units == "fields" or (units is None and quality != "judge")):
+        message = "is for --quality judge, and for --units sentences or claims"
+        raise typer.BadParameter(message, param_hint="--judge-url")
     if units is not None:
         if answers != _ANSWERS or quality is not None or rescore or distinct:
             message = "takes neither --answers, --quality, --rescore nor --distinct"
@@ -121,6 +126,7 @@ def evaluate(
             dataset,
             out,
             units=units,
+            judge=judging,
             limit=limit,
             num_samples=num_samples,
             estimators=estimators,
@@ -138,11 +144,11 @@ def evaluate(
         measure = _known(quality, _MEASURES, "--quality")[0]
     measures = dict(QUALITY)
     if measure == "judge":
-        if judge_url is None or judge_model is None:
+        if judging is None:
             raise typer.BadParameter(
                 "needs --judge-url and --judge-model", param_hint="--quality judge"
             )
-        measures["judge"] = judge.measure(judge_url, judge_model, judge_key)
+        measures["judge"] = judge.measure(judging)
     draws = chosen = similarities = None
     if num_samples is not None:
         draws = _draws(num_samples)
@@ -185,6 +191,16 @@ def evaluate(
         f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
         "results.json, scores.jsonl, plots/"
     )
+
+
+def _judge(url: str | None, name: str | None, api_key: str | None) -> "JudgeModel | None":
+    from cocoa_lab.judge import JudgeModel
+
+    if url is None and name is None:
+        return None
+    if url is None or name is None:
+        raise typer.BadParameter("belong together", param_hint="--judge-url and --judge-model")
+    return JudgeModel(url, name, api_key)
 
 
 def _strategies() -> "list[Strategy]":

@@ -13,6 +13,7 @@ from cocoa_lab.commands.progress import progress_of
 
 if TYPE_CHECKING:
     from app.settings import Settings
+    from cocoa_lab.judge import JudgeModel
     from cocoa_lab.parts.examples import PartsOf
 
 
@@ -28,9 +29,12 @@ def evaluate_units(
     seed: int,
     num_resamples: int,
     settings: "Settings",
+    judge: "JudgeModel | None",
     force: bool,
 ) -> None:
     """Score the parts of each answer of a file, label them, and report; see the options' help."""
+    import httpx
+
     from cocoa_lab.datasets import drawn
     from cocoa_lab.overwriting import check_replaceable
     from cocoa_lab.parts import outputs
@@ -47,8 +51,9 @@ def evaluate_units(
     try:
         names = (num_samples or str(SamplingParams().num_samples)).replace(" ", "").split(",")
         draws = [Draw.named(name) for name in dict.fromkeys(names)]
-        examples = drawn(read_parts(Path(dataset), units), limit, seed)
+        examples = drawn(read_parts(Path(dataset), units, judged=judge is not None), limit, seed)
         settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
+        settings_of["judge"] = judge and judge.name
         settings_of["num_samples"] = ",".join(draw.name for draw in draws)
         if not force:
             check_replaceable(out, settings_of, len(examples))
@@ -62,6 +67,7 @@ def evaluate_units(
             seed=seed,
             estimators=wanted,
             similarity=similarity,
+            judge=judge,
         )
         with progress_of("prompts") as progress:
             task = progress.add_task("evaluating", total=len(examples))
@@ -72,7 +78,7 @@ def evaluate_units(
     except ModelNotLoaded as error:
         typer.echo(error, err=True)
         raise typer.Exit(2) from None
-    except (CocoaError, OSError, ValueError) as error:
+    except (CocoaError, OSError, ValueError, httpx.HTTPError) as error:
         typer.echo(reason_of(error), err=True)
         raise typer.Exit(1) from None
     for line in outputs.facts_of(run, found):

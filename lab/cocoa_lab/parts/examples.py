@@ -43,7 +43,7 @@ class PartsExample:
         output: the answer, where it exists already; None lets the model answer.
         json_schema: that the answer follows; true where there is none.
         labels: JSON Pointer of a field, or the text of a claim, of a sentence or of a part of one,
-            with what is known of it; those of `units`.
+            with what is known of it; those of `units`. None of a claim that is to be judged.
         claims: those of `units`, where they are claims.
         reference: the right answer as JSON, from which labels of fields follow. Beside tools, the
             right calls, `{"name", "arguments"}` each, or a text where none is right.
@@ -55,7 +55,7 @@ class PartsExample:
     example: Example
     output: str | None
     json_schema: Mapping[str, Any] | bool
-    labels: Sequence[tuple[str, Verdict]]
+    labels: Sequence[tuple[str, Verdict | None]]
     reference: Any = None
     ignored: frozenset[str] = frozenset()
     judge: Judge | None = None
@@ -67,8 +67,13 @@ class PartsExample:
         """Whether labels follow from a reference."""
         return self.reference is not None
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether any part has a label by rule, so that no model's word counts."""
+        return self.judge is not None or any(verdict is not None for _, verdict in self.labels)
 
-def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
+
+def read_parts(path: Path, units: PartsOf, *, judged: bool = False) -> list[PartsExample]:
     """One example a line: `prompt` or `messages`, and what its parts are labelled by.
 
     `units` are `[{"path": "/total", "label": true}, …]` of fields, `[{"text": "Lima is …", "label":
@@ -77,7 +82,8 @@ def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
     `reference`, an object or an array, and sentences the name of a `judge`
     (`cocoa_lab.parts.judges`). Optional are `output`, of fields `json_schema`, `tools` and
     `ignored` (paths of what the prompt tells), and the other fields of an `Example`. Published
-    files are read as they are (`cocoa_lab.parts.published`).
+    files are read as they are (`cocoa_lab.parts.published`). Where a model judges (`judged`), what
+    sentences and claims are labelled by may be missing.
 
     Raises:
         ValueError: names file, line and field; the file holds no example.
@@ -90,7 +96,8 @@ def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
             for name, what in _ALIKE.items():
                 if (name in value) != (name in first):
                     raise ValueError(f"field '{name}': all lines have {what}, or none has")
-            one = _parts_example(value, units, id=f"{path.stem}-{number}", task=path.stem)
+            defaults = {"id": f"{path.stem}-{number}", "task": path.stem}
+            one = _parts_example(value, units, judged, **defaults)
             if one.example.id in found:
                 raise ValueError(f"field 'id': {one.example.id!r} occurs twice")
         except ValueError as error:
@@ -101,7 +108,9 @@ def read_parts(path: Path, units: PartsOf) -> list[PartsExample]:
     return list(found.values())
 
 
-def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) -> PartsExample:
+def _parts_example(
+    value: Mapping[str, Any], units: PartsOf, judged: bool, **defaults: str
+) -> PartsExample:
     rest = {name: one for name, one in value.items() if name not in _OWN}
     output, schema = value.get("output"), value.get("json_schema", True)
     if output is not None and not isinstance(output, str):
@@ -109,8 +118,12 @@ def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) ->
     if not isinstance(schema, dict | bool):
         raise ValueError("field 'json_schema' is no schema")
     names = _LABELLED_BY[units]
-    if sum(name in value for name in names) != 1:
-        raise ValueError(f"exactly one of the fields {' and '.join(map(repr, names))} is needed")
+    needed = 1 - (judged and units == "sentences")
+    if not needed <= sum(name in value for name in names) <= 1:
+        reason = f"exactly one of the fields {' and '.join(map(repr, names))} is needed"
+        if units == "sentences":
+            reason += ", or a model that judges (--judge-url)"
+        raise ValueError(reason)
     if units == "claims" and output is None:
         raise ValueError("field 'output' is needed: the answer that the claims were made of")
     for name in _OF_FIELDS:
@@ -125,7 +138,7 @@ def _parts_example(value: Mapping[str, Any], units: PartsOf, **defaults: str) ->
     judge: Judge | None = None
     if "judge" in names and "judge" in value:
         judge = _judge(value)
-    labels = _labels(value.get("units", []), units)
+    labels = _labels(value.get("units", []), units, may_lack=judged and units == "claims")
     claims: tuple[GivenClaim, ...] | None = None
     if units == "claims":
         claims = tuple(map(_claim, value["units"]))
@@ -170,13 +183,19 @@ def _paths(value: Any) -> frozenset[str]:
     return frozenset(value)
 
 
-def _labels(value: Any, units: PartsOf) -> list[tuple[str, Verdict]]:
-    place, labels = _PLACE[units], []
+def _labels(
+    value: Any, units: PartsOf, *, may_lack: bool = False
+) -> list[tuple[str, Verdict | None]]:
+    place = _PLACE[units]
+    labels: list[tuple[str, Verdict | None]] = []
     if not isinstance(value, list):
         raise ValueError("field 'units' is not a list")
     for unit in value:
         if not isinstance(unit, dict) or not isinstance(unit.get(place), str):
             raise ValueError(f"field 'units': each needs a '{place}', a string")
+        if may_lack and "label" not in unit:
+            labels.append((unit[place], None))
+            continue
         if unit.get("label") not in (True, False):  # 1 and 0 are
             raise ValueError("field 'units': each needs a 'label', true or false")
         error = unit.get("error")

@@ -18,8 +18,9 @@ class Verdict:
     error: str | None = None
 
 
-# From the sentences of an answer, all and in order, to what each of them is; None: not to be said.
-Judge = Callable[[Sequence[str]], Awaitable[Sequence[Verdict | None]]]
+# From an answer and statements of it, in order, to what each of them is; None: not to be said. What
+# knows a world reads sentences one after another, and is told all of them.
+Judge = Callable[[str, Sequence[str]], Awaitable[Sequence[Verdict | None]]]
 
 
 # The judges who know the worlds of the embedded models of long answers, by the worlds' seeds.
@@ -40,7 +41,7 @@ def _world(seed: int, line: Mapping[str, Any]) -> Judge:
     if topic is None:
         raise ValueError("field 'subject' is no place of the world")
 
-    async def judge(sentences: Sequence[str]) -> list[Verdict | None]:
+    async def judge(_: str, sentences: Sequence[str]) -> list[Verdict | None]:
         found: list[Verdict | None] = []
         for label in label_sentences(world, list(sentences), topic):
             is_right = label == "true"

@@ -22,11 +22,13 @@ class LabelledParts:
         parts: those.
         verdicts: what each of them is.
         num_lacking: parts that the labels know and the answer lacks.
+        judgements: what a model said of each, beside these verdicts by rule; else empty.
     """
 
     parts: tuple[ScoredUnit, ...]
     verdicts: tuple[Verdict, ...]
     num_lacking: int
+    judgements: tuple[Verdict | None, ...] = ()
 
 
 def fields_labelled(

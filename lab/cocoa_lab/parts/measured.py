@@ -1,7 +1,7 @@
 """What the scores of the labelled parts of a run are worth."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from cocoa_lab.calibration.checking import cross_check
 from cocoa_lab.metrics import Interval, auroc, ece, prr
 from cocoa_lab.parts.judges import Verdict
 from cocoa_lab.parts.labelling import LabelledParts
-from cocoa_lab.parts.measures import Answers, Kept, clustered, kept_at
+from cocoa_lab.parts.measures import Answers, Kept, agreement, clustered, kappa, kept_at
 from cocoa_lab.parts.running import PartsRun
 from models.records import Array
 from models.units.unit import contradiction, support
@@ -29,6 +29,22 @@ _RANKING: Mapping[str, Metric] = {"prr": prr, "roc_auc": auroc}
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far the labels of a judge are those by rule.
+
+    Attributes:
+        counts: of the right parts, then of the wrong ones: how many the judge calls right, how many
+            wrong, and of how many it says nothing, which the other values leave out.
+        agreement: share of the parts of which both say the same.
+        kappa: agreement beyond that of chance.
+    """
+
+    counts: tuple[tuple[int, int, int], tuple[int, int, int]]
+    agreement: Interval | None
+    kappa: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """What the scores of all labelled parts are worth.
 
@@ -40,6 +56,7 @@ class Measured:
             right ones by the primary estimator.
         kept: estimator to what is left while parts are dropped by it.
         num_parts, num_right: labelled ones.
+        judge: against the labels by rule; None where not both are there.
     """
 
     metrics: Mapping[str, Metrics]
@@ -48,6 +65,7 @@ class Measured:
     kept: Mapping[str, Sequence[Kept]]
     num_parts: int
     num_right: int
+    judge: Agreement | None = None
 
 
 class _Measuring:
@@ -100,6 +118,19 @@ class _Measuring:
             found[kind] = int(of_kind.sum()), self.interval(auroc, u, rows)
         return found
 
+    def of_judge(self, said: Array, by_rule: Rows) -> Agreement:
+        """Of a judge's 1 (right), 0 (wrong) and NaN (neither) of the parts with labels by rule."""
+        counts = []
+        for value in (1, 0):
+            of_value = said[by_rule & (self.correct == value)]
+            right, wrong = int((of_value == 1).sum()), int((of_value == 0).sum())
+            counts.append((right, wrong, len(of_value) - right - wrong))
+        told = by_rule & ~np.isnan(said)
+        if not told.any():
+            return Agreement((counts[0], counts[1]), None, None)
+        values = [self.interval(metric, said, told) for metric in (agreement, kappa)]
+        return Agreement((counts[0], counts[1]), *values)
+
 
 def measure(run: PartsRun, num_resamples: int, seed: int) -> Measured:
     """PRR at 50 %, ROC-AUC and the calibration error of each estimator, on each draw of samples.
@@ -126,7 +157,11 @@ def measure(run: PartsRun, num_resamples: int, seed: int) -> Measured:
     if primary is not None:
         errors = measuring.of_errors(primary)
     num_right = int(measuring.correct.sum())
-    return Measured(metrics, by_draw, errors, kept, len(measuring.correct), num_right)
+    found = Measured(metrics, by_draw, errors, kept, len(measuring.correct), num_right)
+    if not any(one.labelled.judgements for one in run.answers):
+        return found
+    said, by_rule = _said([one.labelled for one in run.answers])
+    return replace(found, judge=measuring.of_judge(said, by_rule))
 
 
 def _lead(scores: Array, correct: Array) -> float | None:
@@ -135,6 +170,20 @@ def _lead(scores: Array, correct: Array) -> float | None:
     if first is None or second is None:
         return None
     return first - second
+
+
+def _said(answers: Sequence[LabelledParts]) -> tuple[Array, Rows]:
+    """Of each labelled part (n,) a judge's word, NaN for none, and whether its label is by rule."""
+    said = np.full(sum(len(one.parts) for one in answers), np.nan)
+    by_rule = np.zeros(len(said), dtype=bool)
+    row = 0
+    for one in answers:
+        for number, verdict in enumerate(one.judgements, row):
+            by_rule[number] = True
+            if verdict is not None:
+                said[number] = verdict.is_right
+        row += len(one.parts)
+    return said, by_rule
 
 
 def _scores(answers: Sequence[LabelledParts]) -> dict[str, Array]:

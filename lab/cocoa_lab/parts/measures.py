@@ -59,6 +59,22 @@ def clustered(
     return percentile_interval(value, np.array(found, dtype=np.float64))  # NaN for None
 
 
+def agreement(said: Array, correct: Array) -> float:
+    """Share of the parts of which a judge and the labels say the same."""
+    return float((said == correct).mean())
+
+
+def kappa(said: Array, correct: Array) -> float | None:
+    """Agreement beyond that of chance. Cohen 1960.
+
+    None where both say the same of all parts.
+    """
+    by_chance = said.mean() * correct.mean() + (1 - said.mean()) * (1 - correct.mean())
+    if by_chance == 1:
+        return None
+    return float((agreement(said, correct) - by_chance) / (1 - by_chance))
+
+
 def kept_at(
     uncertainty: Array, correct: Array, answers: Answers, shares: Sequence[float] = _SHARES
 ) -> list[Kept]:

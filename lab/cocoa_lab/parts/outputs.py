@@ -40,6 +40,8 @@ def write(
         "binding": asdict(run.binding),
         "primary": run.primary,
         **_counts(run, found),
+        "judgements": run.judgements and asdict(run.judgements),
+        "agreement": found.judge and asdict(found.judge),
         "metrics": {name: _to_json(one) for name, one in found.metrics.items()},
         "prr_by_draw": {name: _to_json(one) for name, one in found.by_draw.items()},
         "errors": {
@@ -87,7 +89,7 @@ def _to_json(metrics: Metrics) -> dict[str, Any]:
 def facts_of(run: PartsRun, found: Measured) -> list[str]:
     """What was scored, in words."""
     counts, kind = _counts(run, found), run.binding.unit
-    return [
+    facts = [
         f"{counts['num_parts']} labelled parts of kind {kind} in {counts['num_answers']} answers, "
         f"{counts['num_right']} of them right",
         f"{counts['num_without_parts']} answers have no parts",
@@ -95,6 +97,14 @@ def facts_of(run: PartsRun, found: Measured) -> list[str]:
         f"model {run.header.model}, answers {run.binding.strategy}, "
         f"{run.binding.num_samples} samples, similarity {run.binding.similarity}",
     ]
+    if (told := run.judgements) is not None:
+        labels = ", ".join(f"{count} {label}" for label, count in told.labels.items())
+        tokens = f"{told.prompt_tokens} and {told.reply_tokens} tokens of prompts and replies"
+        facts.append(f"judge {told.model}: {labels or 'asked of nothing'}; {tokens}")
+    if found.judge is not None:
+        agreement, kappa = map(_cell, (found.judge.agreement, found.judge.kappa))
+        facts.append(f"it agrees with labels by rule on {agreement}; Cohen's kappa {kappa}")
+    return facts
 
 
 def _report(run: PartsRun, found: Measured, command: str) -> str:
@@ -109,6 +119,14 @@ def _report(run: PartsRun, found: Measured, command: str) -> str:
         f"other answers. Lead: PRR of `{run.primary}` less that of the row, on the same answers.",
         markdown_table(["estimator", "PRR at 50 %", "ROC-AUC", "ECE", "lead"], rows),
     ]
+    if found.judge is not None:
+        rows = []
+        for label, row in zip(("right", "wrong"), found.judge.counts, strict=True):
+            rows.append([label, *map(str, row)])
+        parts += [
+            "The judge against the labels by rule, which alone count here:",
+            markdown_table(["label", "judged right", "judged wrong", "not judged"], rows),
+        ]
     if found.by_draw:
         rows = []
         for name, metrics in found.metrics.items():

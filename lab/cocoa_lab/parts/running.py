@@ -5,6 +5,7 @@ on there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from app.scoring.scorer import Scorer
 from app.scoring.units import ScoredUnit
 from app.settings import Settings
 from cocoa_lab.evaluation import origin_of
+from cocoa_lab.judge import JudgeModel
 from cocoa_lab.loading import lab_scorer
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.parts.examples import PartsExample
@@ -23,6 +25,7 @@ from cocoa_lab.parts.labelling import (
     judged,
     sentences_labelled,
 )
+from cocoa_lab.parts.model_judge import Judgements, ModelJudge
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog
 from cocoa_lab.run import Draw, Origin, ScoredPrompt
 from cocoa_lab.running import each, sampling_of
@@ -38,6 +41,7 @@ from models.units.tool_calls import as_value, names_of
 from models.units.unit import PREDICTED, UNIT_STATISTICS
 from workers.protocol import Workers
 
+JUDGEMENTS = "judgements.jsonl"
 _RECORDED = supplied_by("answer", "samples")
 
 
@@ -51,6 +55,8 @@ class PartsSpec:
         draws: of samples, the first for all tables; fewer are the first of the most.
         estimators: None for all that are defined for parts.
         similarity: name of the function; None for the deployment's default.
+        judge: labels the parts of which nothing else says what they are, and is held against the
+            labels of the others; what it says is kept beside the generations.
     """
 
     dataset: str
@@ -61,6 +67,7 @@ class PartsSpec:
     seed: int
     estimators: Sequence[str] | None
     similarity: str | None
+    judge: JudgeModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,7 @@ class PartsRun:
         num_failed: prompts that have none.
         binding: what the scores came from.
         primary: the estimator whose value is the uncertainty of a part.
+        judgements: of the model that judges, if one does.
     """
 
     header: RecordingHeader
@@ -96,6 +104,7 @@ class PartsRun:
     num_failed: int
     binding: Binding
     primary: str
+    judgements: Judgements | None = None
 
 
 async def evaluate_parts(
@@ -107,14 +116,27 @@ async def evaluate_parts(
         AnotherRun: the file of generations is another run's.
         InvalidRequest: nothing can be scored here, or no prompt has a generation.
         CocoaError: a model failed; what was generated before is in the file.
+        httpx.HTTPError: the server of the judge failed; what it said before is in its file.
     """
-    async with lab_scorer(settings) as scorer:
-        with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
-            return await _run(spec, scorer, log, on_scored)
+    async with AsyncExitStack() as stack:
+        scorer = await stack.enter_async_context(lab_scorer(settings))
+        log = RecordingLog(spec.generations, _header(spec, scorer.workers))
+        stack.enter_context(log)
+        if spec.judge is None:
+            return await _run(spec, scorer, log, None, on_scored)
+        asked = await stack.enter_async_context(spec.judge.connected())
+        judge = ModelJudge(asked, spec.judge.name, spec.generations.with_name(JUDGEMENTS))
+        stack.callback(judge.close)
+        run = await _run(spec, scorer, log, judge, on_scored)
+        return replace(run, judgements=judge.told())
 
 
 async def _run(
-    spec: PartsSpec, scorer: Scorer, log: RecordingLog, on_scored: Callable[[], None]
+    spec: PartsSpec,
+    scorer: Scorer,
+    log: RecordingLog,
+    judge: ModelJudge | None,
+    on_scored: Callable[[], None],
 ) -> PartsRun:
     statistics = recorded_statistics(log.header)
     estimators = spec.estimators or _defined(scorer, statistics)
@@ -158,7 +180,7 @@ async def _run(
         parts: AnswerParts | None = None
         if recording.generation is not None:
             recorded = Recorded(recording.generation, statistics, {})
-            parts = await _scored(one, ask, recorded, spec, scorer)
+            parts = await _scored(one, ask, recorded, spec, scorer, judge)
         on_scored()
         return recording, parts
 
@@ -179,7 +201,12 @@ async def _run(
 
 
 async def _scored(
-    one: PartsExample, ask: Ask, recorded: Recorded, spec: PartsSpec, scorer: Scorer
+    one: PartsExample,
+    ask: Ask,
+    recorded: Recorded,
+    spec: PartsSpec,
+    scorer: Scorer,
+    judge: ModelJudge | None,
 ) -> AnswerParts:
     by_draw: dict[str, LabelledParts] = {}
     for draw in spec.draws:
@@ -188,7 +215,10 @@ async def _scored(
         parts: Sequence[ScoredUnit] = ()
         if result.units is not None:
             parts = result.units.units[1:]
-        by_draw[draw.name] = await _labelled(one, spec.units, text, parts)
+        labelled = await _labelled(one, spec.units, text, parts)
+        if judge is not None:
+            labelled = await _by_model(one, judge, text, parts, labelled)
+        by_draw[draw.name] = labelled
     return AnswerParts(one, text, len(parts), by_draw.pop(spec.draws[0].name), by_draw)
 
 
@@ -204,7 +234,25 @@ async def _labelled(
         return judged(parts, [verdict for _, verdict in one.labels[: len(parts)]])
     if one.judge is None:
         return sentences_labelled(one, text, parts)
-    return judged(parts, await one.judge([part.unit.text for part in parts]))
+    return judged(parts, await one.judge(text, _texts(parts)))
+
+
+async def _by_model(
+    one: PartsExample,
+    judge: ModelJudge,
+    text: str,
+    parts: Sequence[ScoredUnit],
+    labelled: LabelledParts,
+) -> LabelledParts:
+    """Labelled by the model; where there are labels by rule, these with its word beside them."""
+    if not one.has_labels:
+        return judged(parts, await judge.of(one.example)(text, _texts(parts)))
+    said = await judge.of(one.example)(text, _texts(labelled.parts))
+    return replace(labelled, judgements=tuple(said))
+
+
+def _texts(parts: Sequence[ScoredUnit]) -> list[str]:
+    return [part.unit.text for part in parts]
 
 
 def _defined(scorer: Scorer, statistics: frozenset[str]) -> list[str]:

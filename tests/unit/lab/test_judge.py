@@ -5,8 +5,9 @@ import httpx
 import numpy as np
 import pytest
 
+from cocoa_lab import judge
 from cocoa_lab.examples import Example
-from cocoa_lab.judge import judge, judge_prompt, measure, question, verdict
+from cocoa_lab.judge import JudgeModel, judge_prompt, measure, question, verdict
 
 pytestmark = pytest.mark.anyio
 
@@ -19,25 +20,26 @@ def completion(text):
     return {"choices": [{"message": {"role": "assistant", "content": text}}]}
 
 
-def client(handler):
-    return httpx.AsyncClient(transport=httpx.MockTransport(handler), base_url="http://judge")
+def model(handler, api_key=None):
+    return JudgeModel("http://judge", "m", api_key, httpx.MockTransport(handler))
+
+
+def output_of(request):
+    content = json.loads(request.content)["messages"][1]["content"]
+    return content.split("Generated: ")[1].split("\n")[0]
 
 
 async def test_verdicts_stand_in_the_order_of_the_answers():
     async def answer(request):
-        output = (
-            json.loads(request.content)["messages"][1]["content"]
-            .split("Generated: ")[1]
-            .split("\n")[0]
-        )
+        output = output_of(request)
         await asyncio.sleep(0.02 if output == "Goethe" else 0)
         return httpx.Response(
             200, json=completion({"Goethe": "1", "Schiller": " 0\n"}.get(output, "maybe"))
         )
 
-    async with client(answer) as http:
-        values = await judge(http, "m", ["Goethe", "Schiller", "?"], [example("Goethe")] * 3)
-
+    values = await measure(model(answer)).score(
+        ["Goethe", "Schiller", "?"], [example("Goethe")] * 3
+    )
     assert values == pytest.approx([1, 0, np.nan], nan_ok=True)
 
 
@@ -48,17 +50,16 @@ async def test_the_request_is_a_chat_completion_for_one_digit():
         seen.append((str(request.url), json.loads(request.content)))
         return httpx.Response(200, json=completion("1"))
 
-    async with client(answer) as http:
-        await judge(http, "judge-model", [" Goethe\n"], [example("Goethe")])
+    await measure(model(answer)).score([" Goethe\n"], [example("Goethe")])
 
     ((url, body),) = seen
     assert url == "http://judge/v1/chat/completions"
-    assert (body["model"], body["temperature"], body["max_tokens"]) == ("judge-model", 0, 1)
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("m", 0, 1)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert body["messages"][1]["content"] == judge_prompt("Goethe", example("Goethe"))
 
 
-async def test_no_more_than_the_given_number_of_requests_run_at_once():
+async def test_no_more_than_eight_requests_run_at_once():
     running, most = 0, 0
 
     async def answer(request):
@@ -69,11 +70,11 @@ async def test_no_more_than_the_given_number_of_requests_run_at_once():
         running -= 1
         return httpx.Response(200, json=completion("1"))
 
-    async with client(answer) as http:
-        values = await judge(http, "m", ["a"] * 12, [example("a")] * 12, max_concurrency=3)
+    outputs = list(map(str, range(24)))
+    values = await measure(model(answer)).score(outputs, [example("a")] * 24)
 
-    assert values.tolist() == [1.0] * 12
-    assert most == 3
+    assert values.tolist() == [1.0] * 24
+    assert most == 8
 
 
 async def test_an_error_of_the_server_is_raised_and_the_other_requests_are_cancelled():
@@ -86,12 +87,27 @@ async def test_an_error_of_the_server_is_raised_and_the_other_requests_are_cance
         answered.append(request)
         return httpx.Response(200, json=completion("1"))
 
-    async with client(answer) as http:
-        with pytest.raises(httpx.HTTPStatusError, match="500"):
-            await judge(http, "m", ["a", "bad"], [example("a")] * 2)
-        await asyncio.sleep(0.1)
+    with pytest.raises(httpx.HTTPStatusError, match="500"):
+        await measure(model(answer)).score(["a", "bad"], [example("a")] * 2)
+    await asyncio.sleep(0.1)
 
     assert answered == []
+
+
+@pytest.mark.parametrize(("num_busy", "is_told"), [(3, True), (4, False)])
+async def test_a_server_that_is_busy_is_asked_a_few_times_more(monkeypatch, num_busy, is_told):
+    monkeypatch.setattr(judge, "_PAUSES_S", (0, 0, 0))
+    statuses = [429] * num_busy
+
+    def answer(request):
+        return httpx.Response(statuses.pop() if statuses else 200, json=completion("1"))
+
+    scored = measure(model(answer)).score(["a"], [example("a")])
+    if is_told:
+        assert (await scored).tolist() == [1.0]
+        return
+    with pytest.raises(httpx.HTTPStatusError, match="429"):
+        await scored
 
 
 @pytest.mark.parametrize(
@@ -139,14 +155,9 @@ async def test_as_a_quality_measure_each_answer_is_judged_once_with_the_key():
 
     def answer(request):
         seen.append(request.headers.get("authorization"))
-        output = (
-            json.loads(request.content)["messages"][1]["content"]
-            .split("Generated: ")[1]
-            .split("\n")[0]
-        )
-        return httpx.Response(200, json=completion("1" if output == "Goethe" else "0"))
+        return httpx.Response(200, json=completion("1" if output_of(request) == "Goethe" else "0"))
 
-    judged = measure("http://judge", "m", "secret", transport=httpx.MockTransport(answer))
+    judged = measure(model(answer, "secret"))
     outputs, examples = ["Goethe", "Schiller", "Goethe"], [example("Goethe")] * 3
 
     first = await judged.score(outputs, examples)

@@ -156,7 +156,7 @@ async def test_the_judge_of_the_world_reads_sentences_one_after_another():
     judge = JUDGES["world"]({"subject": "Lima"})
     said = ["Lima is a city in Peru.", "It lies in Europe.", "It is fun."]
 
-    assert await judge(said) == [
+    assert await judge(" ".join(said), said) == [
         Verdict(is_right=True),
         Verdict(False, "false"),
         Verdict(False, "unverifiable"),
