@@ -32,6 +32,7 @@ _OTHERS = ("#a3476b", "#8a7a00", "#4a5a6a")
 _MAX_REJECTION = 0.5
 _NUM_BINS = 10
 STYLE: Any = {  # rc_context's type is a literal of all its names
+    "axes.axisbelow": True,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.spines.right": False,
@@ -83,7 +84,6 @@ def ranking_figure(row: Mapping[str, Interval], title: str) -> Figure:
             tick.set_fontweight(weight)
             tick.set_color(colour)
         axes.grid(axis="x")
-        axes.set_axisbelow(True)
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_title(title)
         axes.set_xlabel("PRR, with its 95 % interval")
@@ -126,7 +126,6 @@ def samples_figure(
         axes.set_ylabel("PRR")
         axes.set_ylim(top=1.0)
         axes.grid(axis="y")
-        axes.set_axisbelow(True)
         axes.set_title(title)
         axes.legend(loc="lower right", ncols=2)
         return figure
@@ -211,7 +210,6 @@ def _rejection_panel(axes: Axes, column: Column, names: Sequence[str]) -> None:
     axes.set_xlim(0, _MAX_REJECTION)
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     axes.grid(axis="y")
-    axes.set_axisbelow(True)
     axes.set_title(f"{column.task} (n = {len(quality)})")
     axes.set_xlabel("least certain answers rejected")
 

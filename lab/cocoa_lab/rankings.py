@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -53,32 +54,22 @@ def rank(run: Run, num_resamples: int) -> Rankings:
     seed = run.header.seed
     left_out = _left_out(every)
 
-    def prrs(variant: Variant) -> Table:
-        return comparison.table(
-            prr, every[variant], left_out=left_out, num_resamples=num_resamples, seed=seed
-        )
-
+    table_of = partial(comparison.table, left_out=left_out, num_resamples=num_resamples, seed=seed)
     tables: dict[str, dict[str, Table]] = {}
     for metric, function in comparison.metrics_of(every[first]).items():
         tables[metric] = {}
         for strategy in strategies:
-            tables[metric][strategy] = comparison.table(
-                function,
-                columns[strategy],
-                left_out=left_out,
-                num_resamples=num_resamples,
-                seed=seed,
-            )
+            tables[metric][strategy] = table_of(function, columns[strategy])
     by_similarity: dict[str, Table] = {}
     for name in similarities:
-        by_similarity[name] = prrs(first._replace(similarity=name))
+        by_similarity[name] = table_of(prr, every[first._replace(similarity=name)])
     by_draw: dict[str, dict[str, Table]] = {}
     mean_samples: dict[str, dict[str, float]] = {}
     for strategy in strategies:
         by_draw[strategy], mean_samples[strategy] = {}, {}
         for draw in draws:
             variant = first._replace(strategy=strategy, draw=draw)
-            by_draw[strategy][draw] = prrs(variant)
+            by_draw[strategy][draw] = table_of(prr, every[variant])
             mean_samples[strategy][draw] = _mean_samples(run, variant)
     undefined: dict[str, dict[str, int]] = {}
     for strategy in strategies:

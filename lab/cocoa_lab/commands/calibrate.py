@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli.environment import settings_or_exit
-from cocoa_lab.commands.failing import reason_of
+from cocoa_lab.commands.failing import errors_told, reason_of
 
 
+@errors_told()
 def calibrate(
     out: Annotated[Path, typer.Option(help="The calibrator's file, JSON; plots lie beside it.")],
     results: Annotated[
@@ -61,20 +62,16 @@ def calibrate(
     if not results and (strategy or similarity or num_samples):
         typer.echo("--strategy, --similarity and --num-samples choose among --results", err=True)
         raise typer.Exit(2)
-    try:
-        from cocoa_lab.calibration import outputs
-        from cocoa_lab.calibration.calibrating import calibrate as fit_all
-        from cocoa_lab.calibration.calibrating import to_json
-        from cocoa_lab.calibration.feedback import read_feedback
-        from cocoa_lab.calibration.fitting import CannotCalibrate
-        from cocoa_lab.calibration.labels import Labelled, read_labels
-        from cocoa_lab.calibration.prompts import domain_of
-    except ImportError as error:
-        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
-        raise typer.Exit(1) from None
     from rich.console import Console
 
     from app.feedback.protocol import StoreFailed
+    from cocoa_lab.calibration import outputs
+    from cocoa_lab.calibration.calibrating import calibrate as fit_all
+    from cocoa_lab.calibration.calibrating import to_json
+    from cocoa_lab.calibration.feedback import read_feedback
+    from cocoa_lab.calibration.fitting import CannotCalibrate
+    from cocoa_lab.calibration.labels import Labelled, read_labels
+    from cocoa_lab.calibration.prompts import domain_of
     from models.calibration import ALL
     from models.probes.domain import beside
 

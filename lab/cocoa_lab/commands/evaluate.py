@@ -11,7 +11,7 @@ import typer
 from app.cli.environment import settings_or_exit
 from cocoa_lab.commands.command_line import command_line
 from cocoa_lab.commands.evaluate_units import evaluate_units
-from cocoa_lab.commands.failing import reason_of
+from cocoa_lab.commands.failing import errors_told
 from cocoa_lab.measures import MEASURES
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _MEASURES = [*MEASURES, "judge"]
 Name = TypeVar("Name", bound=str)
 
 
+@errors_told()
 def evaluate(
     dataset: Annotated[
         str,
@@ -97,20 +98,11 @@ def evaluate(
     ] = False,
 ) -> None:
     """Run a dataset through the pipeline and report how well every estimator ranks its answers."""
-    try:
-        # Plots and page come from an extra, without which the other commands work.
-        from cocoa_lab import outputs
-        from cocoa_lab.evaluation import EvaluationSpec
-    except ImportError as error:
-        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
-        raise typer.Exit(1) from None
-    import httpx
-
-    from cocoa_lab import judge
+    from cocoa_lab import judge, outputs
     from cocoa_lab.datasets import load
+    from cocoa_lab.evaluation import EvaluationSpec
     from cocoa_lab.overwriting import check_replaceable
     from cocoa_lab.quality import QUALITY, quality_names
-    from models.errors import CocoaError, ModelNotLoaded
     from models.estimators import ESTIMATORS
 
     settings = settings_or_exit()
@@ -154,36 +146,29 @@ def evaluate(
         draws = _draws(num_samples)
     if similarity is not None:
         similarities = list(dict.fromkeys(similarity.split(",")))
-    try:
-        examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
-        if estimators is not None:
-            chosen = _known(estimators, list(ESTIMATORS), "--estimators")
-        spec = EvaluationSpec(
-            dataset=dataset,
-            examples=examples,
-            generations=out / "generations.jsonl",
-            draws=draws,
-            seed=seed,
-            estimators=chosen,
-            strategies=_known(answers, _strategies(), "--answers"),
-            similarities=similarities,
-            measure_names=quality_names(examples, measure),
-            measures=measures,
-            rescore=rescore,
-            distinct=distinct,
-        )
-        if not force:
-            told = outputs.settings_of(dataset, seed, draws, distinct=distinct)
-            check_replaceable(out, told, len(examples))
-        out.mkdir(parents=True, exist_ok=True)
-        run = _with_progress(spec, settings)
-        page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
-    except ModelNotLoaded as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(2) from None
-    except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
-        typer.echo(reason_of(error), err=True)
-        raise typer.Exit(1) from None
+    examples = load(dataset, limit=limit, seed=seed, data_dir=data_dir)
+    if estimators is not None:
+        chosen = _known(estimators, list(ESTIMATORS), "--estimators")
+    spec = EvaluationSpec(
+        dataset=dataset,
+        examples=examples,
+        generations=out / "generations.jsonl",
+        draws=draws,
+        seed=seed,
+        estimators=chosen,
+        strategies=_known(answers, _strategies(), "--answers"),
+        similarities=similarities,
+        measure_names=quality_names(examples, measure),
+        measures=measures,
+        rescore=rescore,
+        distinct=distinct,
+    )
+    if not force:
+        told = outputs.settings_of(dataset, seed, draws, distinct=distinct)
+        check_replaceable(out, told, len(examples))
+    out.mkdir(parents=True, exist_ok=True)
+    run = _with_progress(spec, settings)
+    page = outputs.write(run, out, command_line(sys.argv[1:]), num_resamples, force=force)
     for note in page.notes:
         typer.echo(f"note: {note}")
     typer.echo(page.recommendation)

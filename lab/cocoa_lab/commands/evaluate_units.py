@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from cocoa_lab.commands.command_line import command_line
-from cocoa_lab.commands.failing import reason_of
 from cocoa_lab.commands.progress import progress_of
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ def evaluate_units(
     force: bool,
 ) -> None:
     """Score the parts of each answer of a file, label them, and report; see the options' help."""
-    import httpx
-
     from cocoa_lab.datasets import drawn
     from cocoa_lab.overwriting import check_replaceable
     from cocoa_lab.parts import outputs
@@ -42,45 +39,37 @@ def evaluate_units(
     from cocoa_lab.parts.measured import measure
     from cocoa_lab.parts.running import PartsSpec, evaluate_parts
     from cocoa_lab.run import Draw
-    from models.errors import CocoaError, ModelNotLoaded
     from models.records import SamplingParams
 
     wanted: list[str] | None = None
     if estimators is not None:
         wanted = _known(estimators)
-    try:
-        names = (num_samples or str(SamplingParams().num_samples)).replace(" ", "").split(",")
-        draws = [Draw.named(name) for name in dict.fromkeys(names)]
-        examples = drawn(read_parts(Path(dataset), units, judged=judge is not None), limit, seed)
-        settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
-        settings_of["judge"] = judge and judge.name
-        settings_of["num_samples"] = ",".join(draw.name for draw in draws)
-        if not force:
-            check_replaceable(out, settings_of, len(examples))
-        out.mkdir(parents=True, exist_ok=True)
-        spec = PartsSpec(
-            dataset=dataset,
-            units=units,
-            examples=examples,
-            generations=out / "generations.jsonl",
-            draws=draws,
-            seed=seed,
-            estimators=wanted,
-            similarity=similarity,
-            judge=judge,
-        )
-        with progress_of("prompts") as progress:
-            task = progress.add_task("evaluating", total=len(examples))
-            scored = evaluate_parts(spec, settings, lambda: progress.advance(task))
-            run = asyncio.run(scored)
-        found = measure(run, num_resamples, seed)
-        outputs.write(run, out, command_line(sys.argv[1:]), settings_of, found)
-    except ModelNotLoaded as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(2) from None
-    except (CocoaError, OSError, ValueError, httpx.HTTPError) as error:
-        typer.echo(reason_of(error), err=True)
-        raise typer.Exit(1) from None
+    names = (num_samples or str(SamplingParams().num_samples)).replace(" ", "").split(",")
+    draws = [Draw.named(name) for name in dict.fromkeys(names)]
+    examples = drawn(read_parts(Path(dataset), units, judged=judge is not None), limit, seed)
+    settings_of = {"command": "evaluate", "dataset": dataset, "seed": seed, "units": units}
+    settings_of["judge"] = judge and judge.name
+    settings_of["num_samples"] = ",".join(draw.name for draw in draws)
+    if not force:
+        check_replaceable(out, settings_of, len(examples))
+    out.mkdir(parents=True, exist_ok=True)
+    spec = PartsSpec(
+        dataset=dataset,
+        units=units,
+        examples=examples,
+        generations=out / "generations.jsonl",
+        draws=draws,
+        seed=seed,
+        estimators=wanted,
+        similarity=similarity,
+        judge=judge,
+    )
+    with progress_of("prompts") as progress:
+        task = progress.add_task("evaluating", total=len(examples))
+        scored = evaluate_parts(spec, settings, lambda: progress.advance(task))
+        run = asyncio.run(scored)
+    found = measure(run, num_resamples, seed)
+    outputs.write(run, out, command_line(sys.argv[1:]), settings_of, found)
     for line in outputs.facts_of(run, found):
         typer.echo(line)
     typer.echo(f"{len(examples)} prompts: {out / 'report.md'}, results.json, units.jsonl, plots/")

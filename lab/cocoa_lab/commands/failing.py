@@ -1,6 +1,30 @@
 """Why a command has failed, in words for whoever typed it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import typer
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """An expected error ends the command with 1 and one line, a model that is not loaded with 2."""
+    import httpx
+
+    from models.errors import CocoaError, ModelNotLoaded
+
+    try:
+        yield
+    except ModuleNotFoundError as error:  # networks, plots and pages come from an extra
+        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
+        raise typer.Exit(1) from None
+    except ModelNotLoaded as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(2) from None
+    except (CocoaError, ImportError, OSError, ValueError, httpx.HTTPError) as error:
+        typer.echo(reason_of(error), err=True)
+        raise typer.Exit(1) from None
 
 
 def reason_of(error: Exception) -> str:

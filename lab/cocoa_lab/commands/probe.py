@@ -11,7 +11,7 @@ import typer
 
 from app.cli.environment import settings_or_exit
 from cocoa_lab.commands.command_line import command_line
-from cocoa_lab.commands.failing import reason_of
+from cocoa_lab.commands.failing import errors_told
 from cocoa_lab.measures import MEASURES
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ Seed = Annotated[
 
 
 @probe.command()
+@errors_told()
 def collect(
     prompts: Annotated[
         str,
@@ -60,20 +61,20 @@ def collect(
 
     The prompts need no references.
     """
-    with _errors_told():
-        from cocoa_lab.probes.collecting import CollectionSpec
-        from cocoa_lab.probes.collecting import collect as collect_all
+    from cocoa_lab.probes.collecting import CollectionSpec
+    from cocoa_lab.probes.collecting import collect as collect_all
 
-        examples = _prompts(prompts, limit, seed)
-        name, of_layers = _name_of(prompts), _layers(layers)
-        spec = CollectionSpec(name, examples, out, num_samples, seed, of_layers, units)
-        settings = settings_or_exit()
-        with _prompts_shown(len(examples)) as on_done:
-            asyncio.run(collect_all(spec, settings, on_done))
+    examples = _prompts(prompts, limit, seed)
+    name, of_layers = _name_of(prompts), _layers(layers)
+    spec = CollectionSpec(name, examples, out, num_samples, seed, of_layers, units)
+    settings = settings_or_exit()
+    with _prompts_shown(len(examples)) as on_done:
+        asyncio.run(collect_all(spec, settings, on_done))
     typer.echo(f"{len(examples)} prompts: {out}")
 
 
 @probe.command()
+@errors_told()
 def train(
     collection: Annotated[Path, typer.Argument(help="Folder that `cocoa probe collect` wrote.")],
     out: Annotated[
@@ -96,33 +97,33 @@ def train(
 
     Of several layers the one with the lowest validation loss is kept.
     """
-    with _errors_told():
-        # Networks and plots come from extras, without which the other commands work.
-        from cocoa_lab.probes.collection import read
-        from cocoa_lab.probes.from_collection import (
-            TrainingSpec,
-            claim,
-            save_marked,
-            train_probe,
-        )
-        from cocoa_lab.probes.outputs import show_training, write_training_plots
+    # Networks and plots come from extras, without which the other commands work.
+    from cocoa_lab.probes.collection import read
+    from cocoa_lab.probes.from_collection import (
+        TrainingSpec,
+        claim,
+        save_marked,
+        train_probe,
+    )
+    from cocoa_lab.probes.outputs import show_training, write_training_plots
 
-        out.mkdir(parents=True, exist_ok=True)
-        collected = read(collection)
-        layers = None
-        if layer != "auto":
-            layers = _layers(layer)
-        spec = TrainingSpec(target, architecture, layers, seed)
-        own = claim(out, collected, spec, force=force)
-        with _epochs_shown(f"training on {collection}") as on_epoch:
-            trained, how = train_probe(collected, spec, out / "training.checkpoint.pt", on_epoch)
-        save_marked(trained, out, own)
-        write_training_plots(how, target, out)
-        show_training(trained.card, how)
+    out.mkdir(parents=True, exist_ok=True)
+    collected = read(collection)
+    layers = None
+    if layer != "auto":
+        layers = _layers(layer)
+    spec = TrainingSpec(target, architecture, layers, seed)
+    own = claim(out, collected, spec, force=force)
+    with _epochs_shown(f"training on {collection}") as on_epoch:
+        trained, how = train_probe(collected, spec, out / "training.checkpoint.pt", on_epoch)
+    save_marked(trained, out, own)
+    write_training_plots(how, target, out)
+    show_training(trained.card, how)
     typer.echo(f"probe {trained.id}: {out}")
 
 
 @probe.command()
+@errors_told()
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="Folder of the probe.", metavar="PROBE")],
     out: Annotated[
@@ -157,43 +158,40 @@ def evaluate(
         raise typer.BadParameter(
             f"{quality!r} is none of {', '.join(MEASURES)}", param_hint="--quality"
         )
-    with _errors_told():
-        from cocoa_lab.datasets import load
-        from cocoa_lab.overwriting import check_replaceable
-        from cocoa_lab.probes.collecting import CollectionSpec, collect_and_measure
-        from cocoa_lab.probes.collection import only, read
-        from cocoa_lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
-        from cocoa_lab.probes.outputs import settings_of, write_evaluation
-        from cocoa_lab.quality import QUALITY, quality_names
-        from models.probes.card import check_model
-        from models.probes.probe import TrainedProbe
+    from cocoa_lab.datasets import load
+    from cocoa_lab.overwriting import check_replaceable
+    from cocoa_lab.probes.collecting import CollectionSpec, collect_and_measure
+    from cocoa_lab.probes.collection import only, read
+    from cocoa_lab.probes.evaluation import ProbeEvaluationSpec, evaluate_probe
+    from cocoa_lab.probes.outputs import settings_of, write_evaluation
+    from cocoa_lab.quality import QUALITY, quality_names
+    from models.probes.card import check_model
+    from models.probes.probe import TrainedProbe
 
-        trained = TrainedProbe.open(folder)
-        if trained.card.target == "sentence_consistency":
-            raise ValueError("sentences are measured by cocoa evaluate --units sentences")
-        training = None
-        layers: tuple[int, ...] = (trained.layer,)
-        if collected is not None:
-            training = read(collected)
-            layers = training.header.layers
-            check_model(trained.card, training.header.model, training.header.revision)
-        examples = load(dataset, limit=limit, seed=seed)
-        if not force:
-            check_replaceable(out, settings_of(trained.card, dataset, seed), len(examples))
-        num_samples = trained.card.sampling["num_samples"]
-        spec = CollectionSpec(dataset, examples, out / "collection", num_samples, seed, layers)
-        names = quality_names(examples, quality)
-        measures = {task: QUALITY[name] for task, name in names.items()}
-        settings = settings_or_exit()
-        with _prompts_shown(len(examples)) as on_done:
-            measured = asyncio.run(
-                collect_and_measure(spec, measures, settings, on_done, trained.card)
-            )
-        answers = only(read(spec.folder), {example.id for example in examples})
-        evaluation = ProbeEvaluationSpec(trained, answers, measured, training, num_resamples, seed)
-        with _epochs_shown("leaving tasks out") as on_epoch:
-            outcome = evaluate_probe(evaluation, out, on_epoch)
-        write_evaluation(outcome, out, command_line(sys.argv[1:]), dataset, seed)
+    trained = TrainedProbe.open(folder)
+    if trained.card.target == "sentence_consistency":
+        raise ValueError("sentences are measured by cocoa evaluate --units sentences")
+    training = None
+    layers: tuple[int, ...] = (trained.layer,)
+    if collected is not None:
+        training = read(collected)
+        layers = training.header.layers
+        check_model(trained.card, training.header.model, training.header.revision)
+    examples = load(dataset, limit=limit, seed=seed)
+    if not force:
+        check_replaceable(out, settings_of(trained.card, dataset, seed), len(examples))
+    num_samples = trained.card.sampling["num_samples"]
+    spec = CollectionSpec(dataset, examples, out / "collection", num_samples, seed, layers)
+    names = quality_names(examples, quality)
+    measures = {task: QUALITY[name] for task, name in names.items()}
+    settings = settings_or_exit()
+    with _prompts_shown(len(examples)) as on_done:
+        measured = asyncio.run(collect_and_measure(spec, measures, settings, on_done, trained.card))
+    answers = only(read(spec.folder), {example.id for example in examples})
+    evaluation = ProbeEvaluationSpec(trained, answers, measured, training, num_resamples, seed)
+    with _epochs_shown("leaving tasks out") as on_epoch:
+        outcome = evaluate_probe(evaluation, out, on_epoch)
+    write_evaluation(outcome, out, command_line(sys.argv[1:]), dataset, seed)
     typer.echo((out / "report.md").read_text(encoding="utf-8"))
 
 
@@ -219,24 +217,6 @@ def _epochs_shown(what: str) -> "Iterator[Callable[[Epoch], None]]":
             progress.update(task, advance=1, description=told)
 
         yield show
-
-
-@contextmanager
-def _errors_told() -> Iterator[None]:
-    """An expected error ends the command with 1 and one line, a model that is not loaded with 2."""
-    from models.errors import CocoaError, ModelNotLoaded
-
-    try:
-        yield
-    except ImportError as error:
-        typer.echo(f"{error}: install cocoa-lab[evaluation]", err=True)
-        raise typer.Exit(1) from None
-    except ModelNotLoaded as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(2) from None
-    except (CocoaError, OSError, ValueError) as error:
-        typer.echo(reason_of(error), err=True)
-        raise typer.Exit(1) from None
 
 
 def _prompts(name: str, limit: int | None, seed: int) -> "list[Example]":

@@ -185,7 +185,6 @@ def _curve_figure(kept: Mapping[str, Sequence[Kept]]) -> Figure:
         axes.set_xlim(0, 1.02)
         axes.set_ylim(0, 1.02)
         axes.grid(visible=True)
-        axes.set_axisbelow(True)
         axes.set_title("Dropping the least sure parts", color=INK)
         axes.set_xlabel("share of parts kept")
         axes.set_ylabel("right among the kept")
