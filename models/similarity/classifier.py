@@ -16,6 +16,7 @@ from torch import Tensor
 
 from models.errors import ModelLost
 from models.records import Pair
+from models.similarity.encoder import LeanEncoder, is_bert_like
 
 # Pairs of one forward pass: sorted by length, so little of a batch is padding.
 _FORWARD_PAIRS = 64
@@ -37,6 +38,7 @@ class PairClassifier:
 
     def __init__(self, model: Any, tokenizer: Any, max_length: int) -> None:
         self._model = model.eval()
+        self._lean = LeanEncoder(model) if is_bert_like(model) else None
         self._tokenizer = tokenizer
         self._max_length = max_length
         self._budget = max_length - tokenizer.num_special_tokens_to_add(pair=True)
@@ -63,8 +65,7 @@ class PairClassifier:
         for chosen in forward_passes([len(row["input_ids"]) for row in rows], most):
             inputs = self._tokenizer.pad([rows[row] for row in chosen], return_tensors="pt")
             try:
-                outputs = self._model(**inputs.to(self._model.device))
-                logits[chosen] = outputs.logits.float().cpu()
+                logits[chosen] = self._forward(inputs.to(self._model.device)).float().cpu()
             except torch.AcceleratorError as error:
                 raise ModelLost(type(error).__name__) from error
         return logits, truncated
@@ -94,6 +95,13 @@ class PairClassifier:
         for offsets in encoded["offset_mapping"]:
             ends.append([end for _, end in offsets])
         return ends
+
+    def _forward(self, inputs: Any) -> Tensor:
+        """Logits (rows, K) of a padded pass."""
+        if self._lean is not None:
+            return self._lean(**inputs)
+        logits: Tensor = self._model(**inputs).logits
+        return logits
 
     def _read(self, text: str) -> tuple[list[int], int]:
         """The text's tokens, as many as the model can read, and how many there are."""
