@@ -23,6 +23,7 @@ from app.http.guardrail import AskedCalls
 from app.http.hooks import hooks_of, make_tracing
 from app.http.middleware import add_middleware
 from app.http.origins import Origins
+from app.http.repeats import Repeats
 from app.http.routes import feedback, generate, guardrail, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
@@ -97,7 +98,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         redirect_slashes=False,  # to where the client's own Host header says
     )
     app.state.settings, app.state.service = settings, service
-    app.state.is_draining = False
+    app.state.is_draining, app.state.repeats = False, Repeats(service)
     memory = Memory(cache or MemoryCache(settings.cache), telemetry)
     max_bytes = settings.cache.max_entry_bytes
     app.state.asked_calls = AskedCalls(memory, settings.guardrail_ttl_s, max_bytes)

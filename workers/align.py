@@ -27,13 +27,16 @@ class AlignWorker:
 
     def __init__(self, nli: Comparer) -> None:
         self._nli = nli
+        self._of: ComparerInfo | None = None
         self._closed = asyncio.Event()
 
     @property
     def info(self) -> ComparerInfo:
-        info = self._nli.info
-        identity = _identity_over(info.identity)
-        return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)
+        if (info := self._nli.info) is not self._of:
+            self._of, identity = info, _identity_over(info.identity)
+            labels = ("similarity",)
+            self._info = replace(info, identity=identity, labels=labels, is_by_sentence=True)
+        return self._info
 
     @property
     def busy_since(self) -> float | None:

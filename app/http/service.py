@@ -1,6 +1,7 @@
 """What all routes share: the scorer, once its workers are loaded, and what goes with it."""
 
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -96,11 +97,25 @@ class Service:
             CocoaError: as of `Scorer.run` and `ready_scorer`.
         """
         scorer = self.ready_scorer()
+        return await self._told(ask, answer_id, partial(scorer.run, ask, on_token=on_token))
+
+    async def again(self, earlier: Result, entry: bytes, answer_id: str) -> Result | None:
+        """What `Scorer.again` gives; None where the cache no longer has the entry as it was.
+
+        Raises:
+            NotReady: as of `ready_scorer`.
+        """
+        began_at, scorer = time.monotonic(), self.ready_scorer()
+        if scorer.memory is None or not await scorer.memory.holds(earlier.name, entry):
+            return None
+        return await self._told(earlier.ask, answer_id, partial(scorer.again, earlier, began_at))
+
+    async def _told(self, ask: Ask, answer_id: str, run: Callable[[], Awaitable[Result]]) -> Result:
+        """What `run` gives, told to whoever follows traces or is to hear of labels."""
         if self.tracing is None:
-            result = await scorer.run(ask, on_token=on_token)
+            result = await run()
         else:
-            model = scorer.workers.generator.info.model_id
-            run = partial(scorer.run, ask, on_token=on_token)
+            model = self.ready_scorer().workers.generator.info.model_id
             result = await self.tracing.asked(ask, model, answer_id, run)
         if (feedback := self.feedback) is not None:
             feedback.remember(lambda: to_answer(result, answer_id, keeps_text=feedback.keeps_texts))

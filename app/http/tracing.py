@@ -44,8 +44,11 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 class Tracing:
     """Traces of one process.
 
-    Args:
+    Attributes:
         tells_contents: whether spans have prompts and answers.
+
+    Args:
+        tells_contents: see above.
         tells_events: whether scores are events, too; spans have them in any case.
     """
 
@@ -60,7 +63,7 @@ class Tracing:
             self._logs.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
         self._tracer = self._spans.get_tracer(_NAME)
         self._events = self._logs.get_logger(_NAME)
-        self._tells_contents = tells_contents
+        self.tells_contents = tells_contents
         self._tells_events = tells_events
 
     def add_to(self, app: Starlette, telemetry: Telemetry) -> None:
@@ -130,7 +133,7 @@ class Tracing:
 
     def _tell(self, span: trace.Span, ask: Ask, result: Result, answer_id: str) -> None:
         found = _attributes(ask, result)
-        if self._tells_contents:
+        if self.tells_contents:
             found |= _contents(ask, result)
         span.set_attributes(found)
         if isinstance(span, Span):

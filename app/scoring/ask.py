@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from models.images import PARTS as IMAGE_PARTS
@@ -156,6 +156,15 @@ class Ask:
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
     in_background: bool = False
+
+    def without_texts(self) -> "Ask":
+        """The same for those who keep it, without what prompt, messages and their template say."""
+        messages: tuple[Mapping[str, Any], ...] | None = None
+        if self.messages is not None:
+            messages = tuple(dict.fromkeys(message) for message in self.messages)
+        kwargs, prompt = self.chat_template_kwargs, self.prompt and ""
+        kwargs = {name: kwargs[name] for name in kwargs.keys() & {EFFORT}}
+        return replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
 
     @property
     def splits_claims(self) -> bool:

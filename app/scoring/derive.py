@@ -83,11 +83,13 @@ class Computed:
     Attributes:
         generation: None where no model was asked for an answer.
         similarity_s: seconds between generation and scoring; 0 where they were remembered.
+        payload: of the entry that it was read from; None where it was computed.
     """
 
     generation: Generation | None
     evidence: Evidence
     similarity_s: float = 0.0
+    payload: bytes | None = None
 
 
 def derive(

@@ -36,9 +36,6 @@ _MAY_BE_ABSENT = supplied_by(
     "answer", "samples", "reasoning", "all_reasonings", "probe", "question"
 )
 
-# The content of an entry: its values, and the generation among them. Callers share it.
-Content = tuple[Mapping[str, Any], Generation | None]
-
 
 def statistics_name(
     plan: Plan,
@@ -52,7 +49,7 @@ def statistics_name(
     The primary estimator, what is returned and the deadline are no part of it, nor which estimators
     read the statistics, nor how samples are drawn where there are none. Without a seed every draw
     has the same name. How many samples are drawn is part of it only where one of them becomes the
-    answer: elsewhere a longer draw serves a shorter one (`fit`).
+    answer: elsewhere a longer draw serves a shorter one (`decode`).
 
     Args:
         plan: what is computed.
@@ -155,31 +152,16 @@ def encode(computed: Computed) -> bytes:
     return orjson.dumps(entry, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def decode(entry: bytes) -> Content:
-    """What `encode` wrote, with its generation checked.
-
-    Raises:
-        ValueError, TypeError, LookupError, AttributeError: it is no entry.
-    """
-    values = orjson.loads(entry)
-    given = values["generation"]
-    if given is None:
-        return values, None
-    states = given["answer_hidden_mean"], given.get("prompt_state")
-    if states != (None, None) or given.get("sentence_hidden_means"):
-        raise ValueError("hidden states are never stored")
-    return values, generation_from_json(given)
-
-
-def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
+def decode(payload: bytes, plan: Plan, ask: Ask) -> Computed | None:
     """What `encode` was given for this ask, or would have been, had it drawn fewer samples.
 
     None where there are too few samples, or where it lacks what is wanted returned.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError: it is no content for such an ask.
+        ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
     """
-    values, generation = content
+    values = orjson.loads(payload)
+    generation = _generation(values["generation"])
     if (generation is None) == ask.has_prompt:
         raise ValueError("a generation without a prompt, or a prompt without one")
     has_samples = generation is not None and bool(generation.samples)
@@ -206,10 +188,20 @@ def fit(content: Content, plan: Plan, ask: Ask) -> Computed | None:
         raise ValueError("statistics are missing")
     if lacking:
         return None
-    computed = Computed(generation, Evidence(subject, statistics, absent, truncated))
+    evidence = Evidence(subject, statistics, absent, truncated)
+    computed = Computed(generation, evidence, payload=payload)
     if generation is None:
         return computed
     return _as_drawn(computed, generation, plan, ask)
+
+
+def _generation(value: Any) -> Generation | None:
+    if value is None:
+        return None
+    states = value["answer_hidden_mean"], value.get("prompt_state")
+    if states != (None, None) or value.get("sentence_hidden_means"):
+        raise ValueError("hidden states are never stored")
+    return generation_from_json(value)
 
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) -> Computed | None:

@@ -103,6 +103,11 @@ class Judge:
             return None
         return self._calibrator
 
+    def standing(self) -> tuple[Any, ...]:
+        """All that decides what it says of an uncertainty, beside the models."""
+        shifts = (monitor.has_shifted for monitor in self._shifts.values())
+        return self.calibrator(), *shifts
+
     def heeded(self, generation: Generation) -> Collection[str]:
         """Its warnings, without those with which its answer may pass here all the same."""
         if self._rejects_foreign:

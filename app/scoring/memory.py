@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeVar
 from app.cache.protocol import CLAIM_S, Cache
 from app.scoring.observer import Observer
 
-Raw = TypeVar("Raw")
 Value = TypeVar("Value")
 
 # Where a value came from: the cache, identical work under way, or this caller's own work.
@@ -22,9 +21,6 @@ Source = Literal["cache", "joined", "computed"]
 _POLL_S = 0.02
 # What comes of reading JSON of another shape.
 _INVALID = (ValueError, TypeError, LookupError, AttributeError)
-# Entries that are asked for again and again are decoded once: so many, of at most so many bytes.
-_NUM_DECODED = 256
-_DECODED_BYTES = 16_384
 _SEAL_BYTES = 16
 
 
@@ -51,14 +47,12 @@ class Memory:
         self.cache = cache
         self._observer = observer
         self._under_way: dict[Hashable, _Shared] = {}
-        self._decoded: dict[str, tuple[bytes, Any]] = {}
 
     async def get_or_compute(
         self,
         name: str,
         wanted: Hashable,
-        decode: Callable[[bytes], Raw],
-        fit: Callable[[Raw], Value | None],
+        read: Callable[[bytes], Value | None],
         compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
     ) -> tuple[Value, Source]:
         """The value of an entry, or of work that is shared by all who want the same at once.
@@ -68,16 +62,15 @@ class Memory:
         Args:
             name: of the entry.
             wanted: what the value depends on beside the name.
-            decode: an entry's content; raises ValueError, TypeError, LookupError or AttributeError
-                for an invalid one.
-            fit: the value that the content makes for this caller; None where it has too little.
-                Raises as `decode` does.
+            read: the value that an entry's payload makes for this caller; None where it has too
+                little. Raises ValueError, TypeError, LookupError or AttributeError for an invalid
+                one.
             compute: the value, and what is stored of it; None stores nothing.
 
         Raises:
             Exception: whatever `compute` raises, to all who wait for it.
         """
-        found = await self._find(name, decode, fit)
+        [found] = await self.get_many([name], read)
         self._observer.observe_lookup(found is not None)
         if found is not None:
             return found, "cache"
@@ -87,7 +80,7 @@ class Memory:
             self._observer.observe_joined()
             shared = self._under_way[key]
         else:
-            work = self._compute_claimed(name, decode, fit, compute)
+            work = self._compute_claimed(name, read, compute)
             shared = self._begin(key, work)
         shared.num_waiters += 1
         try:
@@ -101,15 +94,15 @@ class Memory:
         return value, "joined" if is_joining else source
 
     async def get_many(
-        self, names: Sequence[str], decode: Callable[[bytes], Value]
+        self, names: Sequence[str], read: Callable[[bytes], Value | None]
     ) -> list[Value | None]:
-        """What `decode` makes of each entry, in the order of the names; None for a miss."""
+        """What `read` makes of each entry's payload, in the order of the names; None for a miss."""
         values: list[Value | None] = []
         for name, entry in zip(names, await self.cache.get_many(names), strict=True):
             value = None
             if entry is not None:
                 try:
-                    value = decode(unseal(name, entry))
+                    value = read(unseal(name, entry))
                 except _INVALID:
                     self._observer.observe_corrupt()
             values.append(value)
@@ -122,24 +115,12 @@ class Memory:
             entries[name] = seal(name, payload)
         self.cache.put(entries, ttl_s)
 
-    async def _find(
-        self, name: str, decode: Callable[[bytes], Raw], fit: Callable[[Raw], Value | None]
-    ) -> Value | None:
-        [entry] = await self.cache.get_many([name])
-        if entry is None:
-            return None
-        try:
-            known, raw = self._decoded.pop(name, (b"", None))
-            if known != entry:
-                raw = decode(unseal(name, entry))
-            if len(entry) <= _DECODED_BYTES:
-                self._decoded[name] = entry, raw
-                if len(self._decoded) > _NUM_DECODED:  # the one that was used longest ago
-                    del self._decoded[next(iter(self._decoded))]
-            return fit(raw)
-        except _INVALID:
-            self._observer.observe_corrupt()
-            return None
+    async def holds(self, name: str, entry: bytes) -> bool:
+        """Whether the cache has this very entry, which was found valid before."""
+        has_it = await self.cache.get_many([name]) == [entry]
+        if has_it:
+            self._observer.observe_lookup(True)
+        return has_it
 
     def _begin(self, key: Hashable, work: Coroutine[Any, Any, tuple[Any, Source]]) -> _Shared:
         shared = self._under_way[key] = _Shared(asyncio.create_task(work))
@@ -159,8 +140,7 @@ class Memory:
     async def _compute_claimed(
         self,
         name: str,
-        decode: Callable[[bytes], Raw],
-        fit: Callable[[Raw], Value | None],
+        read: Callable[[bytes], Value | None],
         compute: Callable[[], Coroutine[Any, Any, tuple[Value, bytes | None]]],
     ) -> tuple[Value, Source]:
         """Compute under a claim; what another gateway is computing is waited for."""
@@ -168,14 +148,16 @@ class Memory:
         while not await self.cache.claim(name):
             has_waited = True
             await asyncio.sleep(_POLL_S)
-            if (found := await self._find(name, decode, fit)) is not None:
+            [found] = await self.get_many([name], read)
+            if found is not None:
                 self._observer.observe_joined()
                 return found, "joined"
-        # Who computed it may have been done just before the claim was free.
-        if has_waited and (found := await self._find(name, decode, fit)) is not None:
-            self.cache.release(name)
-            self._observer.observe_joined()
-            return found, "joined"
+        if has_waited:  # who computed it may have been done just before the claim was free
+            [found] = await self.get_many([name], read)
+            if found is not None:
+                self.cache.release(name)
+                self._observer.observe_joined()
+                return found, "joined"
         keeper = asyncio.create_task(self._keep(name))
         try:
             value, payload = await compute()

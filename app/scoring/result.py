@@ -57,6 +57,8 @@ class Result:
         escalation: where a second model was asked.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
+        name: of its statistics in a cache.
+        payload: of the entry there that they were read from; None where they were computed.
         units: where they were asked for.
         units_judgement: what the uncertainties of its parts mean, where there are any.
     """
@@ -73,6 +75,8 @@ class Result:
     probes: Mapping[str, ProbeInfo]
     stage_s: Mapping[str, float]
     total_s: float
+    name: str = ""
+    payload: bytes | None = None
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
     units: ScoredUnits | None = None

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
 from app.scoring.derive import Computed, Evidence
-from app.scoring.entries import Content, decode, encode, fit
+from app.scoring.entries import decode, encode
 from app.scoring.generator_checks import check_generator
 from app.scoring.judging import Judge, Judgement, check_asked
 from app.scoring.limits import AskLimits, check_escalation, check_texts
@@ -236,7 +237,27 @@ class Scorer:
             probes=self.workers.generator.info.probes,
             stage_s=stage_s,
             total_s=time.monotonic() - began_at,
+            name=computation.name,
+            payload=computed.payload,
         )
+        self._observer.observe_result(result)
+        return result
+
+    def standing(self) -> tuple[Any, ...]:
+        """All that decides a result beside its ask and what the cache holds."""
+        models = (worker.info for worker in self.workers.by_name().values())
+        return *models, *self.judge.standing()
+
+    async def again(self, earlier: Result, began_at: float) -> Result:
+        """An earlier result from the cache as it is now.
+
+        Args:
+            earlier: of the same ask, of an entry that the cache still has, and of the standing that
+                this scorer has.
+            began_at: monotonic second of the ask.
+        """
+        stage_s, total_s = dict.fromkeys(STAGES, 0.0), time.monotonic() - began_at
+        result = replace(earlier, stage_s=stage_s, total_s=total_s)
         self._observer.observe_result(result)
         return result
 
@@ -260,12 +281,10 @@ class Scorer:
                 return computed, None
             return computed, encode(computed)
 
-        def fit_ask(content: Content) -> Computed | None:
-            return fit(content, plan, ask)
-
+        read = partial(decode, plan=plan, ask=ask)
         # An ask that returns more, or draws more, needs more computed.
         wanted = plan.statistics, ask.sampling.num_samples, ask.sampling.stop_mass
-        return await memory.get_or_compute(computation.name, wanted, decode, fit_ask, compute)
+        return await memory.get_or_compute(computation.name, wanted, read, compute)
 
     async def _compute(
         self, computation: Computation, timeout_s: float | None, on_token: OnToken | None

@@ -66,9 +66,5 @@ async def split(
         found, _ = await compute()
         return found
     name = split_name(ask.caller.namespace, info.identity, request)
-    found, _ = await memory.get_or_compute(name, None, decode_split, _as_it_is, compute)
-    return found
-
-
-def _as_it_is(found: Split) -> Split:
+    found, _ = await memory.get_or_compute(name, None, decode_split, compute)
     return found

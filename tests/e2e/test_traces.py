@@ -89,10 +89,10 @@ def test_a_score_is_an_event_of_its_trace(service, collected):
 def test_a_cached_answer_says_so(service, collected):
     received, _ = collected
     service.generate("Again?", seed=1)
-    trace = "a" * 32
-    service.generate("Again?", traceparent(trace), seed=1)
-    spans = spans_of(received, trace, 2)
-    assert attributes(spans["text_completion fake"])["cocoa.cached"]
+    for trace in ("a" * 32, "9" * 32):
+        service.generate("Again?", traceparent(trace), seed=1)
+        spans = spans_of(received, trace, 2)
+        assert attributes(spans["text_completion fake"])["cocoa.cached"]
 
 
 def test_an_error_has_its_code_and_nothing_of_the_prompt_is_ever_told(service, collected):

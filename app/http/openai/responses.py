@@ -17,7 +17,7 @@ from app.http.openai.schemas import (
     TextChoice,
     Uncertainty,
 )
-from app.http.responses import scored, usage_of, why_held_back
+from app.http.responses import scored, timing_of, usage_of, why_held_back
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason
@@ -127,6 +127,13 @@ def completion(result: Result, wanted: Wanted) -> Completion:
         choice = TextChoice(text=said.text or "", logprobs=logprobs, **_choice(said, result))
         choices.append(choice)
     return Completion(**_head(result, wanted), choices=choices)
+
+
+def renew(body: ChatCompletion | Completion, result: Result, request_id: str) -> None:
+    """Write what differs each time that a request is answered from the cache."""
+    body.id, body.created = request_id, int(time.time())
+    if (uncertainty := body.choices[0].uncertainty) is not None:
+        uncertainty.timing_ms = timing_of(result)
 
 
 def uncertainty_of(result: Result) -> Uncertainty:

@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.json_calls import read_body, takes
+from app.http.json_calls import JsonRoute, json_response, read_body, takes
 from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import FeedbackKept
 from app.http.service import Service
 
-router = APIRouter(tags=["feedback"])
+router = APIRouter(tags=["feedback"], route_class=JsonRoute)
 _BODY = TypeAdapter(FeedbackRequest)
 
 
@@ -18,4 +18,4 @@ async def feedback(request: Request) -> Response:
     body = await read_body(request, _BODY)
     service: Service = request.app.state.service
     kept = await service.keep_label(body)
-    return Response(kept.model_dump_json(), media_type="application/json")
+    return json_response(kept)

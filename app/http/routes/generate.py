@@ -5,10 +5,11 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.json_calls import answer, is_in_background, read_body, takes
+from app.http.json_calls import JsonRoute, answer, is_in_background, read_body, takes
 from app.http.named import named
+from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ask_of
-from app.http.responses import to_response
+from app.http.responses import renew, to_response
 from app.http.schemas import GenerateResponse
 from app.http.service import Service
 from app.http.streams import EventStream, NamedEvents
@@ -16,7 +17,7 @@ from app.http.unit_events import EndedSentences
 from app.scoring.result import Result
 from models.records import OnToken
 
-router = APIRouter(tags=["generation"])
+router = APIRouter(tags=["generation"], route_class=JsonRoute)
 _BODY = TypeAdapter(GenerateRequest)
 
 
@@ -27,6 +28,10 @@ _BODY = TypeAdapter(GenerateRequest)
 )
 async def generate_with_uncertainty(request: Request) -> Response:
     """Answer a prompt and say how sure the model is of it."""
+    repeats: Repeats = request.app.state.repeats
+    seen = await repeats.seen(request)
+    if seen.response is not None:
+        return seen.response
     body = await read_body(request, _BODY)
     service: Service = request.app.state.service
     request_id, ask = request.state.request_id, ask_of(body)
@@ -44,6 +49,7 @@ async def generate_with_uncertainty(request: Request) -> Response:
         return EventStream(run, NamedEvents(request_id, sentences), service.telemetry)
 
     async def whole() -> GenerateResponse:
-        return to_response(await run(), request_id)
+        result = await run()
+        return repeats.keep(seen, result, to_response(result, request_id), renew)
 
     return await answer(request, whole())

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
 from app.http.guardrail import AskedCalls
-from app.http.json_calls import answer, read_body, takes
+from app.http.json_calls import JsonRoute, answer, json_response, read_body, takes
 from app.http.requests.bodies import ask_of
 from app.http.requests.guardrail import Asked, GuardrailCall, GuardrailParams, score_request
 from app.http.responses import to_response
@@ -15,7 +15,7 @@ from app.http.service import Service
 from app.scoring.ask import current_caller
 from workers.calling import in_time
 
-router = APIRouter(tags=["guardrail"])
+router = APIRouter(tags=["guardrail"], route_class=JsonRoute)
 _BODY = TypeAdapter(GuardrailCall)
 
 
@@ -36,7 +36,7 @@ async def litellm_guardrail(request: Request) -> Response:
     if body.input_type == "request" and asked is not None:
         calls.remember(body.litellm_call_id, asked)
         verdict = GuardrailVerdict(action="NONE")
-        return Response(verdict.model_dump_json(), media_type="application/json")
+        return json_response(verdict)
     return await answer(request, _verdict(service, calls, body, request.state.request_id))
 
 

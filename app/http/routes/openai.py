@@ -12,7 +12,7 @@ from app.http.openai.chunks import CHAT_CHUNKS, TEXT_CHUNKS, ChunkKind, Chunks
 from app.http.openai.errors import named_by_params
 from app.http.openai.names import is_light, served_names, unknown_model
 from app.http.openai.requests import ChatRequest, CompletionRequest
-from app.http.openai.responses import Wanted, chat_completion, completion
+from app.http.openai.responses import Wanted, chat_completion, completion, renew
 from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
@@ -21,6 +21,7 @@ from app.http.openai.schemas import (
     ServedModels,
 )
 from app.http.openai.tools import CallStream
+from app.http.repeats import Repeats
 from app.http.service import Service
 from app.http.streams import EventStream
 from app.scoring.ask import Ask
@@ -31,7 +32,9 @@ from models.records import OnToken
 from models.units.tool_calls import names_of
 
 router = APIRouter(tags=["OpenAI"])
-_CHAT, _TEXT = TypeAdapter(ChatRequest), TypeAdapter(CompletionRequest)
+_Asked = ChatRequest | CompletionRequest
+_CHAT: TypeAdapter[_Asked] = TypeAdapter(ChatRequest)
+_TEXT: TypeAdapter[_Asked] = TypeAdapter(CompletionRequest)
 
 
 @router.post(
@@ -39,15 +42,13 @@ _CHAT, _TEXT = TypeAdapter(ChatRequest), TypeAdapter(CompletionRequest)
 )
 async def chat_completions(request: Request) -> Response:
     """Answer a chat and say how sure the model is of it."""
-    body = await read_body(request, _CHAT)
-    return await _respond(body, request, chat_completion, CHAT_CHUNKS)
+    return await _respond(request, _CHAT, chat_completion, CHAT_CHUNKS)
 
 
 @router.post("/v1/completions", response_model=Completion, openapi_extra=takes("CompletionRequest"))
 async def completions(request: Request) -> Response:
     """Continue a text and say how sure the model is of it."""
-    body = await read_body(request, _TEXT)
-    return await _respond(body, request, completion, TEXT_CHUNKS)
+    return await _respond(request, _TEXT, completion, TEXT_CHUNKS)
 
 
 @router.get("/v1/models")
@@ -69,11 +70,16 @@ async def model(name: str, request: Request) -> ServedModel:
 
 
 async def _respond(
-    body: ChatRequest | CompletionRequest,
     request: Request,
-    whole: Callable[[Result, Wanted], BaseModel],
+    adapter: TypeAdapter[_Asked],
+    whole: Callable[[Result, Wanted], ChatCompletion | Completion],
     chunk_kind: ChunkKind,
 ) -> Response:
+    repeats: Repeats = request.app.state.repeats
+    seen = await repeats.seen(request)
+    if seen.response is not None:
+        return seen.response
+    body = await read_body(request, adapter)
     service: Service = request.app.state.service
     wanted = Wanted(
         request.state.request_id, body.model, body.wants_logprobs, body.wants_usage, body.n
@@ -93,12 +99,13 @@ async def _respond(
         return EventStream(run, Chunks(chunk_kind, wanted, calls), service.telemetry)
 
     async def response() -> BaseModel:
-        return whole(await run(), wanted)
+        result = await run()
+        return repeats.keep(seen, result, whole(result, wanted), renew)
 
     return await answer(request, response())
 
 
-def _ask_here(body: ChatRequest | CompletionRequest, scorer: Scorer) -> Ask:
+def _ask_here(body: _Asked, scorer: Scorer) -> Ask:
     """What is asked, if this deployment has the model and what is wanted of it."""
     ask = ask_of(body, light=is_light(body.model, scorer.workers.generator.info))
     known = scorer.available_statistics(ask)

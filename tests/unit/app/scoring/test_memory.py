@@ -76,46 +76,23 @@ async def test_a_payload_that_stands_for_nothing_is_no_corruption():
     assert told.num_corrupt == 0
 
 
-class Decoder:
-    """Reads a number, and counts how often."""
-
-    def __init__(self):
-        self.num_calls = 0
-
-    def __call__(self, payload):
-        self.num_calls += 1
-        return int(payload)
-
-
 async def compute_nothing():
     raise AssertionError("it is in the cache")
 
 
-def as_it_is(content):
-    return content
+async def found(memory, read, compute=compute_nothing):
+    return await memory.get_or_compute("a", None, read, compute)
 
 
-async def found(memory, decode, fit=as_it_is, compute=compute_nothing):
-    return await memory.get_or_compute("a", None, decode, fit, compute)
-
-
-async def test_a_small_entry_is_decoded_once_and_again_when_it_changes():
-    memory, _, told = made()
-    decode = Decoder()
+async def test_an_entry_is_held_as_long_as_it_is_the_same():
+    memory, stored, told = made()
     memory.put({"a": b"1"})
-    assert [await found(memory, decode) for _ in range(3)] == [(1, "cache")] * 3
-    assert decode.num_calls == 1
-    memory.put({"a": b"2"})
-    assert await found(memory, decode) == (2, "cache")
-    assert told.lookups == [True] * 4
-
-
-async def test_a_large_entry_is_decoded_each_time():
-    memory, _, _ = made()
-    decode = Decoder()
-    memory.put({"a": b" " * 20_000 + b"1"})
-    assert [await found(memory, decode) for _ in range(2)] == [(1, "cache")] * 2
-    assert decode.num_calls == 2
+    [entry] = await stored.get_many(["a"])
+    assert await memory.holds("a", entry)
+    stored.put({"a": entry + b"1"})
+    assert not await memory.holds("a", entry)
+    assert not await memory.holds("b", entry)
+    assert (told.lookups, told.num_corrupt) == ([True], 0), "whoever looks again tells the rest"
 
 
 async def test_content_that_has_too_little_for_a_caller_is_a_miss_and_no_corruption():
@@ -125,7 +102,7 @@ async def test_content_that_has_too_little_for_a_caller_is_a_miss_and_no_corrupt
         return 2, b"2"
 
     memory.put({"a": b"1"})
-    assert await found(memory, int, lambda content: None, compute) == (2, "computed")
+    assert await found(memory, lambda payload: None, compute) == (2, "computed")
     assert await found(memory, int) == (2, "cache")
     assert (told.num_corrupt, told.lookups) == (0, [False, True])
 
@@ -133,14 +110,14 @@ async def test_content_that_has_too_little_for_a_caller_is_a_miss_and_no_corrupt
 async def test_content_that_fits_no_such_caller_is_corrupt():
     memory, _, told = made()
 
-    def refuse(content):
+    def refuse(payload):
         raise ValueError("of another shape")
 
     async def compute():
         return 2, None
 
     memory.put({"a": b"1"})
-    assert await found(memory, int, refuse, compute) == (2, "computed")
+    assert await found(memory, refuse, compute) == (2, "computed")
     assert told.num_corrupt == 1
 
 
@@ -170,7 +147,7 @@ class Flights:
         async def compute():
             return await work(), None
 
-        value, _ = await self.memory.get_or_compute(key, None, int, as_it_is, compute)
+        value, _ = await self.memory.get_or_compute(key, None, int, compute)
         return value
 
 
