@@ -23,7 +23,7 @@ def main(
     estimator: str = "cocoa_sp",
 ) -> None:
     """Print a line for each target error."""
-    [[labelled], _] = read_labels(results)
+    [labelled, *_], _ = read_labels(results)
     uncertainty, correct, answers = labelled.labels.known(estimator)
     if answers is None:
         raise typer.BadParameter(f"{results} is no run over parts of answers")

@@ -117,7 +117,8 @@ class Calibration:
     """What the uncertainties of one estimator mean.
 
     Attributes:
-        method: "platt" or "isotonic", which made the curve.
+        method: "platt" or "isotonic", which made the curve; of parts of answers the latter is the
+            mean over draws of the answers.
         knots: (K,) uncertainties, ascending.
         confidences: (K,) P(correct) at the knots, never rising.
         quantiles: (Q,) of the reference answers' uncertainties, ascending, from least to greatest.

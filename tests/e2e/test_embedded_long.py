@@ -91,6 +91,7 @@ async def test_each_sentence_has_light_scores_without_samples(client):
         for one in sentences:
             assert one["estimator"] == "cocoa_sp_light"
             assert 0 < one["scores"]["consistency_light"] < 1
+            assert (one["confidence"] is None) is one["out_of_domain"]
 
 
 async def test_a_paragraph_bears_out_a_sentence_or_denies_it(client):
@@ -130,6 +131,21 @@ async def test_fields_have_a_confidence_by_the_same_calibrator(client):
     assert fields
     assert found["units_decision"]["threshold"] is not None
     assert all(0 < one["confidence"] < 1 for one in fields)
+
+
+@pytest.mark.parametrize("num_samples", [5, "auto"])
+async def test_sentences_have_a_confidence_with_other_numbers_of_samples(client, num_samples):
+    [line, *_] = lines_of("paragraph")
+    found = await asked(client, line["messages"], num_samples=num_samples, units="sentences")
+    assert all(0 < one["confidence"] < 1 for one in found["units"][1:])
+
+
+async def test_a_number_of_samples_that_was_not_calibrated_is_refused_a_decision(client):
+    [line, *_] = lines_of("paragraph")
+    sent = {"messages": line["messages"], "units": "sentences", "target_error": 0.1}
+    response = await client.post(GENERATE, json={**sent, "num_samples": 7})
+    assert response.status_code == 422
+    assert "not calibrated for num_samples 7: ask with num_samples 10" in response.text
 
 
 async def test_records_follow_their_schema_and_every_field_has_a_score(client):
@@ -178,10 +194,17 @@ async def test_the_second_model_does_the_same_and_has_no_confidence():
 async def test_a_tool_is_called_with_what_was_asked(client):
     line = next(line for line in lines_of("call") if line["kind"].startswith("call"))
     body = {"model": "cocoa", "messages": line["messages"], "tools": line["tools"]}
-    response = await client.post("/v1/chat/completions", json={**body, "max_tokens": 100})
+    response = await client.post("/v1/chat/completions", json={**body, "max_tokens": 200})
     [choice] = response.json()["choices"]
     [call] = choice["message"]["tool_calls"]
     assert choice["finish_reason"] == "tool_calls"
     offered = [tool["function"]["name"] for tool in line["tools"]]
     assert call["function"]["name"] in offered
     assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    _, *fields = choice["uncertainty"]["units"]
+    assert [one["estimator"] for one in fields] == ["sp"] * len(fields)
+    assert all(0 < one["confidence"] < 1 for one in fields)
+
+    wanted = {"max_tokens": 200, "uncertainty": {"target_error": 0.1}}  # which draws samples
+    [choice] = (await client.post("/v1/chat/completions", json=body | wanted)).json()["choices"]
+    assert choice["uncertainty"]["units_decision"]["threshold"] is not None

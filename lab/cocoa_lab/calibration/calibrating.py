@@ -119,11 +119,12 @@ def _are_same(one: Labels, other: Labels) -> bool:
     """Whether all that the other was asked, the one was asked too, with the same scores."""
     row_of = {example_id: row for row, example_id in enumerate(one.ids)}
     rows = [row_of[example_id] for example_id in other.ids if example_id in row_of]
-    if len(rows) < max(_MIN_COMMON, len(other.correct)) or one.scores.keys() != other.scores.keys():
+    are_enough = len(rows) >= max(_MIN_COMMON, len(other.correct))
+    if not are_enough or not other.scores.keys() <= one.scores.keys():
         return False
     shares = [float(np.mean(one.correct[rows] == other.correct))]
-    for name, u in one.scores.items():
-        close = np.isclose(u[rows], other.scores[name], rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
+    for name, u in other.scores.items():
+        close = np.isclose(one.scores[name][rows], u, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
         shares.append(float(close.mean()))
     return min(shares) >= _SHARE_CLOSE
 

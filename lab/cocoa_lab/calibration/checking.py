@@ -34,15 +34,15 @@ def cross_check(
 
     Of parts, `answers` (n,) says which are of one answer; these stay together.
     """
-    if answers is None:
-        answers = np.arange(len(correct))
-    names, answer = np.unique(answers, return_inverse=True)
+    drawn_whole = np.arange(len(correct)) if answers is None else answers
+    names, answer = np.unique(drawn_whole, return_inverse=True)
     folds = (np.random.default_rng(seed).permutation(len(names)) % _NUM_FOLDS)[answer]
     confidence = np.empty(len(correct))
     for fold in range(_NUM_FOLDS):
         held_out = folds == fold
+        of_others = None if answers is None else answers[~held_out]
         try:
-            fitted = fit(uncertainty[~held_out], correct[~held_out])
+            fitted = fit(uncertainty[~held_out], correct[~held_out], of_others)
         except CannotCalibrate:
             return None
         confidence[held_out] = np.interp(uncertainty[held_out], fitted.knots, fitted.confidences)

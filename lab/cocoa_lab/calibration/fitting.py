@@ -1,7 +1,8 @@
 """Pure: curves from uncertainty to P(correct), with thresholds that keep a promise.
 
-Platt scaling (Platt 1999) on few labels, isotonic regression on more. For the thresholds see
-`cocoa_lab.calibration.thresholds`.
+Platt scaling (Platt 1999) on few labels, isotonic regression on more; of parts of answers the mean
+of isotonic regressions over draws of the answers (bagging, Breiman 1996), which follows less what a
+few answers have in common. For the thresholds see `cocoa_lab.calibration.thresholds`.
 """
 
 import math
@@ -31,6 +32,7 @@ _OFFSET = 0.001  # keeps the logarithm of an uncertainty of 0 finite
 _LEAST = 1e-6  # confidence, where rounding would say 0, as it would say 1 at the other end
 _MAX_KNOTS = 256
 _NUM_QUANTILES = 101
+_NUM_DRAWS = 20  # of the answers, where labels are of their parts
 
 
 class CannotCalibrate(ValueError):
@@ -55,8 +57,10 @@ def fit(
     _check(uncertainty, correct)
     if len(correct) <= _MAX_PLATT_LABELS:
         method, (knots, confidences) = "platt", _platt(uncertainty, correct)
-    else:
+    elif answers is None:
         method, (knots, confidences) = "isotonic", _isotonic(uncertainty, correct)
+    else:
+        method, (knots, confidences) = "isotonic", _mean_isotonic(uncertainty, correct, answers)
     if confidences[0] <= confidences[-1]:
         raise CannotCalibrate("surer answers are not more often right")
     steps: Steps = steps_of_answers(uncertainty, correct)
@@ -134,6 +138,19 @@ def _isotonic(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
     greatest, least = _share_right(ranked[:num_outer]), _share_right(ranked[-num_outer:])
     confidences = np.clip(confidences, min(least, greatest), greatest)
     return np.asarray(knots, dtype=np.float64), np.asarray(confidences, dtype=np.float64)
+
+
+def _mean_isotonic(uncertainty: Array, correct: Array, answers: Counts) -> tuple[Array, Array]:
+    """The mean of the curves of draws of the answers, at percentiles of all uncertainties."""
+    knots = np.unique(_shortened(np.quantile(uncertainty, np.linspace(0, 1, _NUM_QUANTILES))))
+    names, answer = np.unique(answers, return_inverse=True)
+    rows_of = [np.flatnonzero(answer == one) for one in range(len(names))]
+    rng = np.random.default_rng(0)
+    curves = []
+    for drawn in rng.integers(len(names), size=(_NUM_DRAWS, len(names))):
+        rows = np.concatenate([rows_of[one] for one in drawn])
+        curves.append(np.interp(knots, *_isotonic(uncertainty[rows], correct[rows])))
+    return knots, np.mean(curves, axis=0)
 
 
 def _share_right(correct: Array) -> float:

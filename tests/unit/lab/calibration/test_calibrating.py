@@ -49,6 +49,14 @@ def test_a_source_whose_labels_are_not_fitted_is_not_named():
     assert fitted.calibrator.source == "prompts and other"
 
 
+def test_a_draw_of_the_same_scores_shares_them_though_it_tells_fewer():
+    both = labelled(300, BINDING)
+    both.labels.scores["ppl"] = both.labels.scores["sp"] + 1
+    assert ways(calibrate({"made": [both, labelled(300, AUTO)]})) == [[BINDING, AUTO]]
+    fewer_first = calibrate({"made": [labelled(300, AUTO), both]})
+    assert ways(fewer_first) == [[AUTO], [BINDING]], "what it does not tell may differ"
+
+
 def test_whole_answers_come_before_parts_of_them():
     fields = labelled(300, replace(AUTO, unit="field"), shift=0.5)
     assert ways(calibrate({"made": [fields, labelled(100, BINDING)]}))[0] == [BINDING]

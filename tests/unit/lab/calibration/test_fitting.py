@@ -46,6 +46,34 @@ def test_confidence_never_rises_and_stays_a_probability(seed, count, transform):
     assert (np.diff(fitted.quantiles) >= 0).all()
 
 
+def in_answers(num_answers, seed):
+    """Parts, five an answer, which are right or wrong together more than their scores tell."""
+    rng = np.random.default_rng(seed)
+    uncertainty = rng.exponential(0.5, 5 * num_answers)
+    answers = np.repeat(np.arange(num_answers), 5)
+    share_right = np.exp(-(uncertainty**2) * rng.gamma(1.0, size=num_answers)[answers])
+    return uncertainty, (rng.random(len(answers)) < share_right).astype(float), answers
+
+
+def test_confidence_of_parts_follows_chance_less_than_one_isotonic_curve_does():
+    known, right, _ = in_answers(4000, 10**6)
+    truth = fit(known, right)
+    alone, together = [], []
+    for seed in range(10):
+        uncertainty, correct, answers = in_answers(120, seed)
+        at = uncertainty.clip(known.min(), known.max())
+        exact = np.interp(at, truth.knots, truth.confidences)
+        for errors, curve in (
+            (alone, fit(uncertainty, correct)),
+            (together, fit(uncertainty, correct, answers)),
+        ):
+            told = np.interp(at, curve.knots, curve.confidences)
+            errors.append(np.abs(told - exact).mean())
+            assert (np.diff(curve.confidences) <= 0).all()
+    assert np.mean(together) < 0.9 * np.mean(alone)
+    assert len(curve.knots) <= 101
+
+
 @pytest.mark.parametrize(("count", "most"), [(200, 0.06), (400, 0.055), (1200, 0.03)])
 def test_confidence_holds_on_the_testbeds_other_prompts(count, most):
     errors = []
