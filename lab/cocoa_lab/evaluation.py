@@ -15,12 +15,13 @@ from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
 from cocoa_lab.calibration.prompts import STATES, keep_states
+from cocoa_lab.costs import costs
 from cocoa_lab.examples import Example
 from cocoa_lab.loading import RecordedGenerator, lab_scorer, support_of
 from cocoa_lab.log import AnotherRun
 from cocoa_lab.quality import Measure, Support, score_by_task
 from cocoa_lab.recordings import Recording, RecordingHeader, RecordingLog, read
-from cocoa_lab.run import AUTO, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
+from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, with_revision
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
@@ -150,6 +151,9 @@ async def _run(
     answered = [prompt for prompt in scored if prompt.answers]
     if not answered:
         raise InvalidRequest("no prompt has a generation")
+    found: list[Cost] = []
+    if not spec.rescore:
+        found = await costs(answered, asks_of, header, scorer)
     errors = {prompt.recording.error for prompt in scored}
     binary = {task for task, measure in spec.measure_by_task.items() if measure.is_binary}
     speed = {}
@@ -166,6 +170,7 @@ async def _run(
         models=_models(plans, scorer.workers),
         origin=origin_of(answered, scorer.workers),
         speed=speed,
+        costs=found,
     )
 
 

@@ -173,6 +173,7 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "origin": asdict(run.origin),
         "facts": page.facts,
         "speed": run.speed,
+        "costs": list(map(asdict, run.costs)),
         "tasks": _tasks(run, rankings),
         **metrics,
         "undefined_resamples": rankings.undefined_resamples,

@@ -15,6 +15,12 @@ _VERDICTS = (
     "and how many the method lies above / below by interval."
 )
 
+COSTS = (
+    "Processor time of one prompt once its answer and samples are there, measured on a few prompts "
+    "one after another, for estimators that ask models for the same. What several rows ask for, "
+    "a run computes once."
+)
+
 
 def markdown(report: Report) -> str:
     """Everything but plots and answers."""
@@ -22,6 +28,8 @@ def markdown(report: Report) -> str:
     parts += [f"```sh\n{report.command}\n```", _markdown_facts(report.facts)]
     if report.tasks:
         parts.append(_markdown_rows(report.tasks))
+    if report.costs:
+        parts += ["## What estimators cost", COSTS, _markdown_rows(report.costs)]
     parts.append("## Tables")
     parts.append(
         "Best of a column **bold**, second <u>underlined</u>, ↑ above its own base; "
@@ -54,7 +62,9 @@ def html(report: Report) -> str:
         trim_blocks=True,
     )
     environment.filters |= {"number": number, "signed": signed, "contests": contests}
-    return environment.get_template("report.html.j2").render(report=report, mean=MEAN)
+    return environment.get_template("report.html.j2").render(
+        report=report, mean=MEAN, about_costs=COSTS
+    )
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -99,6 +99,7 @@ class Report:
     Attributes:
         facts: name to value: what was run, and how.
         tasks: facts of each task.
+        costs: of the estimators, by what models are asked for.
         galleries: answers under the first strategy.
         estimator: by which the galleries are ordered.
         plots: caption to SVG, for the HTML page only.
@@ -108,6 +109,7 @@ class Report:
     command: str
     facts: Mapping[str, str]
     tasks: Sequence[Mapping[str, str]]
+    costs: Sequence[Mapping[str, str]]
     grids: Sequence[Grid]
     claims: Sequence[Claim]
     similarity_grids: Sequence[Grid]

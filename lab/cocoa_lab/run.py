@@ -134,6 +134,21 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What a prompt costs estimators that ask models for the same.
+
+    Attributes:
+        estimators: that share it; none for the answer and its samples.
+        reads: statistics that models are asked for; none where only arithmetic is left.
+        ms: processor time of the process a prompt, where nothing else is asked or remembered.
+    """
+
+    estimators: tuple[str, ...]
+    reads: tuple[str, ...]
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A finished run.
 
@@ -147,6 +162,7 @@ class Run:
         models: role to model and revision.
         origin: what the scores came from.
         speed: prompts a second and how it was measured; empty where something was there before.
+        costs: of the estimators, the costliest first; empty where no language model is loaded.
     """
 
     header: RecordingHeader
@@ -159,6 +175,7 @@ class Run:
     models: Mapping[str, str]
     origin: Origin
     speed: Mapping[str, float]
+    costs: Sequence[Cost] = ()
 
     @property
     def variants(self) -> list[Variant]:

@@ -15,7 +15,7 @@ from cocoa_lab.run import AnswerScores, Draw
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
-from models.records import SamplingParams
+from models.records import Generation, SamplingParams
 from models.selection import Strategy
 from models.statistics import REASONING_STATISTICS, reads_samples
 from workers.protocol import Generator
@@ -85,12 +85,16 @@ async def record(
     generation = replace(generation, queue_s=0.0, generate_s=0.0)  # these are of the moment
     if not header.asks_p_true:
         return Recording(example.id, example.prompt, generation)
-    # The distinct texts, as any of them is y* under some strategy and similarity function.
+    true_false = await opinions(generation, ask, generator)
+    return Recording(example.id, example.prompt, generation, true_false)
+
+
+async def opinions(generation: Generation, ask: Ask, generator: Generator) -> dict[str, TrueFalse]:
+    """What the model says of each distinct answer, any of which some strategy may choose."""
     answers = (generation.answer, *generation.samples)
     texts = list(dict.fromkeys(answer.compared_text for answer in answers))
     pairs = await asyncio.gather(*(_true_false(text, ask, generator) for text in texts))
-    true_false = dict(zip(texts, pairs, strict=True))
-    return Recording(example.id, example.prompt, generation, true_false)
+    return dict(zip(texts, pairs, strict=True))
 
 
 async def score_recording(

@@ -47,6 +47,7 @@ def summarise(
         command=command,
         facts=_facts(run, num_resamples),
         tasks=_tasks(run, rankings),
+        costs=_costs(run),
         grids=_grids(rankings),
         claims=all_claims,
         similarity_grids=_similarity_grids(rankings),
@@ -96,6 +97,15 @@ def _tasks(run: Run, rankings: Rankings) -> list[dict[str, str]]:
             facts[f"undefined resamples, {strategy}"] = str(undefined[task])
         tasks.append(facts)
     return tasks
+
+
+def _costs(run: Run) -> list[dict[str, str]]:
+    rows = []
+    for cost in run.costs:
+        row = {"estimators": ", ".join(cost.estimators)}
+        row["models are asked for"] = ", ".join(cost.reads) or "nothing more"
+        rows.append(row | {"ms a prompt": f"{cost.ms:.1f}"})
+    return rows
 
 
 def _grids(rankings: Rankings) -> list[Grid]:

@@ -59,6 +59,8 @@ def test_the_results_hold_every_metric_and_claim(out):
     verdicts = {claim["verdict"] for claim in results["claims"]}
     assert verdicts <= {"supported", "refuted", "undecided"}
     assert results["speed"]["prompts_per_s"] > 0
+    measured = [name for cost in results["costs"] for name in cost["estimators"]]
+    assert sorted(measured) == sorted(WITHOUT_PROBE)
 
 
 def test_the_page_and_the_tables_show_them(out):

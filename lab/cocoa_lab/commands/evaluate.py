@@ -172,6 +172,8 @@ def evaluate(
     for note in page.notes:
         typer.echo(f"note: {note}")
     typer.echo(page.recommendation)
+    for cost in run.costs[:1]:
+        typer.echo(f"costliest, {cost.ms:.0f} ms a prompt: {', '.join(cost.estimators)}")
     typer.echo(
         f"{len(run.prompts)} prompts: {out / 'report.html'}, report.md, "
         "results.json, scores.jsonl, plots/"

@@ -37,6 +37,10 @@ SETTINGS = Settings(
 )
 
 
+async def no_costs(*_):
+    return []
+
+
 def examples(count):
     made = []
     for task in ("facts", "numbers"):
@@ -130,6 +134,20 @@ def test_every_estimator_is_scored_under_every_strategy_and_each_example_once(tm
     assert all(set(by_name) == set(WITHOUT_PROBE) for by_name in scores(run).values())
 
 
+def test_the_costs_of_all_estimators_are_measured_by_what_models_are_asked_for(tmp_path):
+    run = evaluate(spec(tmp_path, estimators=["sp", "ppl", "cocoa_sp", "sar", "p_true"]))
+    groups = {cost.reads: set(cost.estimators) for cost in run.costs}
+
+    assert groups == {
+        (): {"sp", "ppl"},
+        ("similarity",): {"cocoa_sp"},
+        ("sample_token_relevance", "similarity_matrix"): {"sar"},
+        ("p_true_logprob",): {"p_true"},
+    }
+    assert all(cost.ms > 0 for cost in run.costs)
+    assert evaluate(spec(tmp_path, estimators=["sp"], rescore=True)).costs == []
+
+
 def test_chats_are_asked_as_chats(tmp_path, monkeypatch):
     asked, prepare = [], FakeEngine.prepare
 
@@ -165,7 +183,8 @@ def test_where_no_log_probs_are_told_there_are_no_waves_by_default(tmp_path, mon
     assert [variant.draw for variant in run.variants] == ["10"]
 
 
-def test_each_pair_of_a_prompt_is_asked_once_for_all_of_its_answers(tmp_path, calls):
+def test_each_pair_of_a_prompt_is_asked_once_for_all_of_its_answers(tmp_path, calls, monkeypatch):
+    monkeypatch.setattr(evaluation, "costs", no_costs)
     evaluate(spec(tmp_path, count=2, examples=examples(2)[:1], estimators=WITHOUT_PROBE))
     asked_pairs = [pair for pair in calls["pairs"] if pair[1] != ("Paris", "Rome")]
     assert len(asked_pairs) == len(set(asked_pairs))

@@ -8,7 +8,7 @@ import pytest
 from cocoa_lab import outputs
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader
-from cocoa_lab.run import AnswerScores, Origin, Run, ScoredPrompt, Variant
+from cocoa_lab.run import AnswerScores, Cost, Origin, Run, ScoredPrompt, Variant
 
 STRATEGIES = ["greedy", "most_probable", "mbr"]
 VARIANTS = [Variant(strategy, "fake", "10") for strategy in STRATEGIES]
@@ -82,6 +82,7 @@ def folder(tmp_path_factory):
         models={"similarity fake": "fake (1)"},
         origin=ORIGIN,
         speed={"prompts_per_s": 12.34, "seconds": 4.0, "cores": 2},
+        costs=[Cost(("sar",), ("token_relevance",), 71.2), Cost(("sp", "ppl"), (), 0.3)],
     )
     out = tmp_path_factory.mktemp("out")
     outputs.write(run, out, "cocoa evaluate made", num_resamples=20)
@@ -160,6 +161,8 @@ def test_tables_and_page_name_command_and_speed(folder):
 
     assert "cocoa evaluate made" in tables
     assert "12.3 prompts a second on 2 cores" in tables
+    assert "| sar | token_relevance | 71.2 |\n| sp, ppl | nothing more | 0.3 |" in tables
+    assert "<td>sar</td><td>token_relevance</td><td>71.2</td>" in page
     assert len(page) > 10_000
     assert page.count("<svg") == 4, "of the first strategy"
     assert "Ordered by <code>cocoa_sp</code>" in page

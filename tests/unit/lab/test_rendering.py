@@ -69,6 +69,7 @@ def a_report(**changes):
         "command": f"cocoa evaluate {HOSTILE}",
         "facts": {"model": HOSTILE},
         "tasks": [{"task": HOSTILE, "prompts": "3"}],
+        "costs": [{"estimators": HOSTILE}],
         "grids": [report.grid(HOSTILE, a_table(facts={"sp": 0.5, "cocoa_sp": 0.7}))],
         "claims": [claim, many, best],
         "similarity_grids": [],
