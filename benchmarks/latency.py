@@ -95,9 +95,9 @@ def main(
         measure_processor_time(report, model, prompts, max_new_tokens, plan.num_rounds)
         if only_blocks:
             return
-        measure_larger(report, cores, plan.num_larger)
         measure_beside(report, model, similarity_model, plan.num_rounds, plan.num_evaluated)
         measure_cached(report, model, similarity_model)
+        measure_larger(report, cores, plan.num_larger)
 
 
 @contextmanager

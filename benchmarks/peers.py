@@ -101,7 +101,7 @@ def _figures(batch: int, rounds: Sequence[Values]) -> list[Figure]:
 @contextmanager
 def _peer(command: Sequence[str]) -> Iterator[Side]:
     """A process that answers lines of prompts with the milliseconds that they took."""
-    variables = os.environ | {"HF_HUB_OFFLINE": "1"}
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
     variables.pop("PYTHONPATH", None)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
