@@ -100,7 +100,8 @@ class Repeats:
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:
             told = replace(result, ask=ask.without_texts())
             entry = seal(result.name, payload)
-            self._kept[seen.key] = _Kept(seen.standing, told, entry, body, renew)
+            kept = body.model_copy(deep=True)  # it is written into while the body may wait
+            self._kept[seen.key] = _Kept(seen.standing, told, entry, kept, renew)
             if len(self._kept) > _NUM_KEPT:
                 del self._kept[next(iter(self._kept))]
         return body
