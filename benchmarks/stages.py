@@ -37,6 +37,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from report import Figure, Round, Values, figure, reporting
 from service import PATH, body_of, free_port, testbed_prompts
+from transformers import AutoModelForCausalLM
 
 from app.main import create_app
 from app.scoring import computation, scorer
@@ -44,9 +45,7 @@ from app.settings import Settings
 from cocoa_lab.plots import STYLE
 from models.embedded import LANGUAGE_MODELS
 from models.engines import inflight
-from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
-from models.engines.transformers import TransformersEngine
 from models.similarity.cross_encoder import CrossEncoderModel
 from models.similarity.nli import NliModel
 
@@ -199,7 +198,7 @@ def _rows() -> Iterator[Round]:
 def step_of(model: str, repetitions: int = 20) -> Measure:
     """Processor milliseconds of a decoding step's pass, by the number of its rows."""
     torch.set_num_threads(1)
-    rows = RowCache(TransformersEngine.load(EngineConfig(model=model)).model)
+    rows = RowCache(AutoModelForCausalLM.from_pretrained(LANGUAGE_MODELS[model]).eval())
 
     def measure(num_rows: str) -> float:
         rows.clear()
@@ -297,18 +296,18 @@ def drawing(medians: Mapping[str, Values]) -> Drawing:
 def _stacked(axes: Axes, medians: Values) -> None:
     """Stages on top of each other, at equal distances."""
     bottoms: Counter[str] = Counter()
-    for number, stage in enumerate(dict.fromkeys(name.partition(": ")[2] for name in medians)):
+    for stage in dict.fromkeys(name.partition(": ")[2] for name in medians):
         heights = {}
         for name, ms in medians.items():
             point, _, of = name.partition(": ")
             if of == stage and point != "reasoned":
                 heights[point] = ms
         lows = [bottoms[point] for point in heights]
-        axes.bar(
-            list(heights), list(heights.values()), 0.7, lows, label=stage, color=_COLOURS[number]
-        )
+        colour = _COLOURS[STAGES.index("decode of the samples" if stage == "decode" else stage)]
+        axes.bar(list(heights), list(heights.values()), 0.7, lows, label=stage, color=colour)
         bottoms.update(heights)
-    axes.legend(fontsize=7)
+    axes.margins(y=0.8)  # for the legend
+    axes.legend(fontsize=7, ncols=2)
 
 
 if __name__ == "__main__":
