@@ -253,9 +253,8 @@ class Telemetry(Observer):
                     texts.append(write(metric).removesuffix(b"# EOF\n"))
                 except Exception as error:
                     self.fail(f"cocoa_{name}", error)
-        for told in (self._process, self._failures):
-            texts.append(write(told).removesuffix(b"# EOF\n"))
-        return b"".join(texts)
+        texts.append(write(self._process).removesuffix(b"# EOF\n"))
+        return b"".join([*texts, write(self._failures)])
 
     def fail(self, name: str, error: Exception) -> None:
         """Count a metric that raises; the log gets type and place of the first time."""
