@@ -137,18 +137,18 @@ class Experiments:
         """
         if self.can.logprobs is None:
             return
-        whole = self._narrow | {"temperature": 1.0}
+        narrow = self._narrow | {"temperature": 1.0}
+        whole = dict(narrow)
         if "top_k" in whole:
             whole["top_k"] = 0
         reference = await self._first_logprobs(whole)
+        cuts_nothing = bool(reference) and narrow == whole
         hot = _first(self._hot) if self.can.logprobs else {}
         hot = hot or await self._first_logprobs({**self._narrow, **_HOT})
         raw_samples: RawLogprobs = "never"
         if _agree(reference, hot):
             raw_samples = "always"
-        elif "top_k" not in whole or _agree(
-            reference, await self._first_logprobs(self._narrow | {"temperature": 1.0})
-        ):
+        elif cuts_nothing or _agree(reference, await self._first_logprobs(narrow)):
             raw_samples = "at_temperature_one"
         raw_greedy = _agree(reference, _first(self._greedy[:1]))
         self.can = replace(self.can, raw_greedy=raw_greedy, raw_samples=raw_samples)

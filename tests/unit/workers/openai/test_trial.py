@@ -12,6 +12,7 @@ from models.grammars import grammar_of
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_generator import REQUEST, over
 from workers.openai.declared import declared
+from workers.openai.experiments import Experiments
 
 pytestmark = pytest.mark.anyio
 
@@ -116,3 +117,13 @@ async def test_what_is_declared_as_not_tried_yet_is_tried_out_when_it_is_needed(
 def test_what_cannot_be_declared_is_refused_by_its_name(setting, message):
     with pytest.raises(ModelNotLoaded, match=f"COCOA_GENERATION__CAPABILITIES:? {message}"):
         declared(setting)
+
+
+async def test_log_probs_that_were_never_seen_are_not_believed(monkeypatch):
+    async def none(*_):
+        return {}
+
+    monkeypatch.setattr(Experiments, "_first_logprobs", none)
+    traits = {"tokenizes": False, "strict": True, "max_logprobs": 5}
+    async with openai_server(**traits) as server, over(server) as generator:
+        assert generator._known.capabilities.raw_samples == "never"
