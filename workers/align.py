@@ -7,6 +7,7 @@ with them, and dropped with their caller.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -27,16 +28,11 @@ class AlignWorker:
 
     def __init__(self, nli: Comparer) -> None:
         self._nli = nli
-        self._of: ComparerInfo | None = None
         self._closed = asyncio.Event()
 
     @property
     def info(self) -> ComparerInfo:
-        if (info := self._nli.info) is not self._of:
-            self._of, identity = info, _identity_over(info.identity)
-            labels = ("similarity",)
-            self._info = replace(info, identity=identity, labels=labels, is_by_sentence=True)
-        return self._info
+        return _info_over(self._nli.info)
 
     @property
     def busy_since(self) -> float | None:
@@ -63,6 +59,12 @@ class AlignWorker:
 
     async def close(self) -> None:
         self._closed.set()
+
+
+@lru_cache(maxsize=8)  # each request asks for it, and models seldom change
+def _info_over(info: ComparerInfo) -> ComparerInfo:
+    identity = _identity_over(info.identity)
+    return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)
 
 
 def _identity_over(identity: str) -> str:
