@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from models.errors import ModelLost
 from models.records import Pair
@@ -20,9 +21,11 @@ from models.similarity.encoder import LeanEncoder, is_bert_like
 
 # Pairs of one forward pass: sorted by length, so little of a batch is padding.
 _FORWARD_PAIRS = 64
-# Tokens of padding that cost as much as another forward pass of the embedded models on a CPU. On an
+# Tokens of padding that cost as much as another forward pass on a CPU, where it is computed. On an
 # accelerator short rows cost little beside the pass itself.
 _CPU_PADDING = 128
+# Tokens of a pass on a CPU: the states of more do not stay near the core.
+_CPU_TOKENS = 2048
 # Tokens of usual tokenizers span fewer characters; longer contexts are cut to this before they are
 # tokenised.
 _MAX_CHARACTERS_PER_TOKEN = 16
@@ -38,11 +41,24 @@ class PairClassifier:
 
     def __init__(self, model: Any, tokenizer: Any, max_length: int) -> None:
         self._model = model.eval()
-        self._lean = LeanEncoder(model) if is_bert_like(model) else None
         self._tokenizer = tokenizer
         self._max_length = max_length
         self._budget = max_length - tokenizer.num_special_tokens_to_add(pair=True)
         self._frame = _frame_of(tokenizer)
+        self._fillers = {
+            "input_ids": tokenizer.pad_token_id or 0,
+            "token_type_ids": tokenizer.pad_token_type_id,
+            "attention_mask": 0,
+        }
+        self._lean: LeanEncoder | None = None
+        self._most_padding = self._most_tokens = math.inf
+        is_on_cpu = torch.device(model.device).type == "cpu"
+        if is_on_cpu:
+            self._most_tokens = _CPU_TOKENS
+        if is_bert_like(model):
+            self._lean = LeanEncoder(model, by_length=is_on_cpu)
+        elif is_on_cpu:
+            self._most_padding = _CPU_PADDING
 
     @torch.inference_mode()
     def logits(self, pairs: Sequence[Pair]) -> tuple[Tensor, NDArray[np.bool_]]:
@@ -52,20 +68,18 @@ class PairClassifier:
         if not pairs:
             return logits, truncated
         texts = dict.fromkeys(chain.from_iterable(pairs))
-        read = {text: self._read(text) for text in texts}
+        read = dict(zip(texts, self._read(list(texts)), strict=True))
         rows = []
         for i, (a, b) in enumerate(pairs):
             (ids_a, num_a), (ids_b, num_b) = read[a], read[b]
             truncated[i] = num_a + num_b > self._budget
             kept_a, kept_b = cut_longest_first(num_a, num_b, self._budget)
             rows.append(self._frame.joined(self._cut(ids_a, kept_a), self._cut(ids_b, kept_b)))
-        most = math.inf
-        if torch.device(self._model.device).type == "cpu":
-            most = _CPU_PADDING
-        for chosen in forward_passes([len(row["input_ids"]) for row in rows], most):
-            inputs = self._tokenizer.pad([rows[row] for row in chosen], return_tensors="pt")
+        num_tokens = [len(row["input_ids"]) for row in rows]
+        for chosen in forward_passes(num_tokens, self._most_padding, self._most_tokens):
+            inputs = self._padded([rows[row] for row in chosen])
             try:
-                logits[chosen] = self._forward(inputs.to(self._model.device)).float().cpu()
+                logits[chosen] = self._forward(inputs).float().cpu()
             except torch.AcceleratorError as error:
                 raise ModelLost(type(error).__name__) from error
         return logits, truncated
@@ -96,17 +110,29 @@ class PairClassifier:
             ends.append([end for _, end in offsets])
         return ends
 
-    def _forward(self, inputs: Any) -> Tensor:
+    def _padded(self, rows: Sequence[dict[str, list[int]]]) -> dict[str, Tensor]:
+        """The model's inputs (rows, width) on its device, shorter rows filled up."""
+        inputs = {}
+        for name in rows[0]:
+            inputs[name] = pad_sequence(
+                [torch.tensor(row[name]) for row in rows],
+                batch_first=True,
+                padding_value=self._fillers[name],
+                padding_side=self._tokenizer.padding_side,
+            ).to(self._model.device)
+        return inputs
+
+    def _forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Logits (rows, K) of a padded pass."""
         if self._lean is not None:
             return self._lean(**inputs)
         logits: Tensor = self._model(**inputs).logits
         return logits
 
-    def _read(self, text: str) -> tuple[list[int], int]:
-        """The text's tokens, as many as the model can read, and how many there are."""
-        ids = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return self._cut(ids, self._budget), len(ids)
+    def _read(self, texts: list[str]) -> list[tuple[list[int], int]]:
+        """Of each text the tokens, as many as the model can read, and how many there are."""
+        encoded = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return [(self._cut(ids, self._budget), len(ids)) for ids in encoded]
 
     def _cut(self, ids: list[int], num_kept: int) -> list[int]:
         """The part of a text that is kept, on the side that the tokenizer keeps."""
@@ -116,13 +142,17 @@ class PairClassifier:
 
 
 def forward_passes(
-    num_tokens: Sequence[int], max_padding: float, max_rows: int = _FORWARD_PAIRS
+    num_tokens: Sequence[int],
+    max_padding: float,
+    max_tokens: float = math.inf,
+    max_rows: int = _FORWARD_PAIRS,
 ) -> Iterator[list[int]]:
     """Which rows go through the model together: such of like length, the shortest first.
 
     Args:
         num_tokens: of each row.
         max_padding: tokens that fill the rows of a pass up to its longest.
+        max_tokens: of a pass, padding included; a longer row is a pass of its own.
         max_rows: of a pass.
 
     >>> list(forward_passes([9, 3, 4, 9], max_padding=4))
@@ -132,7 +162,8 @@ def forward_passes(
     padding = longest = 0
     for row in sorted(range(len(num_tokens)), key=num_tokens.__getitem__):
         padding += len(chosen) * (num_tokens[row] - longest)
-        if len(chosen) == max_rows or padding > max_padding:
+        is_large = (len(chosen) + 1) * num_tokens[row] > max_tokens
+        if chosen and (len(chosen) == max_rows or padding > max_padding or is_large):
             yield chosen
             chosen, padding = [], 0
         chosen.append(row)
@@ -170,9 +201,10 @@ class _Frame:
     text_types: tuple[int, int]
 
     def joined(self, a: list[int], b: list[int]) -> dict[str, list[int]]:
-        """The model's inputs for the ids of two texts, without padding."""
+        """The model's inputs for the ids of two texts."""
         before, between, after = self.special
-        row = {"input_ids": before + a + between + b + after}
+        ids = before + a + between + b + after
+        row = {"input_ids": ids, "attention_mask": [1] * len(ids)}
         if self.types is not None:
             before, between, after = self.types
             of_a, of_b = [self.text_types[0]] * len(a), [self.text_types[1]] * len(b)

@@ -40,8 +40,9 @@ def new_model(config, **options):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("lengths", [(9, 9), (9, 2, 5), (7,)], ids=["even", "padded", "one row"])
-def test_the_logits_are_those_of_transformers(config, lengths):
+@pytest.mark.parametrize("lengths", [(9, 9), (9, 2, 5, 5), (7,)], ids=["even", "padded", "one row"])
+@pytest.mark.parametrize("by_length", [True, False], ids=["by length", "with padding"])
+def test_the_logits_are_those_of_transformers(config, lengths, by_length):
     model = new_model(config)
     ids = torch.full((len(lengths), max(lengths)), config.pad_token_id)
     mask = torch.zeros_like(ids)
@@ -54,7 +55,7 @@ def test_the_logits_are_those_of_transformers(config, lengths):
     expected = model(**inputs).logits
 
     assert is_bert_like(model)
-    found = LeanEncoder(model)(**inputs)
+    found = LeanEncoder(model, by_length=by_length)(**inputs)
 
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
