@@ -1,10 +1,10 @@
 """The similarity worker: one pair model behind a micro-batcher that all requests share."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from models.digests import digest_of
 from models.errors import SimilarityUnavailable
@@ -81,7 +81,8 @@ class SimilarityWorker:
     async def compare(self, pairs: Sequence[Pair]) -> PairReply:
         with failing_as(SimilarityUnavailable, "the similarity model"):
             scores = await self._pairs.submit(pairs)
-        if not all(np.isfinite(values).all() for values, _ in scores.values()):
+        values = chain.from_iterable(values for values, _ in scores.values())
+        if not all(map(math.isfinite, values)):
             message = "the similarity model returned a value that is not a finite number"
             raise SimilarityUnavailable(message)
         return PairReply(scores, self.info.identity)

@@ -40,7 +40,7 @@ from models.similarity.pairs import (
     similarity_matrix,
 )
 from models.waves import num_taken
-from workers.protocol import Workers
+from workers.protocol import PairScore, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,13 @@ class Recorded:
         statistics: that the generator was asked for.
         true_false: compared text of each distinct answer to what the model said of it; empty where
             it was not asked.
+        pairs: scores by identity of the comparer, which asks of the same recording share.
     """
 
     generation: Generation
     statistics: frozenset[str]
     true_false: Mapping[str, TrueFalse] = field(default_factory=dict)
+    pairs: dict[str, dict[Pair, PairScore]] = field(default_factory=dict)
 
 
 class Computation:
@@ -91,13 +93,16 @@ class Computation:
         self._generator = workers.generator
         self._info = workers.generator.info
         self._comparer = workers.comparers[plan.similarity]
-        self._similarity = PairScores(self._comparer, ask, memory, observer, limits)
+        pairs = {} if recorded is None else recorded.pairs
+        known = pairs.setdefault(self._comparer.info.identity, {})
+        self._similarity = PairScores(self._comparer, ask, memory, observer, limits, known=known)
         self._nli: PairScores | None = None
         self._nli_model = workers.nli
         nli_info = None
         if workers.nli is not None:
             nli = workers.nli
-            self._nli = PairScores(nli, ask, memory, observer, limits, nli.token_ends)
+            known = pairs.setdefault(nli.info.identity, {})
+            self._nli = PairScores(nli, ask, memory, observer, limits, nli.token_ends, known)
             nli_info = self._nli.info
         self._limits = limits
         self._max_units = (limits or AskLimits()).max_units

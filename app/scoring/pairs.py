@@ -35,6 +35,7 @@ class PairScores:
         limits: of pairs; None bounds none.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
+        known: scores by this comparer, shared with other asks; those that come are put there.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class PairScores:
         observer: Observer,
         limits: AskLimits | None = None,
         token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None,
+        known: dict[Pair, PairScore] | None = None,
     ) -> None:
         self.info = comparer.info
         self.is_current = True
@@ -57,7 +59,9 @@ class PairScores:
         self._observer = observer
         self._limits = limits
         self._token_ends = token_ends
-        self._scores: dict[Pair, PairScore] = {}
+        self._known: dict[Pair, PairScore] = {} if known is None else known
+        self._values: dict[Pair, tuple[float, ...]] = {}  # of the pairs of this ask
+        self._is_cut = False
         # A text is in many pairs, and hashed once.
         self._digests: dict[str, str] = {}
 
@@ -96,39 +100,45 @@ class PairScores:
             NotReady: the model has stopped.
         """
         self.check(pairs)
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._scores]
-        missing = new
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]
+        missing = self._take(new)
         names: dict[Pair, str] = {}
-        if new and self._memory is not None:
-            names = dict(zip(new, map(self._name, new), strict=True))
+        if missing and self._memory is not None:
+            names = dict(zip(missing, map(self._name, missing), strict=True))
             found = await self._memory.get_many(list(names.values()), self._decode)
-            missing = []
-            for pair, score in zip(new, found, strict=True):
-                if score is None:
-                    missing.append(pair)
-                else:
-                    self._scores[pair] = score
-            self._observer.observe_pairs(len(new), len(new) - len(missing))
+            for pair, score in zip(names, found, strict=True):
+                if score is not None:
+                    self._known[pair] = score
+            missing = self._take(list(names))
+            self._observer.observe_pairs(len(names), len(names) - len(missing))
         if missing:
             reply = await self._comparer.compare(missing)
             await self._charge(missing)
             if reply.identity != self.info.identity:
                 self.is_current = False
-                if self._scores:  # of other weights: scores of two models must not be mixed
+                if self._values:  # of other weights: scores of two models must not be mixed
                     message = "the similarity model was replaced; repeat the request"
                     raise SimilarityUnavailable(message)
+                self._known = {}  # a dictionary of its own
             elif self._memory is not None:
                 entries = {}
                 for pair, score in reply.scores.items():
                     entries[names[pair]] = orjson.dumps(score)
                 self._memory.put(entries)
-            self._scores |= reply.scores
-        values: dict[Pair, tuple[float, ...]] = {}
-        is_cut = False
-        for pair, (known, was_cut) in self._scores.items():
-            values[pair] = known
-            is_cut |= was_cut
-        return PairTable(self.info.labels, values, self.info.rules, is_cut)
+            self._known |= reply.scores
+            self._take(missing)
+        return PairTable(self.info.labels, self._values, self.info.rules, self._is_cut)
+
+    def _take(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Make those that are known part of this ask; the others."""
+        unknown = []
+        for pair in pairs:
+            if pair not in self._known:
+                unknown.append(pair)
+                continue
+            self._values[pair], was_cut = self._known[pair]
+            self._is_cut |= was_cut
+        return unknown
 
     async def _charge(self, pairs: Sequence[Pair]) -> None:
         """Charge the caller what the comparer has read, where that is charged."""

@@ -104,9 +104,9 @@ async def score_recording(
     if recording.generation is None:
         return []
     statistics = recorded_statistics(header)
+    recorded = Recorded(recording.generation, statistics, recording.true_false)
     results = []
     for ask in asks:  # one after another, so that each finds the pairs of those before
-        recorded = Recorded(recording.generation, statistics, recording.true_false)
         result = await scorer.run(ask, recorded)
         subject = result.evidence.subject
         answer_scores = AnswerScores(

@@ -63,13 +63,15 @@ class LeanEncoder:
         sizes = [rows * width for rows, width in shapes]
         for layer, weight, bias in self._layers:
             attended = []
-            for shape, own in zip(shapes, F.linear(states, weight, bias).split(sizes), strict=True):
+            made = F.linear(states, weight, bias).split_with_sizes(sizes)
+            for shape, own in zip(shapes, made, strict=True):
                 by_head = own.view(*shape, 3, self._num_heads, -1).permute(2, 0, 3, 1, 4)
-                read = F.scaled_dot_product_attention(*by_head, mask)
+                queries, keys, values = by_head
+                read = F.scaled_dot_product_attention(queries, keys, values, mask)
                 attended.append(read.transpose(1, 2).reshape(len(own), -1))
             states = _behind(layer, states, torch.cat(attended))
         by_row = []
-        for shape, own in zip(shapes, states.split(sizes), strict=True):
+        for shape, own in zip(shapes, states.split_with_sizes(sizes), strict=True):
             by_row.append(own.view(*shape, -1))
         logits: Tensor = self._classify(self._pool(self._firsts(by_row, mask)[:, None]))
         return logits
@@ -92,7 +94,8 @@ class LeanEncoder:
         queries = own.query(firsts).view(rows, *by_head[:2]).transpose(0, 1)
         asked = torch.bmm(queries, own.key.weight.view(by_head)).transpose(0, 1)
         means, scale = [], by_head[1] ** -0.5
-        for states, ask in zip(groups, asked.split(list(map(len, groups))), strict=True):
+        by_group = asked.split_with_sizes(list(map(len, groups)))
+        for states, ask in zip(groups, by_group, strict=True):
             every = states[:, None]
             means.append(
                 F.scaled_dot_product_attention(ask[:, None], every, every, mask, scale=scale)

@@ -1,6 +1,6 @@
 """Pure: the pairs a statistic needs, and their scores as vectors and matrices over samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -47,12 +47,20 @@ class PairTable:
 
     def value(self, a: str, b: str, label: str) -> float:
         """Score of the ordered pair of texts on one label."""
-        a, b = self.rules.normalise(a), self.rules.normalise(b)
-        if not self.rules.is_known(a, b):
-            return self.scores[a, b][self.labels.index(label)]
-        if a == b:
-            return _EQUAL[label]
-        return 0.0
+        [value] = self.values([(self.rules.normalise(a), self.rules.normalise(b))], label)
+        return value
+
+    def values(self, pairs: Iterable[Pair], label: str) -> list[float]:
+        """Scores of ordered pairs of normalised texts on one label."""
+        column, found = self.labels.index(label), []
+        for a, b in pairs:
+            if not self.rules.is_known(a, b):
+                found.append(self.scores[a, b][column])
+            elif a == b:
+                found.append(_EQUAL[label])
+            else:
+                found.append(0.0)
+        return found
 
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""
@@ -114,10 +122,8 @@ def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array
     index = []
     for text in map(table.rules.normalise, texts):
         index.append(positions.setdefault(text, len(positions)))
-    values = np.zeros((len(positions), len(positions)))
-    for (a, i), (b, j) in product(positions.items(), repeat=2):
-        values[i, j] = table.value(a, b, label)
-    return values[np.ix_(index, index)]
+    values: Array = np.array(table.values(product(positions, positions), label))
+    return values.reshape(len(positions), len(positions))[np.ix_(index, index)]
 
 
 def exact_match(answer: str, samples: Sequence[str], rules: PairRules) -> Array:

@@ -112,6 +112,28 @@ async def test_what_an_earlier_request_asked_for_is_looked_up():
     assert kept.told.pairs == [(2, 0), (3, 2)]
 
 
+async def test_asks_that_share_scores_ask_once_and_are_flagged_for_their_own_pairs_alone():
+    comparer, kept, known = Comparer(), Kept(), {}
+    first, second = (
+        PairScores(comparer, ASK, kept.memory, kept.told, known=known) for _ in range(2)
+    )
+    assert (await first.table([*PAIRS, ("cut", "cut")])).truncated
+    table = await second.table([*PAIRS, ("c", "d")])
+
+    assert comparer.asked == [[*PAIRS, ("cut", "cut")], [("c", "d")]]
+    assert kept.told.pairs == [(3, 0), (1, 0)]
+    assert table.scores == dict.fromkeys([*PAIRS, ("c", "d")], (0.5,))
+    assert not table.truncated
+
+
+async def test_scores_of_other_weights_are_not_shared():
+    comparer, known = Comparer(), {}
+    comparer.speaks_as = "other weights"
+    await PairScores(comparer, ASK, None, Observer(), known=known).table(PAIRS)
+
+    assert known == {}
+
+
 async def test_a_function_without_weights_is_asked_and_not_looked_up():
     comparer, kept = Comparer(revision=None), Kept()
     await scores_of(comparer, kept).table(PAIRS)
