@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -147,11 +147,14 @@ class Calls:
             return None
 
     async def attempt(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server takes no such body, or fails on it."""
+        """What a POST answers; None where the server takes no such body, or fails on it twice."""
         try:
             return await self.try_post(path, body)
         except Failed:
-            return None
+            await asyncio.sleep(_FIRST_WAIT_S)  # what was wrong with it may pass
+        with suppress(Failed):
+            return await self.try_post(path, body)
+        return None
 
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int

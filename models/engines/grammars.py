@@ -46,6 +46,7 @@ class Grammars:
     Attributes:
         unavailable: why no grammar can be followed; "" where it can.
         start_ids: tokens of the tag that begins a reasoning.
+        all_but_end: mask (W,) of all tokens that end no text.
     """
 
     def __init__(
@@ -62,6 +63,9 @@ class Grammars:
         if tags is not None:
             ids = tokenizer(tags.start, add_special_tokens=False, verbose=False)["input_ids"]
             self.start_ids = tuple(ids)
+        allowed = np.ones(32 * self.num_words, np.uint8)
+        allowed[self._eos_ids] = 0
+        self.all_but_end = np.packbits(allowed, bitorder="little").view(np.int32)
         self._matcher = functools.lru_cache(_MAX_COMPILED)(self._compiled)
         self.unavailable = ""
         if find_spec("llguidance") is None:
@@ -162,8 +166,11 @@ class Following:
     def fill(self, words: NDArray[np.int32]) -> bool:
         """Write what may come next into a mask of zeros (W,); False where that takes too long.
 
-        Not asked for within a reasoning, where anything may.
+        Within a reasoning that is anything but the end of the whole text.
         """
+        if self.stage == "thoughts":
+            words[:] = self._grammars.all_but_end
+            return True
         start_ids = self._grammars.start_ids
         if self._num_read == 0:
             self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
@@ -209,7 +216,7 @@ def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJ
     words: list[NDArray[np.int32]] = []
     for row, slot in zip(rows, slots, strict=True):
         following = row.following
-        if following is None or following in slot_of or following.stage == "thoughts":
+        if following is None or following in slot_of:
             continue
         slot_of[following] = slot
         words.append(np.zeros(following.num_words, np.int32))

@@ -56,7 +56,7 @@ def _new_piece(row: Row, detokenizer: Detokenizer) -> str:
 def _new_thoughts(row: Row, detokenizer: Detokenizer, tags: Tags) -> str:
     """Text of a streamed reasoning that has become certain since the last call."""
     told, (opening, closing) = row.job.told, tags.inner
-    _decode_further(told, row.token_ids, detokenizer.text_with_tags)
+    _decode_further(told, detokenizer.without_end(row.token_ids), detokenizer.text_with_tags)
     if not told.in_thoughts:
         text = told.pending.lstrip().removeprefix(tags.start).lstrip()
         if not text or opening.startswith(text):

@@ -137,10 +137,9 @@ class Detokenizer:
         row.text = text
         if self.tags is None:
             return
-        ended = row.token_ids[-1:] and row.token_ids[-1] in self._eos_ids
-        token_ids = row.token_ids[:-1] if ended else row.token_ids
+        token_ids = self.without_end(row.token_ids)
         texts = self.token_texts(token_ids, with_tags=True)
-        found = part(texts, self.tags, ended=bool(ended))
+        found = part(texts, self.tags, ended=len(token_ids) < len(row.token_ids))
         if found.state != "none":
             row.is_reasoned, row.text = True, found.answer
             row.first_of_answer = found.num_tokens
@@ -177,6 +176,12 @@ class Detokenizer:
             )
         )
 
+    def without_end(self, token_ids: list[int]) -> list[int]:
+        """The same without a last token that ends a sequence."""
+        if self._eos_ids.isdisjoint(token_ids[-1:]):
+            return token_ids
+        return token_ids[:-1]
+
     def _closing(self, tags: Tags) -> tuple[list[int], str]:
         """Tokens that end a reasoning wherever it stands, or why there are none."""
         closing = tags.inner[1] + tags.end
@@ -189,8 +194,8 @@ class Detokenizer:
 
     def _thoughts(self, token_ids: list[int], *, opened: bool) -> str:
         """The text between the tags of a reasoning, finished or not."""
-        found = part([self.text_with_tags(token_ids)], self.tags, opened=opened)
-        return found.text or ""
+        text = self.text_with_tags(self.without_end(token_ids))
+        return part([text], self.tags, opened=opened).text or ""
 
     def _has_stop(self, lead: str, token_ids: list[int], stop: tuple[str, ...]) -> bool:
         # Every token that shows carries at least one byte, so this tail covers the longest stop

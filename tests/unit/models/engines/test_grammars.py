@@ -5,6 +5,7 @@ import gc
 import json
 import math
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -244,6 +245,22 @@ async def test_the_grammar_begins_behind_the_reasoning():
         assert sequence.reasoning.is_finished
         assert sequence.text in TEXTS
     assert prompted.answer.text.strip().isdigit()
+
+
+async def test_an_answer_held_to_a_grammar_does_not_end_within_its_reasoning():
+    hot = replace(asking().sampling, num_samples=20, temperature=8.0)
+    async with reasoning() as worker:
+        free = await worker.generate(replace(asking(), sampling=hot))
+        held = await worker.generate(replace(asking(grammar=CHOICES), sampling=hot))
+
+    def ended_within(sample):
+        return sample.finish_reason == "stop" and not sample.reasoning.is_finished
+
+    ended = list(filter(ended_within, filter(attrgetter("reasoning"), free.samples)))
+    assert ended
+    assert not any("</s>" in sample.reasoning.text for sample in ended)
+    for sample in held.samples:
+        assert sample.text in TEXTS or sample.finish_reason == "length"
 
 
 async def test_answers_held_to_a_grammar_are_not_read_behind_other_reasonings():

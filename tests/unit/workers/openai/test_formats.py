@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from starlette.responses import JSONResponse
 
 from models.call_grammars import MARK, grammar_of_calls
 from models.errors import DeadlineExceeded, EngineError, InvalidRequest
@@ -78,6 +79,14 @@ async def test_requests_that_need_it_at_once_wait_for_one_trial():
         generator._standing(generator.upstream.servers[0]).doubt()
         await generator.generate(HELD)
         assert len(trials(server)) == 1  # the same weights do the same
+
+
+async def test_a_fault_that_passes_does_not_stand_for_what_the_server_can_do():
+    async with openai_server() as server, over(server) as generator:
+        server.replies += [JSONResponse({}, 500)]
+        held = await generator.generate(HELD)
+        assert generator.info.capabilities["response_format"] is True
+    assert json.loads(held.answer.text) in ("Rome", 7)
 
 
 async def test_one_who_leaves_during_the_trial_leaves_it_to_the_next():
