@@ -40,6 +40,8 @@ _LIMITS = {(POLYGRAPH, 1): 8.0, (POLYGRAPH, BATCH): 3.0}
 
 # Milliseconds that prompts take together.
 Side = Callable[[Sequence[str]], float]
+# What a peer says of a request.
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def main(
@@ -100,8 +102,14 @@ def _figures(batch: int, rounds: Sequence[Values]) -> list[Figure]:
 
 @contextmanager
 def _peer(command: Sequence[str]) -> Iterator[Side]:
-    """A process that answers lines of prompts with the milliseconds that they took."""
-    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    with peer(command) as ask:
+        yield lambda prompts: ask({"prompts": list(prompts)})["ms"]
+
+
+@contextmanager
+def peer(command: Sequence[str], **environment: str) -> Iterator[Ask]:
+    """A process that answers lines of requests with what it measured of them."""
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"} | environment
     variables.pop("PYTHONPATH", None)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
@@ -117,14 +125,14 @@ def _peer(command: Sequence[str]) -> Iterator[Side]:
                 return found
         raise RuntimeError(f"{command[1]} ended")
 
-    def together(prompts: Sequence[str]) -> float:
-        stdin.write(json.dumps({"prompts": list(prompts)}) + "\n")
+    def ask(request: dict[str, Any]) -> dict[str, Any]:
+        stdin.write(json.dumps(request) + "\n")
         stdin.flush()
-        return float(answer()["ms"])
+        return answer()
 
     try:
         answer()
-        yield together
+        yield ask
     finally:
         process.terminate()
         process.wait()

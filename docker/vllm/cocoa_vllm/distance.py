@@ -17,15 +17,16 @@ class DeviceDistance:
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         # In float64: a residual is the difference of two large numbers.
         self._known = {name: tensor.double() for name, tensor in tensors.items()}
+        self._precisions = 1 / self._known["variances"]
 
     def percentile(self, features: Tensor) -> Tensor:
         """Percentiles (r,) in [0, 100] of features (r, d), float32."""
         known = self._known
         centred = features.double() - known["mean"]
-        along = centred @ known["components"].T
-        residual = (centred**2).sum(1) - (along**2).sum(1)
-        squared = (along**2 / known["variances"]).sum(1)
-        squared += residual.clamp(min=0) / known["residual_variance"]
+        along = (centred @ known["components"].T).square_()
+        residual = torch.linalg.vecdot(centred, centred) - along.sum(1)
+        squared = along @ self._precisions
+        squared += residual.clamp_(min=0) / known["residual_variance"]
         return interpolated(squared.sqrt(), known["percentiles"]).float()
 
 

@@ -78,6 +78,8 @@ class DeviceProbe:
     def __call__(self, answers: Answers, layer: int) -> Tensor:
         """Value in [0, 1] and distance percentile in [0, 100] of each answer, (r, 2) float32.
 
+        Neither is a number for a request that was lost track of.
+
         Args:
             answers: r of them.
             layer: index of the probe's layer among those of `answers.means`.
@@ -85,8 +87,7 @@ class DeviceProbe:
         named = {"sp": answers.sp, "mte": answers.mte, "log_length": answers.length.log()}
         numbers = [named[name][:, None] for name in self._token_features]
         features = torch.cat([answers.means[:, layer], *numbers], dim=1)
-        readings = torch.stack([self._value(features), self._distance.percentile(features)], dim=1)
-        return torch.where(answers.length[:, None] > 0, readings, torch.nan)
+        return torch.stack([self._value(features), self._distance.percentile(features)], dim=1)
 
     def _value(self, features: Tensor) -> Tensor:
         x = (features - self._mean) / self._scale

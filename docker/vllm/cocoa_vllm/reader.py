@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from cocoa_vllm.columns import entropies, finite, insert
 from cocoa_vllm.identity import NO_PROBE, READY, identity_columns, mark_of
-from cocoa_vllm.modes import Mode, compares_prompt, is_light
+from cocoa_vllm.modes import Mode, compares_prompt, is_light, mode_of
 from cocoa_vllm.probe import DeviceProbe, Model
 from cocoa_vllm.prompts import DevicePrompts
 from cocoa_vllm.sums import Sums, sent
@@ -27,44 +29,46 @@ class Row:
         index: of its logits.
         request: its id.
         step: tokens that its answer had before this one.
+        end: place of its last input among those of all requests.
     """
 
     index: int
     request: str
     mode: Mode
     step: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The rows of one step.
+    """The rows of one step, those of one mode next to each other.
 
     Attributes:
         rows: that opted in.
-        shown: those of them whose states are read.
+        indices: (r,) of their logits.
+        shown: those of them whose states are read, in the same order.
         states: (r, L, d) of `shown`; None without any.
     """
 
     rows: Sequence[Row]
-    shown: Sequence[Row] = ()
-    states: Tensor | None = None
-
-    def of(self, mode: Mode) -> list[Row]:
-        """The rows of one mode, in their order."""
-        return [row for row in self.rows if row.mode == mode]
+    indices: Tensor
+    shown: Sequence[Row]
+    states: Tensor | None
 
     def states_of(self, rows: Sequence[Row]) -> Tensor:
-        """(r, L, d) of rows that are among `shown`."""
+        """(r, L, d) of rows that are next to each other among `shown`."""
         if self.states is None:
             raise ValueError("no state was read in this step")
-        place = {row.index: i for i, row in enumerate(self.shown)}
-        return self.states.index_select(
-            0, sent([place[row.index] for row in rows], self.states.device)
-        )
+        first = self.shown.index(rows[0])
+        return self.states[first : first + len(rows)]
 
 
 class Reader:
     """Probes, prompts of a calibration, running sums, and the numbers of `identity`.
+
+    Attributes:
+        layers: that are read.
+        modes: of requests that opted in, by their ids.
 
     Args:
         model: that is served.
@@ -105,8 +109,10 @@ class Reader:
         # Without the prompts: a calibration is made before there are any, and binds the mark.
         mark = mark_of(model.revision, precision, light, *sha256s)
         self._mark = float(mark)
-        self._identity = identity_columns(mark, light, model.revision, sha256s, of_prompts)
+        identity = identity_columns(mark, light, model.revision, sha256s, of_prompts)
+        self._identity = torch.tensor(identity, device=device)
         self._sums = Sums(len(self.layers), model.dimension, device)
+        self.modes: dict[str, Mode] = {}
         self._device = device
         logger.info(
             "cocoa: model revision %s, probes %s, prompts %s, on layers %s",
@@ -116,17 +122,45 @@ class Reader:
             list(self.layers),
         )
 
+    def learn(self, requests: Iterable[Any]) -> None:
+        """Remember which of vLLM's new requests opted in; a step asks no other about it."""
+        for new in requests:
+            params = new.sampling_params
+            mode = mode_of(params.extra_args) if params is not None else None
+            if mode is not None:
+                self.modes[new.req_id] = mode
+
     def forget(self, requests: Iterable[str]) -> None:
         """Free what ended requests held."""
+        for request in requests:
+            self.modes.pop(request, None)
         self._sums.forget(requests)
 
-    def shown(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows whose states are read in this step: of answers, or of a prompt's last token."""
-        return [row for row in rows if self._reads(row) or self._compares(row)]
+    def step(self, rows: Sequence[Row], layers: Sequence[Tensor]) -> Step | None:
+        """The step of these rows, with the states of answers and of prompts' last tokens.
+
+        Args:
+            rows: in any order.
+            layers: (inputs, d) of each layer that is read.
+
+        Returns:
+            None without rows.
+        """
+        if not rows:
+            return None
+        rows = sorted(rows, key=lambda row: (row.mode, row.step > 0))
+        shown = [row for row in rows if self._reads(row) or self._compares(row)]
+        places = [row.index for row in rows] + [row.end for row in shown]
+        numbers = sent(places, self._device)
+        indices, ends = numbers[: len(rows)], numbers[len(rows) :]
+        if not shown:
+            return Step(rows, indices, shown, None)
+        states = torch.stack([layer.index_select(0, ends) for layer in layers], dim=1)
+        return Step(rows, indices, shown, states.float())
 
     def entropies(self, step: Step, logits: Tensor) -> Tensor:
         """(r,) of the step's rows; before the sampler, which scales the logits in place."""
-        return entropies(logits, sent([row.index for row in step.rows], self._device))
+        return entropies(logits, step.indices)
 
     def write(self, step: Step, entropy: Tensor, logprobs_tensors: Any) -> None:
         """Put each row's columns among its top log-probs, in place.
@@ -136,16 +170,15 @@ class Reader:
             entropy: as `entropies` gave it.
             logprobs_tensors: vLLM's, with the sampled token first.
         """
-        place = {row.index: i for i, row in enumerate(step.rows)}
-        for mode in dict.fromkeys(row.mode for row in step.rows):
-            rows = step.of(mode)
-            index, places = sent(
-                [[row.index for row in rows], [place[row.index] for row in rows]], self._device
-            )
+        first = 0
+        for mode, of_mode in groupby(step.rows, key=attrgetter("mode")):
+            rows = list(of_mode)
+            part = slice(first, first + len(rows))
+            first, index = part.stop, step.indices[part]
             if mode == "identity":
-                columns = torch.tensor(self._identity, device=self._device).expand(len(rows), -1)
+                columns = self._identity.expand(len(rows), -1)
             else:
-                chosen = entropy.index_select(0, places)
+                chosen = entropy[part]
                 told = [torch.stack([torch.full_like(chosen, self._mark), chosen], dim=1)]
                 if compares_prompt(mode):
                     told.append(self._compared(rows, step))
@@ -168,10 +201,9 @@ class Reader:
         if self.prompts is None:
             return found
         found[:, 0] = self.prompts.mark
-        if first := [row for row in rows if self._compares(row)]:
+        if first := [row for row in rows if self._compares(row)]:  # they come first
             states = step.states_of(first)[:, self.layers.index(self.prompts.layer)]
-            places = sent([rows.index(row) for row in first], self._device)
-            found[places, 1] = self.prompts.percentile(states)
+            found[: len(first), 1] = self.prompts.percentile(states)
         return found
 
     def _readings(

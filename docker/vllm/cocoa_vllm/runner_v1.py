@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from cocoa_vllm.hooks import hook, make_reader
-from cocoa_vllm.modes import mode_of
 from cocoa_vllm.reader import Row, Step
-from cocoa_vllm.sums import sent
 from cocoa_vllm.touched import FIRST_COMPUTED, FIRST_LOADED, FIRST_SAMPLED, FIRST_SCHEDULED
 
 
@@ -37,6 +34,7 @@ def _scheduled(update: Callable[..., Any]) -> Callable[..., Any]:
 
     def _update_states(self: Any, scheduler_output: Any) -> Any:
         self.cocoa.forget(scheduler_output.finished_req_ids)
+        self.cocoa.learn(scheduler_output.scheduled_new_reqs)
         return update(self, scheduler_output)
 
     return _update_states
@@ -71,23 +69,19 @@ def _sampled(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 def _step(runner: Any, state: Any) -> Step | None:
     """The step's rows that opted in; None without any."""
+    if not runner.cocoa.modes:
+        return None
     batch, scheduled = runner.input_batch, state.scheduler_output.num_scheduled_tokens
     rows = []
     for index, request in enumerate(batch.req_ids):
-        params = runner.requests[request].sampling_params
-        mode = mode_of(params.extra_args) if params is not None else None
+        mode = runner.cocoa.modes.get(request)
         if mode is None or runner.discard_request_mask.np[index]:  # a prefill's earlier chunk
             continue
         if runner.speculative_config is not None and mode != "identity":
             continue
         read = int(batch.num_computed_tokens_cpu[index]) + scheduled[request]
-        rows.append(Row(index, request, mode, read - int(batch.num_prompt_tokens[index])))
-    if not rows:
-        return None
-    shown = runner.cocoa.shown(rows)
-    if not shown:
-        return Step(rows)
-    places = sent([row.index for row in shown], runner.device)
-    ends = runner.query_start_loc.gpu[1:].index_select(0, places) - 1
-    states = [layer.index_select(0, ends) for layer in state.aux_hidden_states]
-    return Step(rows, shown, torch.stack(states, dim=1).float())
+        done = read - int(batch.num_prompt_tokens[index])
+        end = int(runner.query_start_loc.np[index + 1]) - 1
+        rows.append(Row(index, request, mode, done, end))
+    step: Step | None = runner.cocoa.step(rows, state.aux_hidden_states)
+    return step

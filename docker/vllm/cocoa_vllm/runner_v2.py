@@ -6,13 +6,10 @@ Run on a CPU alone, where Triton's interpreter stands in for its compiler; never
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from cocoa_vllm.hooks import hook, make_reader
-from cocoa_vllm.modes import mode_of
 from cocoa_vllm.reader import Row, Step
-from cocoa_vllm.sums import sent
 from cocoa_vllm.touched import (
     SECOND_ADDED,
     SECOND_COMPUTED,
@@ -36,7 +33,6 @@ def _loaded(load: Callable[..., None]) -> Callable[..., None]:
 
     def load_model(self: Any, *args: Any, **kwargs: Any) -> None:
         load(self, *args, **kwargs)
-        self.cocoa_modes = {}
         self.cocoa = make_reader(self)
 
     return load_model
@@ -44,23 +40,15 @@ def _loaded(load: Callable[..., None]) -> Callable[..., None]:
 
 def _finished(finish: Callable[..., None]) -> Callable[..., None]:
     def finish_requests(self: Any, scheduler_output: Any) -> None:
-        finished = scheduler_output.finished_req_ids  # those preempted come again
-        self.cocoa.forget(finished)
-        for request in finished:
-            self.cocoa_modes.pop(request, None)
+        self.cocoa.forget(scheduler_output.finished_req_ids)  # those preempted come again
         finish(self, scheduler_output)
 
     return finish_requests
 
 
 def _added(add: Callable[..., None]) -> Callable[..., None]:
-    """This runner does not keep what requests say."""
-
     def add_requests(self: Any, scheduler_output: Any) -> None:
-        for new in scheduler_output.scheduled_new_reqs:
-            params = new.sampling_params
-            if (mode := mode_of(params.extra_args) if params is not None else None) is not None:
-                self.cocoa_modes[new.req_id] = mode
+        self.cocoa.learn(scheduler_output.scheduled_new_reqs)
         add(self, scheduler_output)
 
     return add_requests
@@ -103,23 +91,20 @@ def _sampled(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 def _step(runner: Any, state: Any) -> Step | None:
     """The step's rows that opted in; None without any."""
+    if not runner.cocoa.modes:
+        return None
     batch = state.input_batch
     read = batch.num_computed_tokens_np + batch.num_scheduled_tokens
     num_prompt = runner.req_states.prompt_len.np[batch.idx_mapping_np]
     rows = []
     for index, request in enumerate(batch.req_ids):
-        mode = runner.cocoa_modes.get(request)
+        mode = runner.cocoa.modes.get(request)
         if mode is None or read[index] < batch.prefill_len_np[index]:  # a prefill's earlier chunk
             continue
         if runner.speculative_config is not None and mode != "identity":
             continue
-        rows.append(Row(index, request, mode, int(read[index] - num_prompt[index])))
-    if not rows:
-        return None
-    shown = runner.cocoa.shown(rows)
-    if not shown:
-        return Step(rows)
-    places = sent([row.index for row in shown], runner.device)
-    ends = batch.logits_indices.index_select(0, places)
-    states = [layer.index_select(0, ends) for layer in state.aux_hidden_states]
-    return Step(rows, shown, torch.stack(states, dim=1).float())
+        done = int(read[index] - num_prompt[index])
+        end = int(batch.query_start_loc_np[index + 1]) - 1
+        rows.append(Row(index, request, mode, done, end))
+    step: Step | None = runner.cocoa.step(rows, state.aux_hidden_states)
+    return step

@@ -4,6 +4,7 @@ They are kept by request id, so that a request that vLLM preempts and computes a
 was. Nothing here waits for the device.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,9 @@ class Answers:
             for T = 1 the prompt's last state.
         sp: (r,) summed negative log-likelihood, nats.
         mte: (r,) mean token entropy, nats.
-        length: (r,) T; not a number for a request that was lost track of.
+        length: (r,) T.
+
+    Means, mte and length are no numbers for a request that was lost track of.
     """
 
     means: Tensor
@@ -77,24 +80,36 @@ class Sums:
             entropies: (r,) of what it was drawn from.
         """
         slots = [self._slot(request) for request in requests]
-        sound = [self._follows(*pair) for pair in zip(requests, steps, strict=True)]
-        index, step, is_sound = sent([slots, steps, sound], self._states.device)
-        step = step[:, None]
         # A freed slot may hold anything, infinity too, so the first token replaces what is there.
         # The prompt's last state counts for T = 1 only, so the second token replaces it.
-        kept = torch.where(step[:, :, None] > 1, self._states[index], 0.0) + states
-        new = torch.stack([-logprobs, entropies], dim=1)
-        tokens = torch.where(step > 0, self._tokens[index], 0.0) + new
-        self._states[index], self._tokens[index] = kept, tokens
-        length = torch.where(is_sound > 0, step[:, 0] + 1.0, torch.nan)
-        means = kept / step[:, :, None].clamp(min=1)
-        return Answers(means, tokens[:, 0], tokens[:, 1] / length, length)
+        self._clear(self._tokens, slots, steps, last=0)
+        self._clear(self._states, slots, steps, last=1)
+        lengths = [self._length(*pair) for pair in zip(requests, steps, strict=True)]
+        counts = [length - 1 or 1.0 for length in lengths]
+        numbers = sent([slots, lengths, counts], self._states.device)
+        index, length, count = numbers[0].long(), numbers[1], numbers[2]
+        kept = self._states.index_select(0, index).add_(states)
+        tokens = self._tokens.index_select(0, index)
+        tokens += torch.stack([-logprobs, entropies], dim=1)
+        self._states.index_copy_(0, index, kept)
+        self._tokens.index_copy_(0, index, tokens)
+        return Answers(kept / count[:, None, None], tokens[:, 0], tokens[:, 1] / length, length)
 
-    def _follows(self, request: str, step: int) -> int:
-        """Whether this token is the next one; a request that missed or repeated one stays lost."""
-        sound = step == 0 or self._lengths[request] == step
-        self._lengths[request] = step + 1 if sound else _LOST
-        return int(sound)
+    def _clear(
+        self, sums: Tensor, slots: Sequence[int], steps: Sequence[int], *, last: int
+    ) -> None:
+        """Put 0 in place of the sums of requests that are not beyond this step."""
+        cleared = [slot for slot, step in zip(slots, steps, strict=True) if step <= last]
+        if cleared:
+            sums.index_fill_(0, sent(cleared, sums.device), 0.0)
+
+    def _length(self, request: str, step: int) -> float:
+        """T; not a number where the token is not the next one, and behind such a token."""
+        if step and self._lengths[request] != step:
+            self._lengths[request] = _LOST
+            return math.nan
+        self._lengths[request] = step + 1
+        return step + 1.0
 
     def _slot(self, request: str) -> int:
         if request not in self._slots:
@@ -113,5 +128,5 @@ class Sums:
 
 
 def sent(numbers: Sequence[Any], device: torch.device) -> Tensor:
-    """A tensor of integers on its way to the device."""
+    """A tensor of numbers on its way to the device."""
     return torch.tensor(numbers, pin_memory=device.type == "cuda").to(device, non_blocking=True)

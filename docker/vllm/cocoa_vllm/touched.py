@@ -85,14 +85,13 @@ NAMES: Mapping[str, str] = {
     f"{_SCHEDULED}.SchedulerOutput": "num_scheduled_tokens finished_req_ids scheduled_new_reqs",
     f"{_SCHEDULED}.NewRequestData": "req_id sampling_params",
     f"{_FIRST}.GPUModelRunner": (
-        f"{_OF_BOTH_RUNNERS} input_batch requests discard_request_mask query_start_loc"
+        f"{_OF_BOTH_RUNNERS} input_batch discard_request_mask query_start_loc"
     ),
     f"{_FIRST}.ExecuteModelState": "scheduler_output aux_hidden_states",
     "vllm.v1.worker.gpu_input_batch.InputBatch": (
         "req_ids num_computed_tokens_cpu num_prompt_tokens"
     ),
-    "vllm.v1.worker.gpu_input_batch.CachedRequestState": "sampling_params",
-    "vllm.v1.utils.CpuGpuBuffer": "np gpu",
+    "vllm.v1.utils.CpuGpuBuffer": "np",
     "vllm.v1.outputs.SamplerOutput": "logprobs_tensors",
     f"{_RUNNER}.GPUModelRunner": (
         f"{_OF_BOTH_RUNNERS} sampler batch_sharder pcp_manager req_states"
@@ -100,7 +99,7 @@ NAMES: Mapping[str, str] = {
     f"{_RUNNER}.ExecuteModelState": "input_batch aux_hidden_states",
     f"{_SECOND}.input_batch.InputBatch": (
         "req_ids num_reqs idx_mapping_np num_scheduled_tokens num_computed_tokens_np "
-        "prefill_len_np logits_indices"
+        "prefill_len_np query_start_loc_np"
     ),
     f"{_SECOND}.states.RequestState": "prompt_len",
     f"{_SECOND}.buffer_utils.UvaBackedTensor": "np",

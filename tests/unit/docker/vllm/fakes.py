@@ -14,9 +14,9 @@ V, D = 50, 8
 CPU = torch.device("cpu")
 
 
-def reader(*folders, prompts="", obstacle=0, precision="float32", revision="1"):
+def reader(*folders, prompts="", obstacle=0, precision="float32", revision="1", device=CPU):
     """A reader of a model that `tests.tiny_probes` fit."""
-    return Reader(Model("fake", revision, D, 4), precision, folders, prompts, obstacle, CPU)
+    return Reader(Model("fake", revision, D, 4), precision, folders, prompts, obstacle, device)
 
 
 def domain(*, layer=2, dimension=D, kinds=2):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from cocoa_vllm import columns as written
 from cocoa_vllm import identity, modes
-from cocoa_vllm.reader import Row, Step
+from cocoa_vllm.reader import Row
 
 from models.engines.sampling import entropies
 from models.probes.card import STATISTIC, read_card
@@ -42,10 +42,8 @@ class Worker:
 
     def reply(self, mode, top):
         tensors = sampled(self.logits, TOP)
-        rows = [Row(0, "a", mode, 0)]
-        shown = self.of.shown(rows)
-        states = torch.ones(1, len(self.of.layers), D) if shown else None
-        step = Step(rows, shown, states)
+        states = [torch.ones(1, D)] * len(self.of.layers)
+        step = self.of.step([Row(0, "a", mode, 0, 0)], states)
         self.of.write(step, self.of.entropies(step, self.logits), tensors)
         ids = tensors.logprob_token_ids[0, : top + 1].tolist()
         values = tensors.logprobs[0, : top + 1].tolist()

@@ -1,18 +1,28 @@
 """The columns of a step: each row's own, by its mode."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from cocoa_vllm.columns import FIRST_ID, MISSING
 from cocoa_vllm.identity import NO_PROBE, NO_SUPPORT, spell
-from cocoa_vllm.reader import Row, Step
+from cocoa_vllm.modes import MODES
+from cocoa_vllm.reader import Row
 
 from models.engines.sampling import entropies
 from models.probes.features import joined
 from models.probes.probe import TrainedProbe
 from tests.tiny_probes import saved
-from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
+from tests.unit.docker.vllm.fakes import (
+    D,
+    V,
+    asking,
+    domain,
+    prompts_file,
+    reader,
+    sampled,
+)
 
 
 @pytest.fixture
@@ -27,16 +37,18 @@ def columns(tensors, row):
     return {token - FIRST_ID: value for token, value in pairs if token >= FIRST_ID}
 
 
-def written(of, step, logits, num_logprobs=6):
+def written(of, rows, logits, states=None, num_logprobs=6):
+    """What a step leaves of these rows, whose states are `states[:, :, place]`, a layer each."""
     tensors = sampled(logits, num_logprobs)
+    step = of.step(rows, states)
     of.write(step, of.entropies(step, logits), tensors)
     return tensors
 
 
 def test_each_row_has_the_columns_of_its_mode_and_others_none(folders):
     of, logits = reader(*folders), torch.randn(5, V)
-    rows = [Row(4, "d", "light", 0), Row(0, "a", "entropy", 3), Row(2, "c", "identity", 0)]
-    tensors = written(of, Step(rows, rows[:1], torch.randn(1, 2, D)), logits, num_logprobs=20)
+    rows = [Row(4, "d", "light", 0, 7), Row(0, "a", "entropy", 3, 0), Row(2, "c", "identity", 0, 5)]
+    tensors = written(of, rows, logits, torch.randn(2, 8, D), num_logprobs=20)
     exact = entropies(logits, logits.logsumexp(-1)).tolist()
     assert columns(tensors, 0).keys() == {0, 1}
     assert columns(tensors, 0)[1] == pytest.approx(exact[0], abs=1e-5)
@@ -49,15 +61,14 @@ def test_each_row_has_the_columns_of_its_mode_and_others_none(folders):
 
 def test_readings_of_a_whole_answer_are_those_in_process(folders):
     of, num_tokens = reader(*folders), 5
-    logits, states = torch.randn(num_tokens, 1, V), torch.randn(num_tokens, 1, 2, D)
+    logits, states = torch.randn(num_tokens, 1, V), torch.randn(num_tokens, 2, 3, D)
     for step in range(num_tokens):
-        row = Row(0, "a", "light", step)
-        tensors = written(of, Step([row], [row], states[step]), logits[step])
+        tensors = written(of, [Row(0, "a", "light", step, 2)], logits[step], states[step])
     sp = -sum(logits[step, 0].log_softmax(-1).max().item() for step in range(num_tokens))
     mte = entropies(logits[:, 0], logits[:, 0].logsumexp(-1)).mean().item()
     for i, (folder, layer) in enumerate(zip(folders, (1, 0), strict=True)):  # layers 2 and 1
         probe = TrainedProbe.open(Path(folder))
-        mean = states[1:, 0, layer].mean(0).numpy()
+        mean = states[1:, layer, 2].mean(0).numpy()
         features = joined(mean, probe.token_features, sp=sp, mte=mte, num_tokens=num_tokens)
         (reading,) = probe.read(features[None])
         found = columns(tensors, 0)
@@ -67,7 +78,7 @@ def test_readings_of_a_whole_answer_are_those_in_process(folders):
 
 def test_identity_spells_what_was_loaded(folders):
     of, logits = reader(*folders), torch.randn(1, V)
-    tensors = written(of, Step([Row(0, "a", "identity", 0)]), logits, num_logprobs=20)
+    tensors = written(of, [Row(0, "a", "identity", 0, 0)], logits, num_logprobs=20)
     found = columns(tensors, 0)
     sha256s = [TrainedProbe.open(Path(folder)).sha256 for folder in folders]
     spelt = [number for sha256 in sha256s for number in spell(sha256, 16)]
@@ -89,7 +100,7 @@ def test_the_mark_changes_with_weights_precision_and_probes(folders, tmp_path):
     assert with_prompts._mark == readers[3]._mark
     marks = []
     for of in readers:
-        tensors = written(of, Step([Row(0, "a", "entropy", 0)]), torch.randn(1, V))
+        tensors = written(of, [Row(0, "a", "entropy", 0, 0)], torch.randn(1, V))
         marks.append(columns(tensors, 0)[0])
     assert len(set(marks)) == len(readers)
 
@@ -100,8 +111,8 @@ def test_where_there_is_no_light_its_requests_have_the_entropy_and_no_more(
 ):
     of = reader(*(folders if obstacle == NO_SUPPORT else ()), obstacle=obstacle)
     logits = torch.randn(2, V)
-    rows = [Row(0, "a", "light", 0), Row(1, "b", "identity", 0)]
-    tensors = written(of, Step(rows), logits, num_logprobs=8)
+    rows = [Row(0, "a", "light", 0, 0), Row(1, "b", "identity", 0, 1)]
+    tensors = written(of, rows, logits, num_logprobs=8)
     assert columns(tensors, 0).keys() == {0, 1}
     assert [columns(tensors, 1)[i] for i in (2, 3)] == [obstacle, 0]
     assert ("no Light here, reason 2" in caplog.text) == (obstacle == NO_SUPPORT)
@@ -109,41 +120,41 @@ def test_where_there_is_no_light_its_requests_have_the_entropy_and_no_more(
 
 def test_what_is_no_number_travels_as_what_json_can_carry(folders):
     of, logits = reader(*folders), torch.randn(1, V)
-    states = torch.full((1, 2, D), torch.inf)
-    row = Row(0, "a", "light", 0)
-    tensors = written(of, Step([row], [row], states), logits)
+    states = torch.full((2, 1, D), torch.inf)
+    tensors = written(of, [Row(0, "a", "light", 0, 0)], logits, states)
     assert columns(tensors, 0)[2] == columns(tensors, 0)[3] == MISSING
     logits[0, 0] = torch.nan
-    tensors = written(of, Step([Row(0, "b", "entropy", 0)]), logits)
+    tensors = written(of, [Row(0, "b", "entropy", 0, 0)], logits)
     assert columns(tensors, 0)[1] == MISSING
 
 
 def test_ended_requests_are_forgotten(folders):
     of = reader(*folders)
-    row = Row(0, "a", "light", 0)
-    written(of, Step([row], [row], torch.randn(1, 2, D)), torch.randn(1, V))
+    new = [SimpleNamespace(req_id=name, sampling_params=asking("light")) for name in "ac"]
+    of.learn(new)
+    written(of, [Row(0, "a", "light", 0, 0)], torch.randn(1, V), torch.randn(2, 1, D))
     assert len(of._sums) == 1
     of.forget({"a", "b"})
     assert len(of._sums) == 0
+    assert of.modes == {"c": "light"}
 
 
 def test_a_prompt_is_compared_in_its_answers_first_token_only(folders, tmp_path):
     of, logits = reader(*folders, prompts=prompts_file(tmp_path)), torch.randn(5, V)
     rows = [
-        *(Row(3, "d", "entropy+prompt", 0), Row(0, "a", "light+prompt", 0)),
-        *(Row(1, "b", "light+prompt", 7), Row(2, "c", "entropy+prompt", 1)),
-        *(Row(4, "e", "entropy", 0),),
+        *(Row(2, "c", "entropy+prompt", 1, 5), Row(1, "b", "light+prompt", 7, 2)),
+        *(Row(3, "d", "entropy+prompt", 0, 0), Row(0, "a", "light+prompt", 0, 1)),
+        *(Row(4, "e", "entropy", 0, 6),),
     ]
-    shown = of.shown(rows)
-    assert [row.request for row in shown] == ["d", "a", "b"]
-    states = torch.randn(3, 2, D)
-    states[0] += 9
-    states[1] += 30
-    tensors = written(of, Step(rows, shown, states), logits, num_logprobs=12)
+    states = torch.randn(2, 3, D)
+    states[:, 0] += 9
+    states[:, 1] += 30
+    assert [row.request for row in of.step(rows, states).shown] == ["d", "a", "b"]
+    tensors = written(of, rows, logits, states, num_logprobs=12)
     found = [columns(tensors, row) for row in range(5)]
     assert [found[i][3] for i in (1, 2)] == [MISSING, MISSING]
     for row, place in ((3, 0), (0, 1)):
-        state = states[place, 1].numpy()  # layers 1 and 2
+        state = states[1, place].numpy()  # layers 1 and 2
         assert found[row][3] == pytest.approx(domain().percentile(state), abs=1e-3)
         assert domain().is_foreign(state) == (row == 0)
     assert len({found[i][2] for i in range(4)}) == 1
@@ -151,23 +162,35 @@ def test_a_prompt_is_compared_in_its_answers_first_token_only(folders, tmp_path)
         *([*range(8)], [*range(8)], [*range(4)], [*range(4)], [*range(2)])
     ]
     alone = reader(*folders)
-    tensors = written(
-        alone,
-        Step([Row(0, "a", "light", 7)], alone.shown([Row(0, "a", "light", 7)]), states[2:]),
-        logits,
-    )
+    tensors = written(alone, [Row(0, "a", "light", 7, 2)], logits, states)
     assert len(columns(tensors, 0)) == 6
 
 
 def test_without_prompts_there_is_nothing_to_compare_with():
     of, logits = reader(), torch.randn(1, V)
-    rows = [Row(0, "a", "entropy+prompt", 0)]
-    assert of.shown(rows) == []
-    assert [columns(written(of, Step(rows), logits), 0)[i] for i in (2, 3)] == [MISSING, MISSING]
+    rows = [Row(0, "a", "entropy+prompt", 0, 0)]
+    assert of.step(rows, ()).shown == []
+    assert [columns(written(of, rows, logits), 0)[i] for i in (2, 3)] == [MISSING, MISSING]
 
 
 def test_a_model_that_shows_no_states_compares_no_prompt(tmp_path, caplog):
     of = reader(prompts=prompts_file(tmp_path), obstacle=NO_SUPPORT)
-    tensors = written(of, Step([Row(0, "a", "identity", 0)]), torch.randn(1, V), num_logprobs=12)
+    tensors = written(of, [Row(0, "a", "identity", 0, 0)], torch.randn(1, V), num_logprobs=12)
     assert [columns(tensors, 0)[i] for i in range(7, 11)] == [0, 0, 0, 0]
     assert "no prompt is compared, reason 2" in caplog.text
+
+
+def test_no_step_waits_for_what_the_device_computes(folders, tmp_path):
+    # A tensor without numbers refuses whatever would bring one of them to the host.
+    device = torch.device("meta")
+    of = reader(*folders, prompts=prompts_file(tmp_path), device=device)
+    logits, states = torch.empty(5, V, device=device), torch.empty(2, 5, D, device=device)
+    for number in range(3):
+        tensors = SimpleNamespace(
+            logprob_token_ids=torch.empty(5, 21, dtype=torch.int32, device=device),
+            logprobs=torch.empty(5, 21, device=device),
+        )
+        step = of.step([Row(i, mode, mode, number, i) for i, mode in enumerate(MODES)], states)
+        of.write(step, of.entropies(step, logits), tensors)
+    with pytest.raises(RuntimeError, match="meta"):
+        tensors.logprobs.max().item()

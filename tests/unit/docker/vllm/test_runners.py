@@ -42,8 +42,15 @@ COMPUTED, PROMPTS = [6, 0, 9, 0, 5], [5, 4, 2, 8, 5]
 ENDS = np.cumsum(list(SCHEDULED.values())) - 1
 
 
+def asked():
+    """The requests, as vLLM tells a runner of new ones; one is of no language model."""
+    new = [SimpleNamespace(req_id=name, sampling_params=asking(m)) for name, m in MODES.items()]
+    return [*new, SimpleNamespace(req_id="pooling", sampling_params=None)]
+
+
 def first_runner(of, *, speculative_config=None):
     """The first runner after a forward pass."""
+    of.learn(asked())
     num_tokens = sum(SCHEDULED.values())
     states = [torch.arange(num_tokens * D).reshape(num_tokens, D).float()]
     return SimpleNamespace(
@@ -56,7 +63,6 @@ def first_runner(of, *, speculative_config=None):
             num_computed_tokens_cpu=np.array(COMPUTED),
             num_prompt_tokens=np.array(PROMPTS),
         ),
-        requests={name: SimpleNamespace(sampling_params=asking(m)) for name, m in MODES.items()},
         discard_request_mask=Buffer([0, 0, 0, 1, 0, 7, 7], bool),
         query_start_loc=Buffer([0, *(ENDS + 1), 99], np.int32),
         execute_model_state=SimpleNamespace(
@@ -76,14 +82,13 @@ def second_runner(of, *, speculative_config=None):
         num_scheduled_tokens=np.array(list(SCHEDULED.values())),
         prefill_len_np=np.array([5, 4, 2, 8, 7]),
         idx_mapping_np=np.array([4, 3, 2, 1, 0]),
-        logits_indices=torch.from_numpy(ENDS),
+        query_start_loc_np=np.array([0, *(ENDS + 1)], np.int32),
     )
     state = SimpleNamespace(
         input_batch=batch, aux_hidden_states=runner.execute_model_state.aux_hidden_states
     )
     return SimpleNamespace(
         cocoa=of,
-        cocoa_modes={name: mode for name, mode in MODES.items() if mode},
         device=CPU,
         speculative_config=speculative_config,
         execute_model_state=state,
@@ -102,7 +107,7 @@ def test_a_step_has_the_rows_that_opted_in_and_draw_a_token(hooks, made, tmp_pat
     runner = made(reader(saved(tmp_path)))
     step = hooks._step(runner, runner.execute_model_state)
     rows = [(row.index, row.request, row.mode, row.step) for row in step.rows]
-    assert rows == [(0, "light", "light", 2), (1, "entropy", "entropy", 0), (4, "late", "light", 2)]
+    assert rows == [(1, "entropy", "entropy", 0), (0, "light", "light", 2), (4, "late", "light", 2)]
     states = runner.execute_model_state.aux_hidden_states[0]
     assert step.states.equal(states[[ENDS[0], ENDS[4]]][:, None])
 
@@ -115,7 +120,7 @@ def test_a_prompts_last_state_is_read_in_the_step_that_ends_at_it(
         monkeypatch.setitem(MODES, name, mode and "entropy+prompt")
     runner = made(reader(prompts=prompts_file(tmp_path)))
     step = hooks._step(runner, runner.execute_model_state)
-    assert [row.request for row in step.rows] == ["light", "entropy", "late"]
+    assert [row.request for row in step.rows] == ["entropy", "light", "late"]
     assert [row.request for row in step.shown] == ["entropy"]
     states = runner.execute_model_state.aux_hidden_states[0]
     assert step.states.equal(states[[ENDS[1]]][:, None])
@@ -166,15 +171,23 @@ def test_the_first_runners_columns_are_those_of_the_logits_before_the_sampler(tm
     expected = runner.cocoa.entropies(v1._step(runner, runner.execute_model_state), logits).tolist()
     output = v1._computed(sample_tokens)(runner, None)
     assert marked(output) == [True, True, False, False, True]
-    assert tensors.logprobs[1, 2].item() == pytest.approx(expected[1], abs=1e-6)
+    assert tensors.logprobs[1, 2].item() == pytest.approx(expected[0], abs=1e-6)
     assert v1._computed(lambda self, grammar: self.cocoa_step)(runner, None) is None
 
 
 def test_the_first_runner_forgets_in_a_step_without_tokens():
-    forgotten = []
-    runner = first_runner(SimpleNamespace(forget=forgotten.extend))
-    v1._scheduled(lambda self, output: None)(runner, SimpleNamespace(finished_req_ids={"light"}))
-    assert forgotten == ["light"]
+    runner = first_runner(reader())
+    told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=[])
+    v1._scheduled(lambda self, output: None)(runner, told)
+    assert runner.cocoa.modes.keys() == {"entropy", "chunk", "late"}
+
+
+def test_the_first_runner_learns_modes_of_a_request_whose_name_was_used_before():
+    runner = first_runner(reader())
+    again = [one for one in asked() if one.req_id == "light"]
+    told = SimpleNamespace(finished_req_ids={"light"}, scheduled_new_reqs=again)
+    v1._scheduled(lambda self, output: None)(runner, told)
+    assert runner.cocoa.modes["light"] == "light"
 
 
 class Sampler:
@@ -201,15 +214,13 @@ def test_the_second_runners_sampler_writes_columns_in_that_step_only(tmp_path):
 
 
 def test_the_second_runner_learns_modes_and_forgets_the_finished_alone():
-    runner = second_runner(SimpleNamespace(forget=lambda requests: None))
-    runner.cocoa_modes = {}
-    new = [SimpleNamespace(req_id=name, sampling_params=asking(m)) for name, m in MODES.items()]
-    new.append(SimpleNamespace(req_id="pooling", sampling_params=None))
-    v2._added(lambda self, output: None)(runner, SimpleNamespace(scheduled_new_reqs=new))
-    assert runner.cocoa_modes == {name: mode for name, mode in MODES.items() if mode}
+    runner = second_runner(reader())
+    runner.cocoa.modes.clear()
+    v2._added(lambda self, output: None)(runner, SimpleNamespace(scheduled_new_reqs=asked()))
+    assert runner.cocoa.modes == {name: mode for name, mode in MODES.items() if mode}
     ended = SimpleNamespace(finished_req_ids={"light", "plain"}, preempted_req_ids={"late"})
     v2._finished(lambda self, output: None)(runner, ended)
-    assert runner.cocoa_modes.keys() == {"entropy", "chunk", "late"}
+    assert runner.cocoa.modes.keys() == {"entropy", "chunk", "late"}
 
 
 @pytest.fixture
