@@ -8,10 +8,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
 from models.engines.template_variables import check_variables, variables_of
 from models.errors import ChatTemplateError, InvalidRequest
+from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
 from models.units.tool_calls import example, reads_back
 

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from models.call_grammars import MARK, with_mark
 from models.engines.jobs import Row, RowJob
 from models.errors import InvalidRequest
+from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
 from models.units.reasoning import Tags
 

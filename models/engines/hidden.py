@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
+from models.pretrained import PreTrainedModel
 from models.records import Array, Span
 from models.units.unit import Indices
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from models.engines.products import Product, may_pack
+from models.pretrained import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}

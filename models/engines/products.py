@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import PreTrainedModel
+
+from models.pretrained import PreTrainedModel
 
 # Narrower weights gain too little for what each number of rows costs in memory.
 _LEAST_WIDTH = 512

@@ -1,8 +1,7 @@
 """Which models write a reasoning before their answer, and which prompts begin one."""
 
-from transformers import PreTrainedTokenizerBase
-
 from models.engines.chats import plain_messages, rendered_chat
+from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
 from models.units.reasoning import Tags, is_opened, recognise
 

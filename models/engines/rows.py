@@ -13,14 +13,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from models.engines.hidden import HiddenTap
 from models.engines.jobs import Kept, Prefix
 from models.engines.lean import LeanForward, SharedPrompts, is_llama_like
 from models.engines.sampling import entropies
 from models.errors import ModelLost
+from models.pretrained import (
+    Cache,
+    DynamicCache,
+    DynamicLayer,
+    PreTrainedModel,
+    get_layer_types_and_kwargs,
+)
 from models.records import Array
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from models.engines.rows import RowCache
 from models.errors import ModelNotLoaded
+from models.pretrained import PreTrainedModel
 
 # Tokens of the prompts of two rows, which are padded where they are read together.
 _PROMPTS = (11, 6)

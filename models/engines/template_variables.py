@@ -10,9 +10,9 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.meta import find_undeclared_variables
 from jinja2.nodes import Node
 from jinja2.parser import Parser
-from transformers import PreTrainedTokenizerBase
 
 from models.errors import InvalidRequest
+from models.pretrained import PreTrainedTokenizerBase
 from models.records import EFFORT
 
 # Functions that templates find; a variable of that name would take their place.

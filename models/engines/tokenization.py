@@ -4,13 +4,13 @@ from collections.abc import Sequence as SequenceOf
 from typing import Any
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
 from models.engines.chats import encode_chat
 from models.engines.jobs import Row
 from models.engines.protocol import NO_REASONING
 from models.engines.texts import cut_at_stop, unshared
 from models.errors import InvalidRequest
+from models.pretrained import PreTrainedTokenizerBase
 from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence, TokenTops
 from models.units.reasoning import Tags, part
 

@@ -6,14 +6,6 @@ from dataclasses import astuple, replace
 from operator import attrgetter
 from typing import Any, Self
 
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-
 from models.checkpoints import (
     load_whole,
     pick_device,
@@ -48,6 +40,13 @@ from models.engines.tokenization import (
 )
 from models.errors import ModelNotLoaded
 from models.locations import public_name
+from models.pretrained import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span
 from models.statistics import (
     REASONING_SOURCES,

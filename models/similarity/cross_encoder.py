@@ -5,7 +5,6 @@ from itertools import starmap
 from typing import Any, Self
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from models.checkpoints import (
     load_whole,
@@ -16,6 +15,7 @@ from models.checkpoints import (
 )
 from models.embedded import CROSS_ENCODER_DIR
 from models.locations import public_name
+from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig

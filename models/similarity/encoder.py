@@ -12,7 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import (
+
+from models.pretrained import (
     BertForSequenceClassification,
     PreTrainedModel,
     RobertaForSequenceClassification,

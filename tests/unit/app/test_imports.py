@@ -71,3 +71,57 @@ def test_help_imports_no_room_of_a_command():
     )
     assert "evaluate" in result.stdout
     assert (result.stderr.strip(), result.returncode) == ("[]", 0)
+
+
+# Of what transformers and sentence-transformers bring: for training, compiling and other models.
+NOT_FOR_SERVING = (
+    "datasets",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "sentence_transformers",
+    "sklearn",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.distributed.tensor",
+)
+
+LOAD_THE_EMBEDDED_MODELS = """
+import asyncio, sys
+from workers.build import build_workers
+from workers.config import WorkerConfig
+
+asyncio.run(build_workers(WorkerConfig()))
+"""
+
+
+def in_a_fresh_process(code):
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_loading_the_embedded_models_imports_neither_the_compiler_nor_what_trains():
+    found = f"print([name for name in {NOT_FOR_SERVING} if name in sys.modules])"
+
+    assert in_a_fresh_process(LOAD_THE_EMBEDDED_MODELS + found) == "[]"
+
+
+def test_the_compiler_is_fetched_when_it_is_needed():
+    code = """
+from models.pretrained import without_compiler
+import torch
+
+with without_compiler():
+    import torch._dynamo
+    print(torch._dynamo.disable.__module__, torch._dynamo.is_compiling.__module__)
+print(torch.compile(lambda number: number + 1, backend="eager")(torch.ones(1)).item())
+from models.pretrained import _masking_mode
+print(type(_masking_mode()).__name__)
+"""
+    assert in_a_fresh_process(code).splitlines() == [
+        "models.pretrained torch._dynamo.external_utils",
+        "2.0",
+        "TransformGetItemToIndex",
+    ]

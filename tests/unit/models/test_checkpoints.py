@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 
-from models.checkpoints import revision_of
+import torch
+
+from models.checkpoints import load_whole, revision_of
 from tests.tiny_models import random_model
 
 
@@ -27,3 +29,23 @@ def test_a_folder_has_its_revision_from_its_weight_files_wherever_it_lies(tmp_pa
     one, copy, other = [revision_of(model, str(tmp_path / n)) for n in ("one", "copy", "other")]
 
     assert one == copy != other
+
+
+class CountsAndCalculates(torch.nn.Module):
+    """A model whose first values mix what is counted with what has no storage."""
+
+    def __init__(self):
+        super().__init__()
+        self.frequencies = torch.arange(4) * torch.ones(4)
+
+    @classmethod
+    def from_pretrained(cls, path, **options):
+        with torch.device("meta"):
+            return cls(), {"missing_keys": []}
+
+
+def test_a_model_that_calculates_before_its_weights_are_there_is_loaded():
+    model = load_whole(CountsAndCalculates, "org/model")
+
+    assert model.frequencies.is_meta
+    assert model.frequencies.shape == (4,)

@@ -1,0 +1,111 @@
+"""What this project uses of transformers, imported without what only training and compiling need.
+
+transformers imports torch's compiler for one class and three decorators, tensors of several
+machines, and scipy for the losses of object detection: a third of the time that a service takes to
+start, and 180 MB.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import transformers.utils
+
+_COMPILER = "torch._dynamo"
+_MASKING = "torch._dynamo._trace_wrapped_higher_order_op"
+# What transformers asks, before it imports what answers; it has a way without either of them.
+_ASKED = ("is_torch_distributed_available", "is_scipy_available")
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Within, `torch._dynamo` is a stand-in, which fetches the compiler once it is needed.
+
+    From then on transformers takes it that neither tensors of several machines nor scipy is there.
+    """
+    if _COMPILER in sys.modules:
+        yield
+        return
+    for module in (transformers.utils, transformers.utils.import_utils):
+        for name in _ASKED:
+            setattr(module, name, _is_never)
+    compiler, masking = ModuleType(_COMPILER), ModuleType(_MASKING)
+    compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
+    for name in ("allow_in_graph", "assume_constant_result", "disable"):
+        setattr(compiler, name, _unmarked)
+    masking.__dict__["TransformGetItemToIndex"] = _masking_mode
+    stand_ins = {_COMPILER: compiler, _MASKING: masking}
+
+    def withdraw() -> None:
+        for name, stand_in in stand_ins.items():
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+
+    def fetch(name: str) -> Any:
+        if name.startswith("__"):  # asked by `import` itself
+            raise AttributeError(name)
+        withdraw()
+        return getattr(import_module(_COMPILER), name)
+
+    compiler.__dict__["__getattr__"] = fetch
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        withdraw()
+
+
+def _is_never() -> bool:
+    return False
+
+
+def _unmarked(function: Any = None, *_: Any, **__: Any) -> Any:
+    """A function as it is: what only marks it for the compiler does nothing here."""
+    return function or _unmarked
+
+
+def _masking_mode() -> Any:
+    """A `TransformGetItemToIndex`, for the few masks that transformers makes by vmap."""
+    return import_module(_MASKING).TransformGetItemToIndex()
+
+
+with without_compiler():
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        BertForSequenceClassification,
+        Cache,
+        DynamicCache,
+        LlamaForCausalLM,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        Qwen2ForCausalLM,
+        RobertaForSequenceClassification,
+        XLMRobertaForSequenceClassification,
+    )
+    from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
+
+__all__ = [
+    "AutoConfig",
+    "AutoModelForCausalLM",
+    "AutoModelForSequenceClassification",
+    "AutoTokenizer",
+    "BertForSequenceClassification",
+    "Cache",
+    "DynamicCache",
+    "DynamicLayer",
+    "LlamaForCausalLM",
+    "PreTrainedModel",
+    "PreTrainedTokenizerBase",
+    "Qwen2ForCausalLM",
+    "RobertaForSequenceClassification",
+    "XLMRobertaForSequenceClassification",
+    "get_layer_types_and_kwargs",
+]
