@@ -11,6 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
 
 from app.cache.memory import MemoryCache
 from app.cache.protocol import Cache
@@ -21,6 +22,7 @@ from app.http.document import add_document
 from app.http.errors import add_error_handlers
 from app.http.guardrail import AskedCalls
 from app.http.hooks import hooks_of, make_tracing
+from app.http.json_calls import JsonCalls
 from app.http.middleware import add_middleware
 from app.http.origins import Origins
 from app.http.repeats import Repeats
@@ -96,6 +98,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # what clients call the operation
         redirect_slashes=False,  # to where the client's own Host header says
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # `app.http` has its own
     )
     app.state.settings, app.state.service = settings, service
     app.state.is_draining, app.state.repeats = False, Repeats(service)
@@ -103,8 +106,11 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     max_bytes = settings.cache.max_entry_bytes
     app.state.asked_calls = AskedCalls(memory, settings.guardrail_ttl_s, max_bytes)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
+    endpoints: list[BaseRoute] = []
     for module in (generate, score, openai, feedback, guardrail, ops, page):
         app.include_router(module.router)
+        endpoints += module.router.routes
+    app.add_middleware(JsonCalls, routes=endpoints)  # the innermost
     if settings.mcp:
         from app.http.mcp.mounting import make_tools
 

@@ -28,6 +28,8 @@ _ANY: Range = (-_GREATEST, _GREATEST)
 # Of so many latest scores each is compared: a short window sees a large change soon, a long one a
 # small one at all.
 WINDOWS = (200, 1000)
+# Answers between two looks at them: one takes as long as all scores of an answer.
+_SHIFT_EVERY = 20
 # Two-sided error of all windows' comparisons together: they are made again and again.
 _SIGNIFICANCE = 1e-6
 
@@ -141,8 +143,8 @@ class Calibration:
     def percentile(self, uncertainty: float) -> float:
         """Percentage of the reference answers that are surer, ties counting half: in [0, 100]."""
         told = shortened(uncertainty)
-        below = np.searchsorted(self.quantiles, told, "left")
-        up_to = np.searchsorted(self.quantiles, told, "right")
+        below = self.quantiles.searchsorted(told, "left")
+        up_to = self.quantiles.searchsorted(told, "right")
         return float(50.0 * (below + up_to) / len(self.quantiles))
 
     def threshold(self, target_error: float) -> Threshold | None:
@@ -261,12 +263,13 @@ class ShiftMonitor:
     """The latest uncertainties of one calibrated estimator beside the reference's.
 
     Attributes:
-        shift: how far they lie apart, as `shift` says.
+        shift: how far they lie apart, as `shift` says; told anew after every 20 of them.
     """
 
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
         self._latest: deque[float] = deque(maxlen=max(WINDOWS))
+        self._num_observed = 0
         self.shift = 0.0
 
     @property
@@ -277,7 +280,9 @@ class ShiftMonitor:
     def observe(self, uncertainty: float) -> None:
         """Take the uncertainty of one answer that was computed."""
         self._latest.append(shortened(uncertainty))
-        self.shift = shift(self._calibration, np.array(self._latest))
+        self._num_observed += 1
+        if self._num_observed % _SHIFT_EVERY == 0:
+            self.shift = shift(self._calibration, np.array(self._latest))
 
 
 def _parts(values: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:

@@ -86,6 +86,7 @@ def run(
             log_level=settings.log_level,
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # nothing here asks where a request comes from
             timeout_graceful_shutdown=math.ceil(drain_s),
             **more,
         )

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import re
+import secrets
 import time
-import uuid
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from starlette.applications import Starlette
@@ -61,7 +61,7 @@ def add_middleware(
         access: whose keys are needed; where none are, whose pages may ask; None lets all in.
         has_ops_port: whether operation has a port of its own.
     """
-    app.add_middleware(BodyLimit, limits=limits)  # the innermost
+    app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(Gate, access=access, has_ops_port=has_ops_port)
     app.add_middleware(Errors, telemetry=telemetry)
     app.add_middleware(RequestLog, telemetry=telemetry)
@@ -86,7 +86,7 @@ class RequestLog:
         started_at = time.perf_counter()
         request_id = dict(scope["headers"]).get(b"x-request-id", b"")
         if _REQUEST_ID.fullmatch(request_id) is None:
-            request_id = uuid.uuid4().hex.encode()
+            request_id = secrets.token_hex(16).encode()
         state = scope.setdefault("state", {})
         state |= {"request_id": request_id.decode(), "started_at": started_at}
 
@@ -101,7 +101,9 @@ class RequestLog:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            self._tell(scope, time.perf_counter() - started_at)
+            seconds = time.perf_counter() - started_at
+            await asyncio.sleep(0)  # the event loop sends what was written at the end of its turn
+            self._tell(scope, seconds)
             current_request_id.reset(in_logs)
 
     def _tell(self, scope: Scope, seconds: float) -> None:

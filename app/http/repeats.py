@@ -65,7 +65,7 @@ class Repeats:
         content, scorer = await request.body(), self._service.scorer
         tracing = self._service.tracing
         tells_texts = tracing is not None and tracing.tells_contents
-        if len(content) > _MAX_BYTES or scorer is None or tells_texts:
+        if scorer is None or scorer.memory is None or tells_texts or len(content) > _MAX_BYTES:
             return Seen()
         caller, path = current_caller.get(), request.scope["path"]
         key = path, caller.namespace, caller.modes, hashlib.sha256(content).digest()

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from app.scoring.ask import Ask
 from app.scoring.claims import Split
@@ -66,16 +67,14 @@ class Computation:
     Attributes:
         plan, ask: what is wanted.
         recorded: what the generator said earlier; it is not asked then.
-        name: of the entry in a cache, by the weights that were there at the start.
+        name: of the entry in a cache, by the weights that were there at the start; "" without.
 
     Args:
-        plan: of the ask.
-        ask: whose texts are scored.
+        plan, ask, recorded: see above.
         workers: that are asked.
         memory: of pairs; None where none may serve.
         observer: told of pairs.
         limits: of pairs; None bounds none.
-        recorded: what the generator said earlier; it is not asked then.
     """
 
     def __init__(
@@ -112,7 +111,9 @@ class Computation:
         self._compared_s = 0.0  # while samples were drawn
         # Whether the number of samples depends on what `name` does not have.
         self._has_unnamed = False
-        self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
+        self.name = ""
+        if memory is not None:
+            self.name = statistics_name(plan, ask, self._info, self._similarity.info, nli_info)
         self._check_given()
 
     @property
@@ -212,17 +213,15 @@ class Computation:
             similarity_pairs += await self._pairs_of_parts(subject)
         elif plan.parts_compared_by == "nli":
             nli_pairs += await self._pairs_of_parts(subject)
-        tables = [self._similarity.table(similarity_pairs)]
+        asking: list[Awaitable[Any]] = [self._true_false(asked, subject.answer.compared_text)]
         if self._nli is not None:
-            tables.append(self._nli.table(nli_pairs))
-        answer = subject.answer.compared_text
-        (similarity, *rest), true_false = await asyncio.gather(
-            asyncio.gather(*tables), self._true_false(asked, answer)
-        )
-        nli: PairTable | None = None
-        if rest:
-            [nli] = rest
-        replies = Replies(similarity, nli, true_false)
+            asking.append(self._nli.table(nli_pairs))
+        asking.append(self._similarity.table(similarity_pairs))
+        if nli_pairs or asked.true_false is not None:
+            true_false, *rest, similarity = await asyncio.gather(*asking)
+        else:  # the others ask nothing, and are spared a task each
+            true_false, *rest, similarity = [await one for one in asking]
+        replies = Replies(similarity, next(iter(rest), None), true_false)
         evidence = derive(plan, subject, generation, asked, replies)
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 

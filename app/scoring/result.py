@@ -57,7 +57,7 @@ class Result:
         escalation: where a second model was asked.
         stage_s: seconds of each of `STAGES`; 0 where the stage was not taken.
         total_s: seconds from the ask to here.
-        name: of its statistics in a cache.
+        name: of its statistics in a cache; "" where none may serve.
         payload: of the entry there that they were read from; None where they were computed.
         units: where they were asked for.
         units_judgement: what the uncertainties of its parts mean, where there are any.

@@ -240,7 +240,8 @@ class Scorer:
             name=computation.name,
             payload=computed.payload,
         )
-        self._observer.observe_result(result)
+        # Once whoever asked has it.
+        asyncio.get_running_loop().call_soon(self._observer.observe_result, result)
         return result
 
     def standing(self) -> tuple[Any, ...]:
@@ -258,7 +259,7 @@ class Scorer:
         """
         stage_s, total_s = dict.fromkeys(STAGES, 0.0), time.monotonic() - began_at
         result = replace(earlier, stage_s=stage_s, total_s=total_s)
-        self._observer.observe_result(result)
+        asyncio.get_running_loop().call_soon(self._observer.observe_result, result)
         return result
 
     async def _obtain(
@@ -292,7 +293,7 @@ class Scorer:
         ask = computation.ask
         async with self._turn(ask, num_rows(ask, computation.plan)) as waited_s:
             generation = await computation.generate(timeout_s, on_token)
-            if generation is not None:
+            if generation is not None and waited_s:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await computation.evidence(generation)
 

@@ -168,13 +168,13 @@ def formula(name: str) -> str:
 
 
 @functools.cache
-def _parameters(name: str) -> frozenset[str]:
-    return frozenset(inspect.signature(ESTIMATORS[name]).parameters)
+def _parameters(name: str) -> tuple[str, ...]:
+    return tuple(sorted(inspect.signature(ESTIMATORS[name]).parameters))
 
 
 def _evaluate(name: str, statistics: Mapping[str, Any], absent: Mapping[str, str]) -> float:
     given, missing = {}, []
-    for statistic in sorted(_parameters(name)):
+    for statistic in _parameters(name):
         if statistic in statistics:
             given[statistic] = statistics[statistic]
         else:

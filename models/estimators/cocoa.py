@@ -140,7 +140,8 @@ def consistency_std_error(similarity: Array) -> float | None:
     """
     if len(similarity) < 2:
         return None
-    return float(similarity.std(ddof=1)) / math.sqrt(len(similarity))
+    deviations = similarity - similarity.mean()
+    return math.sqrt(deviations @ deviations / (len(similarity) * (len(similarity) - 1)))
 
 
 def _mean_dissimilarity(matrix: Array) -> float:

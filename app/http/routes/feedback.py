@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.json_calls import JsonRoute, json_response, read_body, takes
+from app.http.json_calls import json_response, read_body, takes
 from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import FeedbackKept
 from app.http.service import Service
 
-router = APIRouter(tags=["feedback"], route_class=JsonRoute)
+router = APIRouter(tags=["feedback"])
 _BODY = TypeAdapter(FeedbackRequest)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.json_calls import JsonRoute, answer, is_in_background, read_body, takes
+from app.http.json_calls import answer, is_in_background, read_body, takes
 from app.http.named import named
 from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ask_of
@@ -17,7 +17,7 @@ from app.http.unit_events import EndedSentences
 from app.scoring.result import Result
 from models.records import OnToken
 
-router = APIRouter(tags=["generation"], route_class=JsonRoute)
+router = APIRouter(tags=["generation"])
 _BODY = TypeAdapter(GenerateRequest)
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
 from app.http.guardrail import AskedCalls
-from app.http.json_calls import JsonRoute, answer, json_response, read_body, takes
+from app.http.json_calls import answer, json_response, read_body, takes
 from app.http.requests.bodies import ask_of
 from app.http.requests.guardrail import Asked, GuardrailCall, GuardrailParams, score_request
 from app.http.responses import to_response
@@ -15,7 +15,7 @@ from app.http.service import Service
 from app.scoring.ask import current_caller
 from workers.calling import in_time
 
-router = APIRouter(tags=["guardrail"], route_class=JsonRoute)
+router = APIRouter(tags=["guardrail"])
 _BODY = TypeAdapter(GuardrailCall)
 
 

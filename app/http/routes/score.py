@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
 
 from app.http.errors import failure
-from app.http.json_calls import JsonRoute, answer, is_in_background, read_body, takes
+from app.http.json_calls import answer, is_in_background, read_body, takes
 from app.http.logs import current_request_id
 from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
 from app.http.requests.faults import faults_of
@@ -21,7 +21,7 @@ from app.scoring.ask import current_caller
 from workers.calling import in_time
 
 logger = logging.getLogger(__name__)
-router = APIRouter(tags=["generation"], route_class=JsonRoute)
+router = APIRouter(tags=["generation"])
 
 
 def _kind(body: object) -> str:

@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from app.http.json_calls import answer, read_body, unless_gone
+from app.http.json_calls import JsonCalls, answer, read_body, unless_gone
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +67,34 @@ async def test_what_is_no_body_is_refused(content, kind, status):
 
 async def test_dependencies_of_the_application_are_heeded():
     assert (await posted(application(dependencies=[Depends(deny)]))).status_code == 401
+
+
+async def test_posts_go_straight_to_their_endpoints_and_all_else_to_the_application():
+    calls = []
+
+    async def rest(scope, receive, send):
+        calls.append((scope["type"], scope.get("method"), scope.get("path")))
+
+    routes = application().routes
+    [route] = [one for one in routes if one.path == "/"]
+    straight = JsonCalls(rest, routes)
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return {"type": "http.request", "body": b'{"prompt": "Hi"}', "more_body": False}
+
+    asked = [("http", "GET", "/"), ("http", "POST", "/docs"), ("lifespan", None, None)]
+    for kind, method, path in asked:
+        await straight({"type": kind, "method": method, "path": path}, receive, send)
+    assert (calls, sent) == (asked, [])
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    await straight(scope, receive, send)
+    assert (len(calls), sent[1]["body"]) == (len(asked), b'{"prompt":"Hi"}')
+    assert scope["route"] is route, "metrics and logs name it"
 
 
 class Client:

@@ -132,6 +132,19 @@ async def test_the_applications_own_headers_stay_beside_the_id():
     assert call.sent[0]["headers"] == [(b"x-echo", b"1"), (b"x-request-id", b"abc")]
 
 
+async def test_a_response_is_on_its_way_before_its_request_is_counted():
+    told = []
+
+    async def app(scope, receive, send):
+        # A server writes at the end of the loop's turn.
+        asyncio.get_running_loop().call_soon(lambda: told.append(call.counted(200)))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    call = Call(chunk(b""), app=app)
+    await call()
+    assert (told, call.counted(200)) == ([None], 1)
+
+
 async def test_an_exception_becomes_a_typed_500():
     async def app(scope, receive, send):
         raise RuntimeError("secret")

@@ -92,6 +92,7 @@ def num_calls(scorer):
 async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
     async with scoring() as scorer:
         result = await scorer.run(ASK)
+        assert scorer.told.results == [], "whoever asked has it first"
 
     assert (result.source, result.plan.primary) == ("computed", "rb_cocoa_sp")
     assert result.uncertainty == result.scores["rb_cocoa_sp"] is not None
