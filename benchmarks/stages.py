@@ -1,6 +1,6 @@
 """Where the processor time of a request goes, by stage, and how it grows.
 
-    python benchmarks/stages.py              # the table, and docs/images/growth.png
+    python benchmarks/stages.py      # the table of docs/benchmarks.md and docs/images/growth.png
 
 The service runs in a process of its own, one thread to each model, and is asked over HTTP from the
 same process. Its threads' clocks are read around each stage, so that other work on the machine
@@ -17,6 +17,7 @@ core are shared.
 
 import asyncio
 import json
+import re
 import tempfile
 import threading
 import time
@@ -73,7 +74,7 @@ STAGES = (
     "rest",
 )
 _COLOURS = mpl.color_sequences["tab10"]
-_IMAGE = Path(__file__).parents[1] / "docs" / "images" / "growth.png"
+_DOCS = Path(__file__).parents[1] / "docs"
 _TESTBED = Path(__file__).parents[1] / "models" / "embedded" / "long_testbed"
 _TIMEOUT_S = 600
 _NUM_SAMPLES = (1, 2, 5, 10, 20, 40)
@@ -85,14 +86,23 @@ _TITLES = {
     "clients": "a request, M = 10, by clients at once",
 }
 _NUM_ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
+# Columns of the table: the part, and the request of it.
+_COLUMNS = {
+    "a few tokens, M = 10": ("samples", "M = 10"),
+    "60 tokens, 8 sentences": ("long answers", "60 tokens"),
+    "150 tokens, 21 sentences": ("long answers", "150 tokens"),
+    "reasoned, 300 tokens": ("long answers", "reasoned"),
+    "JSON": ("JSON", "JSON"),
+}
+_CORNER = "| ms of one processor |"
 
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="Of each part.")] = 3,
     minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
-    draw: Annotated[bool, typer.Option(help="Write docs/images/growth.png.")] = True,
+    write: Annotated[bool, typer.Option(help="Write table and picture into docs/.")] = True,
 ) -> None:
-    """Measure, print and store, then draw what was measured."""
+    """Measure, print and store, then write what was measured into the documentation."""
     with reporting("stages", minutes) as report, tempfile.TemporaryDirectory() as folder:
         save_endless_model(LANGUAGE_MODELS["embedded-long"], folder, trained=True)
         parts: dict[str, Callable[[], AbstractContextManager[Round]]] = {
@@ -106,8 +116,10 @@ def main(
         for part, start in parts.items():
             found = report.measure(part, rounds, start, partial(_figures, part))
             medians[part] = {one.name: one.value for one in _figures(part, found)}
-        if draw:
-            drawing(medians).savefig(_IMAGE, dpi=110)
+        if write:
+            drawing(medians).savefig(_DOCS / "images" / "growth.png", dpi=110)
+            page = _DOCS / "benchmarks.md"
+            page.write_text(with_table(page.read_text("utf-8"), medians), "utf-8")
 
 
 def _short() -> dict[str, dict[str, Any]]:
@@ -275,10 +287,24 @@ def _figures(part: str, rounds: Sequence[Values]) -> list[Figure]:
     return [figure(name, [one[name] for one in rounds], "ms") for name in rounds[0]]
 
 
+def with_table(page: str, medians: Mapping[str, Values]) -> str:
+    """The page with its table of stages as it was measured now."""
+    lines = [f"{_CORNER} {' | '.join(_COLUMNS)} |", "| --- |" + " ---: |" * len(_COLUMNS)]
+    for stage in STAGES:
+        cells = [medians[part][f"{name}: {stage}"] for part, name in _COLUMNS.values()]
+        told = [f"{ms:,.1f}" if ms < 100 else f"{ms:,.0f}" for ms in cells]
+        lines.append(f"| {stage} | {' | '.join(told)} |")
+    table = re.compile(rf"^{re.escape(_CORNER)}.*?\n(?=\n)", re.MULTILINE | re.DOTALL)
+    written, found = table.subn("\n".join(lines) + "\n", page)
+    if found != 1:
+        raise RuntimeError(f"the page has {found} tables of stages")
+    return written
+
+
 def drawing(medians: Mapping[str, Values]) -> Drawing:
     """Four panels: processor time by M, tokens, clients, and of a step by rows."""
     with mpl.rc_context(STYLE):
-        picture = Drawing(figsize=(9.5, 6.6), layout="constrained")
+        picture = Drawing(figsize=(9.5, 7.2), layout="constrained")
         *panels, last = picture.subplots(2, 2).flat
         for axes, (part, title) in zip(panels, _TITLES.items(), strict=True):
             _stacked(axes, medians[part])
@@ -286,6 +312,9 @@ def drawing(medians: Mapping[str, Values]) -> Drawing:
         rows = {int(name): ms for name, ms in medians["rows"].items()}
         last.plot(list(rows), list(rows.values()), "o-", color=_COLOURS[0])
         last.set_title("the pass of one decoding step, by rows")
+        last.set_xticks([16, 32, 64, 128])
+        handles, labels = panels[0].get_legend_handles_labels()
+        picture.legend(handles, labels, loc="outside lower center", ncols=4)
         for axes in picture.axes:
             axes.set_ylabel("ms of one processor")
             axes.set_ylim(bottom=0)
@@ -294,7 +323,7 @@ def drawing(medians: Mapping[str, Values]) -> Drawing:
 
 
 def _stacked(axes: Axes, medians: Values) -> None:
-    """Stages on top of each other, at equal distances."""
+    """Stages on top of each other, at equal distances; decoding in one colour where it is one."""
     bottoms: Counter[str] = Counter()
     for stage in dict.fromkeys(name.partition(": ")[2] for name in medians):
         heights = {}
@@ -306,8 +335,7 @@ def _stacked(axes: Axes, medians: Values) -> None:
         colour = _COLOURS[STAGES.index("decode of the samples" if stage == "decode" else stage)]
         axes.bar(list(heights), list(heights.values()), 0.7, lows, label=stage, color=colour)
         bottoms.update(heights)
-    axes.margins(y=0.8)  # for the legend
-    axes.legend(fontsize=7, ncols=2)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
 if __name__ == "__main__":
