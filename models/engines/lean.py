@@ -6,7 +6,6 @@ value are one product, gate and up another one, and rotations are looked up. Mod
 know, and those that somebody has put a hook on, go through transformers.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.engines.products import Product, may_pack
+from models.engines.products import Product, may_pack, product_of
 from models.pretrained import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 # Those whose rotations depend on the position alone.
@@ -23,10 +22,23 @@ _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
+    """Root mean square norm: w x / sqrt(mean(x^2) + eps).
+
+    Attributes:
+        scaled: w sqrt(d).
+        floor: sqrt(eps d).
+    """
+
     weight: Tensor
     eps: float
+    scaled: Tensor
+    floor: Tensor
 
     def __call__(self, states: Tensor) -> Tensor:
+        if states.is_cpu and states.dtype == torch.float32:
+            # On a processor torch's own is a dozen operations.
+            norms = torch.linalg.vector_norm(states, 2, -1, True)
+            return (states * self.scaled).div_(norms.hypot_(self.floor))
         if states.dtype == torch.float32:
             return F.rms_norm(states, self.weight.shape, self.weight, self.eps)
         # As transformers does: normalised in float32, scaled in the model's own precision.
@@ -45,10 +57,6 @@ class _Block:
     gate_up: Product
     down: Product
     activation: Any
-
-    def pack(self) -> None:
-        for product in (self.queries_keys_values, self.output, self.gate_up, self.down):
-            product.pack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +89,16 @@ class LeanForward:
         config = model.config
         self._watched = watched
         self._embedding = decoder.embed_tokens.weight
-        self._blocks = [_block_of(layer) for layer in decoder.layers]
+        packs = may_pack(model)
+        self._blocks = [_block_of(layer, packs=packs) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
-        self._head = _product_of(model.lm_head)
-        if may_pack(model):
-            for block in self._blocks:
-                block.pack()
-            self._head.pack()
+        self._head = product_of(model.lm_head, packs=packs)
         self._rotary = decoder.rotary_emb
-        self._num_heads = int(config.num_attention_heads)
-        self._num_kv_heads = int(config.num_key_value_heads)
+        num_heads, num_kv_heads = int(config.num_attention_heads), int(config.num_key_value_heads)
+        self._rotated_parts = [num_heads, num_kv_heads]
+        self._parts = [num_heads + num_kv_heads, num_kv_heads]
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
-        self._cos = self._sin = self._embedding.new_empty(0, 1, self._head_size)
+        self._cos = self._sin = self._embedding.new_empty(0, self._head_size)
 
     def __call__(
         self,
@@ -125,13 +131,17 @@ class LeanForward:
             attend: _Attend = _Beside(shared, mask)
         else:
             attend = _Whole(mask, is_causal=mask is None and num_new > 1)
+        wanted = num_new
         states = F.embedding(ids, self._embedding)
         for number, block in enumerate(self._blocks, start=1):
-            states = self._layer(block, states, cache, number - 1, cos, sin, attend)
+            if number == len(self._blocks) and num_logits < num_new:  # of the last layer's states
+                attend = _Whole(_mask(columns[-num_logits:], width, first), is_causal=False)
+                wanted = num_logits
+            states = self._layer(block, states, cache, number - 1, cos, sin, attend, wanted)
             if number in self._watched:
                 # a view would keep a whole prefill alive
                 self._watched[number] = states[:, -1].clone()
-        return self._head(self._norm(states[:, -num_logits:]))
+        return self._head(self._norm(states))
 
     def _layer(
         self,
@@ -142,36 +152,43 @@ class LeanForward:
         cos: Tensor,
         sin: Tensor,
         attend: "_Attend",
+        wanted: int,
     ) -> Tensor:
+        """States (rows, wanted, d) after a layer, of the last positions among (rows, S, d)."""
         rows, num_new, _ = states.shape
         together = block.queries_keys_values(block.attention_norm(states))
-        together = together.view(rows, num_new, -1, self._head_size)
-        rotated = together[:, :, : self._num_heads + self._num_kv_heads]
+        together = together.view(rows, num_new, -1, self._head_size).transpose(1, 2)
+        to_rotate, values = together.split_with_sizes(self._parts, 1)
         # `sin` has its sign: rolled by half, the first half of what comes is to be subtracted.
-        rotated = rotated * cos + rotated.roll(self._head_size // 2, -1) * sin
-        rotated, values = rotated.transpose(1, 2), together[:, :, -self._num_kv_heads :]
-        queries, keys = rotated[:, : self._num_heads], rotated[:, self._num_heads :]
-        values = values.transpose(1, 2)
+        rotated = to_rotate.roll(self._head_size // 2, -1).mul_(sin).addcmul_(to_rotate, cos)
+        queries, keys = rotated.split_with_sizes(self._rotated_parts, 1)
         if index < len(cache.layers):  # quicker than the cache's own `update`
             layer = cache.layers[index]
             layer.keys = keys = torch.cat([layer.keys, keys], dim=2)
             layer.values = values = torch.cat([layer.values, values], dim=2)
         else:
             keys, values = cache.update(keys, values, index)
+        if wanted < num_new:
+            queries, states = queries[:, :, -wanted:], states[:, -wanted:]
         attended = attend(queries, keys, values, index)
-        states = states + block.output(attended.transpose(1, 2).reshape(rows, num_new, -1))
+        states = states + block.output(attended.transpose(1, 2).reshape(rows, wanted, -1))
         gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
         return states + block.down(block.activation(gate) * up)
 
     def _rotations(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and signed sines (…, S, 1, head size) of positions (…, S) below `length`."""
+        """Cosines and signed sines (S or (rows, 1, S), head size) of positions below `length`.
+
+        positions: (S,), or (rows, S).
+        """
         if length > len(self._cos):
             size = 1 << (length - 1).bit_length()
             columns = torch.arange(size, device=positions.device)[None]
             cos, sin = self._rotary(self._embedding, columns)
             half = self._head_size // 2
-            self._cos = cos[0, :, None].clone()
-            self._sin = torch.cat([-sin[0, :, None, :half], sin[0, :, None, half:]], dim=-1)
+            self._cos = cos[0].clone()
+            self._sin = torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
+        if positions.dim() == 2:
+            positions = positions[:, None]
         return self._cos[positions], self._sin[positions]
 
 
@@ -282,39 +299,21 @@ def _mask(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
     return mask & is_token | (every == columns[:, None])
 
 
-def _block_of(layer: Any) -> _Block:
+def _block_of(layer: Any, *, packs: bool) -> _Block:
     attention, mlp = layer.self_attn, layer.mlp
+    of_states = attention.q_proj, attention.k_proj, attention.v_proj
     return _Block(
         attention_norm=_norm_of(layer.input_layernorm),
-        queries_keys_values=_fused([attention.q_proj, attention.k_proj, attention.v_proj]),
-        output=_product_of(attention.o_proj),
+        queries_keys_values=product_of(*of_states, packs=packs),
+        output=product_of(attention.o_proj, packs=packs),
         mlp_norm=_norm_of(layer.post_attention_layernorm),
-        gate_up=_fused([mlp.gate_proj, mlp.up_proj]),
-        down=_product_of(mlp.down_proj),
+        gate_up=product_of(mlp.gate_proj, mlp.up_proj, packs=packs),
+        down=product_of(mlp.down_proj, packs=packs),
         activation=mlp.act_fn,
     )
 
 
 def _norm_of(norm: Any) -> _Norm:
-    return _Norm(norm.weight.detach(), float(norm.variance_epsilon))
-
-
-def _product_of(linear: nn.Linear) -> Product:
-    return Product(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
-
-
-def _fused(linears: Sequence[nn.Linear]) -> Product:
-    """Several products of one input as one; the linears' own weights become views of its."""
-    weights: list[Tensor] = []
-    biases: list[Tensor] = []
-    for linear in linears:
-        weights.append(linear.weight.detach())
-        if linear.bias is not None:
-            biases.append(linear.bias.detach())
-    weight = torch.cat(weights)
-    start = 0
-    for linear in linears:
-        end = start + linear.out_features
-        linear.weight = nn.Parameter(weight[start:end], requires_grad=False)
-        start = end
-    return Product(weight, torch.cat(biases) if biases else None)
+    weight, eps = norm.weight.detach(), float(norm.variance_epsilon)
+    scale = len(weight) ** 0.5
+    return _Norm(weight, eps, weight * scale, weight.new_tensor(eps**0.5 * scale))

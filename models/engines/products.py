@@ -1,7 +1,7 @@
-"""Products of states with a weight, on a processor by oneDNN where that is faster.
+"""Products of states with weights, on a processor by oneDNN where that is faster.
 
 torch multiplies float32 matrices by MKL, which lays a weight out anew at each call. For the few
-rows of a decoding step that takes longer than the arithmetic, so wide weights are laid out once, as
+rows of a decoding step that takes longer than the arithmetic, so weights are laid out once, as
 oneDNN wants them, and held twice (ADR 26).
 """
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.pretrained import PreTrainedModel
 
-# Narrower weights gain too little for what each number of rows costs in memory.
-_LEAST_WIDTH = 512
 # oneDNN keeps about half a megabyte for each weight's shape and number of rows that it meets, so it
 # meets these numbers only: rows are cut into blocks, and a block is filled up to the next number.
-_BLOCKS = (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256)
+_BLOCKS: tuple[int, ...] = (*range(3, 13), 16, 24, 32, 48, 64, 128, 256, 512)
+# So few rows MKL multiplies as quickly, by weights that are stored by columns.
+_FEW = (1, 2)
 # A larger model is not held twice.
 _MOST_BYTES = 2 << 30
 
@@ -36,30 +36,54 @@ class Product:
     bias: Tensor | None
     _packed: Tensor | None = None
 
-    def pack(self) -> None:
-        """Lay the weight out for oneDNN, if it is wide enough to gain."""
-        if min(self.weight.shape) >= _LEAST_WIDTH:
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
-
     def __call__(self, states: Tensor) -> Tensor:
-        if self._packed is None:
+        rows = states.shape[:-1].numel()
+        if self._packed is None or rows in _FEW:
             return F.linear(states, self.weight, self.bias)
+        if rows in _BLOCKS:
+            return self._multiplied(states)
         products = []
         for block in torch.split(states.reshape(-1, states.shape[-1]), _BLOCKS[-1]):
-            rows = len(block)
-            filled = F.pad(block, (0, 0, 0, block_size(rows) - rows))
-            product = torch.ops.mkldnn._linear_pointwise(
-                filled, self._packed, self.bias, "none", [], ""
-            )
-            products.append(product[:rows])
+            filled = F.pad(block, (0, 0, 0, block_size(len(block)) - len(block)))
+            products.append(self._multiplied(filled)[: len(block)])
         return torch.cat(products).view(*states.shape[:-1], len(self.weight))
+
+    def _multiplied(self, states: Tensor) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            states, self._packed, self.bias, "none", [], ""
+        )
+        return product
+
+
+def product_of(*linears: nn.Linear, packs: bool) -> Product:
+    """Products of one input as one; the linears' own weights become views of its.
+
+    packs: whether the weight is laid out for oneDNN.
+    """
+    biases: list[Tensor] = []
+    for linear in linears:
+        if linear.bias is not None:
+            biases.append(linear.bias.detach())
+    bias = torch.cat(biases) if biases else None
+    weight, packed = linears[0].weight.detach(), None
+    if len(linears) > 1:
+        weight = torch.cat([linear.weight.detach() for linear in linears])
+    if packs:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        weight = weight.T.contiguous().T
+    start = 0
+    for linear in linears:
+        end = start + linear.out_features
+        linear.weight = nn.Parameter(weight[start:end], requires_grad=False)
+        start = end
+    return Product(weight, bias, packed)
 
 
 def block_size(rows: int) -> int:
     """Rows that a block of so many is filled up to.
 
     >>> [block_size(rows) for rows in (1, 11, 65)]
-    [1, 12, 128]
+    [3, 11, 128]
     """
     return next(size for size in _BLOCKS if size >= rows)
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from models.engines import products, rows
+from models.engines import lean as lean_module
+from models.engines import rows
 from models.engines.lean import is_llama_like
 from models.engines.rows import RowCache
 from tests.tiny_models import CONFIGS, random_model
@@ -61,10 +62,10 @@ def logits_and_states(cache):
     return found
 
 
-@pytest.mark.parametrize("least_width", [1, 512], ids=["packed", "as they are"])
+@pytest.mark.parametrize("packs", [True, False], ids=["packed", "as they are"])
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_and_hidden_states_are_those_of_transformers(name, least_width, monkeypatch):
-    monkeypatch.setattr(products, "_LEAST_WIDTH", least_width)
+def test_logits_and_hidden_states_are_those_of_transformers(name, packs, monkeypatch):
+    monkeypatch.setattr(lean_module, "may_pack", lambda model: packs)
     lean, plain = two_caches(MODELS[name])
 
     for ours, theirs in zip(logits_and_states(lean), logits_and_states(plain), strict=True):
@@ -123,7 +124,7 @@ def test_a_shared_prompt_is_copied_for_no_row(monkeypatch):
     assert [layer.keys.shape[:3] for layer in lean.cache.layers] == 3 * [(3, 2, 2)]
 
 
-def test_narrow_weights_are_held_once():
+def test_joined_weights_are_views_of_one():
     lean, _ = two_caches(CONFIGS["llama"])
     attention = lean.model.model.layers[0].self_attn
 
