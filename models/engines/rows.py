@@ -119,10 +119,10 @@ class RowCache:
             following = read[0].float()
             # (chunk, V): each predicts one of the chunk's tokens
             logits = torch.cat([logits, following[:-1]])
-            log_normalizers = logits.logsumexp(-1)
-            logprobs.append(logits.gather(1, chunk[:, None])[:, 0] - log_normalizers)
+            following_logprobs = logits.log_softmax(-1)
+            logprobs.append(following_logprobs.gather(1, chunk[:, None])[:, 0])
             if with_entropies:
-                entropy.append(entropies(logits, log_normalizers))
+                entropy.append(entropies(following_logprobs))
             logits = following[-1:]
         return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy])
 

@@ -1,8 +1,7 @@
 """One step's choice: the next token of every row, with the statistics that its request wants.
 
-A log-probability is a token's logit less the log-normaliser of its row, the `logsumexp` of the
-logits: raw, which means temperature 1 and no truncation. Nothing as wide as the vocabulary is
-returned.
+A log-probability is that of the `log_softmax` of all logits: raw, which means temperature 1 and no
+truncation. Nothing as wide as the vocabulary is returned.
 """
 
 import functools
@@ -45,14 +44,15 @@ class StepPlan:
         laws: for each top_k among the samples, their law, their indices, and the rows themselves;
             draws that do not repeat apart from the others, and with them their answers, of whose
             tokens the chances count.
-        logprobs, entropies: indices of the rows whose requests want them.
+        has_statistics: whether any row's request wants log-probs or entropies.
+        entropies: indices of the rows whose requests want them.
         has_grammars: whether any row follows one.
         tops: the rows of which the likeliest tokens are told, each with its index.
     """
 
     greedy: Tensor
     laws: list[tuple[Law, Tensor, list[Row]]]
-    logprobs: Tensor
+    has_statistics: bool
     entropies: Tensor
     has_grammars: bool = False
     tops: Sequence[tuple[int, Row]] = ()
@@ -62,7 +62,7 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
     """Group the rows of a step by what they need."""
     indices = functools.partial(torch.tensor, dtype=torch.long, device=device)
     answers: list[int] = []
-    logprobs: list[int] = []
+    has_statistics = False
     entropies: list[int] = []
     tops: list[tuple[int, Row]] = []
     # By top_k and whether draws repeat: indices of the samples, their rows, temperatures and top_p.
@@ -81,8 +81,7 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
             top_ps.append(sampling.top_p)
         if row.job.request.num_tops_of(row.index):
             tops.append((i, row))
-        if "token_logprobs" in row.fields:
-            logprobs.append(i)
+        has_statistics |= not row.fields.isdisjoint(("token_logprobs", "token_entropies"))
         if "token_entropies" in row.fields:
             entropies.append(i)
     laws = []
@@ -92,7 +91,7 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
         law = Law(temperature, top_p, top_k, is_distinct)
         laws.append((law, indices(members), drawn))
     has_grammars = any(row.following is not None for row in rows)
-    plan = indices(answers), laws, indices(logprobs), indices(entropies)
+    plan = indices(answers), laws, has_statistics, indices(entropies)
     return StepPlan(*plan, has_grammars=has_grammars, tops=tops)
 
 
@@ -103,19 +102,19 @@ def next_tokens(
 
     Rows of which the likeliest tokens are told have them noted.
 
-    Answers take the best token, samples draw theirs. A log-prob or entropy that is not wanted is
-    NaN, as is the best logit where any of the row's logits is.
+    Answers take the best token, samples draw theirs. An entropy that is not wanted is NaN, a
+    log-prob where no row's request wants any, and the best logit where any of the row's logits is.
 
     Args:
         logits: (num_slots, V) float32. Rows that share one share its largest logits and its
-            log-normaliser, which are what takes long.
+            log-probs, which are what takes long.
         slots: (rows,) of each row its row of `logits`.
         plan: of these rows.
     """
     device = logits.device
     slot = torch.tensor(slots, device=device)
-    tokens = torch.zeros(len(slots), dtype=torch.long, device=device)
-    columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
+    best, likeliest = logits.max(dim=-1)
+    tokens = likeliest[slot]
     for law, members, rows in plan.laws:
         uniforms = np.zeros(len(rows))  # by which an answer takes its best token
         for i, row in enumerate(rows):
@@ -126,22 +125,18 @@ def next_tokens(
             distinct, sources = torch.unique(sources, return_inverse=True)
             shown = logits[distinct]
         drawn = torch.tensor(uniforms, device=device)
-        tokens[members], best = draw(shown, law, sources, drawn, rows)
-        columns[3, members] = best.double()
-    if len(plan.greedy):
-        best, tokens[plan.greedy] = logits[slot[plan.greedy]].max(dim=-1)
-        columns[3, plan.greedy] = best.double()
-    if len(plan.logprobs) or len(plan.entropies):
-        log_normalizers = logits.logsumexp(-1)
-        of = slot[plan.logprobs]
-        chosen = logits[of, tokens[plan.logprobs]]
-        columns[1, plan.logprobs] = (chosen - log_normalizers[of]).double()
+        tokens[members] = draw(shown, law, sources, drawn, rows)
+    if plan.laws:
+        tokens[plan.greedy] = likeliest[slot[plan.greedy]]
+    columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
+    columns[0], columns[3] = tokens, best[slot]
+    if plan.has_statistics:
+        logprobs = logits.log_softmax(-1)
+        columns[1] = logprobs[slot, tokens]
     if len(plan.entropies):
-        of = slot[plan.entropies]
-        columns[2, plan.entropies] = entropies(logits[of], log_normalizers[of]).double()
+        columns[2, plan.entropies] = entropies(logprobs[slot[plan.entropies]]).double()
     if plan.tops:
         note_likeliest(logits, slots, plan.tops)
-    columns[0] = tokens.double()
     # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
     token_ids, logprobs, entropy, best_logits = columns.tolist()
     return list(map(int, token_ids)), logprobs, entropy, best_logits
@@ -149,10 +144,8 @@ def next_tokens(
 
 def draw(
     logits: Tensor, law: Law, sources: Tensor, uniforms: Tensor, rows: Sequence[Row] = ()
-) -> tuple[Tensor, Tensor]:
-    """Drawn tokens (R,) by inverse transform, and the best logit (R,) of each one's source.
-
-    The best logit is NaN where any of the source's logits is.
+) -> Tensor:
+    """Drawn tokens (R,) by inverse transform.
 
     Temperature, top-k, top-p, then the token whose cumulative mass covers the row's uniform. One
     uniform a row and step keeps a row's tokens the same whatever decodes beside it.
@@ -178,7 +171,7 @@ def draw(
         chances = mass.gather(1, chosen)[:, 0] / mass.sum(-1)
         for row, chance in zip(rows, chances.tolist(), strict=True):
             row.chances.append(chance)
-    return tokens.gather(1, chosen)[:, 0], values[:, 0]
+    return tokens.gather(1, chosen)[:, 0]
 
 
 def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[int, Row]]) -> None:
@@ -197,16 +190,10 @@ def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[in
         row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
 
 
-def entropies(logits: Tensor, log_normalizers: Tensor) -> Tensor:
-    """Full-vocabulary entropy (rows,) in nats: log Z - sum_v p_v z_v.
-
-    Logits of -inf carry no mass.
-
-    log_normalizers: (rows,) log Z.
-    """
-    probabilities = (logits - log_normalizers[:, None]).exp()
-    expected = (probabilities * logits.clamp(min=torch.finfo(logits.dtype).min)).sum(-1)
-    return log_normalizers - expected
+def entropies(logprobs: Tensor) -> Tensor:
+    """Full-vocabulary entropy (rows,) in nats of logprobs (rows, V); those of -inf have no mass."""
+    finite = logprobs.clamp(min=torch.finfo(logprobs.dtype).min)
+    return -(logprobs.exp() * finite).sum(-1)
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:

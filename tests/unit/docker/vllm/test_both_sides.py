@@ -127,7 +127,7 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
         other = replace(server, prompts="0" * 64)
         with pytest.raises(ChangedModel):
             read.check(choice, other)
-    exact = entropies(worker.logits, worker.logits.logsumexp(-1)).tolist()
+    exact = entropies(worker.logits.log_softmax(-1)).tolist()
     assert choice.column(ENTROPY_COLUMN).tolist() == pytest.approx(exact, abs=1e-5)
     readings = read.readings_of(choice, server, frozenset(statistics))
     assert readings.keys() == statistics

@@ -45,7 +45,7 @@ def drawn(uniforms, found):
         logits = torch.tensor([TREE[tuple(row.token_ids)]]).log()
         law = Law(torch.ones(1), torch.ones(1, dtype=torch.float64), 0, is_distinct=True)
         at = torch.tensor([uniform], dtype=torch.float64)
-        token, _ = draw(logits, law, torch.tensor([0]), at, [row])
+        token = draw(logits, law, torch.tensor([0]), at, [row])
         row.token_ids.append(int(token))
         if row.token_ids[-1] == 2 or len(row.token_ids) == 2:
             break
