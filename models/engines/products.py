@@ -16,8 +16,8 @@ from models.pretrained import PreTrainedModel
 
 # oneDNN keeps about half a megabyte for each weight's shape and number of rows that it meets, so it
 # meets these numbers only: rows are cut into blocks, and a block is filled up to the next number.
-_BLOCKS: tuple[int, ...] = (*range(3, 13), 16, 24, 32, 48, 64, 128, 256, 512)
-# So few rows MKL multiplies as quickly, by weights that are stored by columns.
+_BLOCKS: tuple[int, ...] = (*range(1, 13), 16, 24, 32, 48, 64, 128, 256, 512)
+# So few rows of float32 MKL multiplies as quickly, by weights that are stored by columns.
 _FEW = (1, 2)
 # A larger model is not held twice.
 _MOST_BYTES = 2 << 30
@@ -38,7 +38,8 @@ class Product:
 
     def __call__(self, states: Tensor) -> Tensor:
         rows = states.shape[:-1].numel()
-        if self._packed is None or rows in _FEW:
+        is_few = rows in _FEW and states.dtype == torch.float32
+        if self._packed is None or is_few:
             return F.linear(states, self.weight, self.bias)
         if rows in _BLOCKS:
             return self._multiplied(states)
@@ -83,7 +84,7 @@ def block_size(rows: int) -> int:
     """Rows that a block of so many is filled up to.
 
     >>> [block_size(rows) for rows in (1, 11, 65)]
-    [3, 11, 128]
+    [1, 11, 128]
     """
     return next(size for size in _BLOCKS if size >= rows)
 
@@ -93,5 +94,8 @@ def may_pack(model: PreTrainedModel) -> bool:
     is_x86 = platform.machine() in ("x86_64", "AMD64")  # on others nobody has measured
     if not is_x86 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
-    is_plain = model.device.type == "cpu" and model.dtype == torch.float32
-    return is_plain and model.num_parameters() * 4 <= _MOST_BYTES
+    can_multiply = model.dtype == torch.float32
+    if model.dtype == torch.bfloat16:
+        can_multiply = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    is_small = model.num_parameters() * model.dtype.itemsize <= _MOST_BYTES
+    return model.device.type == "cpu" and can_multiply and is_small

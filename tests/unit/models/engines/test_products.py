@@ -42,13 +42,32 @@ def test_onednn_meets_few_numbers_of_rows_whatever_is_asked():
         patched.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
         for rows in (*range(1, 20), *range(20, 2000, 7)):
             assert product(torch.zeros(rows, 64)).shape == (rows, 64)
-    assert met == set(products._BLOCKS)
+    assert met == set(products._BLOCKS[2:])
+
+
+def test_bfloat16_is_laid_out_where_the_processor_multiplies_it(monkeypatch):
+    model = random_model("llama").to(torch.bfloat16)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    for supported in (True, False):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda known=supported: known)
+        assert may_pack(model) == (supported and platform.machine() == "x86_64")
+
+
+@pytest.mark.skipif(not torch.cpu._is_avx512_bf16_supported(), reason="needs AVX512-BF16")
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+def test_a_packed_product_of_bfloat16_differs_by_rounding_only(rows):
+    torch.manual_seed(0)
+    linear = nn.Linear(768, 520, dtype=torch.bfloat16)
+    states = torch.randn(*rows, 768, dtype=torch.bfloat16)
+    wanted = F.linear(states.double(), linear.weight.double(), linear.bias.double())
+    found = product_of(linear, packs=True)(states)
+    torch.testing.assert_close(found.double(), wanted, rtol=2**-7, atol=2**-8)
 
 
 def test_models_of_another_precision_device_machine_or_size_are_not_packed(monkeypatch):
     model = random_model("llama")
     assert may_pack(model) == (platform.machine() == "x86_64")
-    assert not may_pack(random_model("llama").to(torch.bfloat16))
+    assert not may_pack(random_model("llama").to(torch.float16))
     assert not may_pack(random_model("llama").to("meta"))
     with monkeypatch.context() as patched:
         patched.setattr(products, "_MOST_BYTES", 4 * model.num_parameters() - 1)
