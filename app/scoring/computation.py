@@ -96,10 +96,9 @@ class Computation:
         known = pairs.setdefault(self._comparer.info.identity, {})
         self._similarity = PairScores(self._comparer, ask, memory, observer, limits, known=known)
         self._nli: PairScores | None = None
-        self._nli_model = workers.nli
+        self._nli_model = nli = workers.nli
         nli_info = None
-        if workers.nli is not None:
-            nli = workers.nli
+        if nli is not None:
             known = pairs.setdefault(nli.info.identity, {})
             self._nli = PairScores(nli, ask, memory, observer, limits, nli.token_ends, known)
             nli_info = self._nli.info
@@ -141,8 +140,7 @@ class Computation:
             CocoaError: see `Generator.generate`.
         """
         began_at = time.monotonic()
-        is_compared = self.plan.parts_compared_by is not None
-        if is_compared and self.ask.answer is not None and self.ask.samples:
+        if self.plan.parts_compared_by and self.ask.answer is not None and self.ask.samples:
             self._parts_scores.check(await self._pairs_of_parts(subject_of(self.ask, None)))
             self._made = None  # which tokens they have, the model tells
         if self.recorded is not None:
@@ -168,7 +166,6 @@ class Computation:
         finally:  # of a stream that was given up what it has told
             self.ask.caller.charge(cost)
         self._generator_is_current &= generation.identity == self._info.identity
-
         if request.sampling.stop_mass is None:
             return generation
 
