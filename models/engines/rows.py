@@ -1,8 +1,7 @@
 """The key-value cache of all rows that decode together.
 
 Rows are right-aligned and padded on the left, so that a row's tokens are contiguous and sliding
-windows, which count cache positions, stay correct. Joining, leaving and trimming are one operation,
-`recompose`.
+windows, which count cache positions, stay correct. They join, leave and are trimmed by `recompose`.
 """
 
 import copy
