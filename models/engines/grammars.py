@@ -63,9 +63,8 @@ class Grammars:
         if tags is not None:
             ids = tokenizer(tags.start, add_special_tokens=False, verbose=False)["input_ids"]
             self.start_ids = tuple(ids)
-        allowed = np.ones(32 * self.num_words, np.uint8)
-        allowed[self._eos_ids] = 0
-        self.all_but_end = np.packbits(allowed, bitorder="little").view(np.int32)
+        ends = np.isin(np.arange(32 * self.num_words), self._eos_ids)  # some are in no vocabulary
+        self.all_but_end = np.packbits(~ends, bitorder="little").view(np.int32)
         self._matcher = functools.lru_cache(_MAX_COMPILED)(self._compiled)
         self.unavailable = ""
         if find_spec("llguidance") is None:
