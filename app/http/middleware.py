@@ -127,7 +127,7 @@ class RequestLog:
 
 
 class Errors:
-    """Answers whatever no handler of the application answers.
+    """Answers whatever ends a request: what an endpoint of `JsonCalls` raises, and all else.
 
     Starlette's own handler would raise on to the server, whose log would quote the exception's
     text.

@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
@@ -26,18 +26,14 @@ async def echo(request: Request):
     return await answer(request, work())
 
 
-def deny():
-    raise HTTPException(401, "no key")
-
-
 async def posted(application, **options):
     transport = httpx.ASGITransport(application)
     async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
         return await client.post("/", **{"json": {"prompt": "Hi"}} | options)
 
 
-def application(**options):
-    made = FastAPI(**options)
+def application():
+    made = FastAPI()
     made.post("/")(echo)
     return made
 
@@ -63,10 +59,6 @@ async def test_json_is_read_whatever_type_it_is_declared_as(kind):
 async def test_what_is_no_body_is_refused(content, kind, status):
     sent = {"content": content, "json": None, "headers": {"Content-Type": kind}}
     assert (await posted(application(), **sent)).status_code == status
-
-
-async def test_dependencies_of_the_application_are_heeded():
-    assert (await posted(application(dependencies=[Depends(deny)]))).status_code == 401
 
 
 async def test_posts_go_straight_to_their_endpoints_and_all_else_to_the_application():
