@@ -210,15 +210,14 @@ class Computation:
             similarity_pairs += await self._pairs_of_parts(subject)
         elif plan.parts_compared_by == "nli":
             nli_pairs += await self._pairs_of_parts(subject)
-        asking: list[Awaitable[Any]] = [self._true_false(asked, subject.answer.compared_text)]
+        asking: list[Awaitable[Any]] = [
+            self._true_false(asked, subject.answer.compared_text),
+            self._similarity.table(similarity_pairs),
+        ]
         if self._nli is not None:
             asking.append(self._nli.table(nli_pairs))
-        asking.append(self._similarity.table(similarity_pairs))
-        if nli_pairs or asked.true_false is not None:
-            true_false, *rest, similarity = await asyncio.gather(*asking)
-        else:  # the others ask nothing, and are spared a task each
-            true_false, *rest, similarity = [await one for one in asking]
-        replies = Replies(similarity, next(iter(rest), None), true_false)
+        true_false, similarity, *nli = await asyncio.gather(*asking)
+        replies = Replies(similarity, next(iter(nli), None), true_false)
         evidence = derive(plan, subject, generation, asked, replies)
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
