@@ -225,7 +225,7 @@ def forward_passes(
 
     def ms(num_rows: int) -> float:
         rows = RowCache(loaded()[0])
-        rows.recompose([], rows.prefill([[7] * prompt_tokens]) * num_rows)
+        rows.join(rows.prefill([[7] * prompt_tokens]) * num_rows)
         began_at = time.perf_counter()
         for _ in range(repetitions):
             rows.forward(list(range(num_rows)))

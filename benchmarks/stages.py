@@ -214,7 +214,7 @@ def step_of(model: str, repetitions: int = 20) -> Measure:
 
     def measure(num_rows: str) -> float:
         rows.clear()
-        rows.recompose([], rows.prefill([[7] * 64]) * int(num_rows))
+        rows.join(rows.prefill([[7] * 64]) * int(num_rows))
         began_at = time.thread_time()
         for _ in range(repetitions):
             rows.forward([7] * int(num_rows))

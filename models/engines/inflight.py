@@ -86,7 +86,7 @@ class InflightBatch:
             if not row.job.cancelled:
                 alive.append(i)
         if len(alive) < len(self._rows):
-            self._recompose(alive, [])
+            self._keep(alive)
         if self._reasonings.jobs:
             self._reasonings.drop()
         self._read_tokens()
@@ -147,8 +147,12 @@ class InflightBatch:
                 rows.append(row)
             if rows and not job.cancelled:
                 joins.append((prefix, rows))
+        for number, (_, rows) in enumerate(joins, start=len(self._cache.lengths)):
+            self._slots += [number] * len(rows)
+            self._rows += rows
         if joins:
-            self._recompose(range(len(self._rows)), joins)
+            self._cache.join([prefix for prefix, _ in joins])
+            self._plan = None
 
     def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
         now = time.monotonic()
@@ -288,7 +292,7 @@ class InflightBatch:
         if len(rows) < len(self._rows):
             self._rows, self._plan = rows, None
         self._slots = slots
-        self._cache.recompose(parents)
+        self._cache.keep(parents)
 
     def _read_tokens(self) -> None:
         """Feed the latest tokens to the model; count the state that each answer's leaves."""
@@ -332,19 +336,11 @@ class InflightBatch:
         job.cancelled = True
         report.failed.append((job, error))
 
-    def _recompose(self, alive: Sequence[int], joins: list[tuple[Prefix, list[Row]]]) -> None:
+    def _keep(self, alive: Sequence[int]) -> None:
         kept: dict[int, int] = {}
-        rows: list[Row] = []
         slots: list[int] = []
         for i in alive:
-            rows.append(self._rows[i])
             slots.append(kept.setdefault(self._slots[i], len(kept)))
-        prefixes: list[Prefix] = []
-        for prefix, joined in joins:
-            slots += [len(kept) + len(prefixes)] * len(joined)
-            prefixes.append(prefix)
-            rows += joined
-        self._cache.recompose(list(kept), prefixes)
-        if self._unread:
-            self._unread = [self._unread[slot] for slot in kept]
-        self._rows, self._slots, self._plan = rows, slots, None
+        self._cache.keep(list(kept))
+        self._unread = [self._unread[slot] for slot in kept]
+        self._rows, self._slots, self._plan = [self._rows[i] for i in alive], slots, None

@@ -1,16 +1,16 @@
 """The key-value cache of all rows that decode together.
 
 Rows are right-aligned and padded on the left, so that a row's tokens are contiguous and sliding
-windows, which count cache positions, stay correct. They join, leave and are trimmed by `recompose`.
+windows, which count cache positions, stay correct. They leave by `keep` and come by `join`.
 """
 
 import copy
 import functools
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from models.engines.hidden import HiddenTap
@@ -125,27 +125,51 @@ class RowCache:
             logits = following[-1:]
         return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy])
 
-    def recompose(self, keep: Sequence[int], joins: Sequence[Prefix] = ()) -> None:
-        """Keep the rows at the indices `keep`, append one row a prefix, trim common padding.
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep the rows at these indices, which may repeat, and drop padding that is common now.
 
-        An index may repeat.
+        Their `logits` are those of the next pass.
         """
-        if not joins and list(keep) == list(range(len(self.lengths))):
+        if list(rows) == list(range(len(self.lengths))):
             return
-        if not keep and not joins:
+        if not rows:
             self.clear()
             return
-        index = self._tensor(list(keep))
-        logits = []
-        if keep:
-            logits.append(self.logits[index])
-        for prefix in joins:
+        index = self._tensor(list(rows))
+        before = max(self.lengths)
+        self.lengths = [self.lengths[row] for row in rows]
+        if not self.mergeable:
+            self.cache.reorder_cache(index)
+            return
+        trimmed = before - max(self.lengths)
+        for layer in self.cache.layers:
+            layer.keys = layer.keys[:, :, trimmed:].index_select(0, index)
+            layer.values = layer.values[:, :, trimmed:].index_select(0, index)
+        self._read_beside([self._prompts[row] for row in rows])
+
+    def join(self, prefixes: Sequence[Prefix]) -> None:
+        """Append one row a prefix; where rows cannot share a step it is the only one."""
+        logits = [self.logits] if self.lengths else []
+        for prefix in prefixes:
             logits.append(prefix.logits[None].float())
-        if self.mergeable:
-            self._assemble(index, joins)
-        else:
-            self._reorder(index, joins)
         self.logits = torch.cat(logits)
+        if not self.mergeable:
+            (prefix,) = prefixes
+            self.cache, self.lengths = copy.deepcopy(prefix.cache), [prefix.length]
+            return
+        caches = [self.cache] if self.lengths else []
+        prompts = list(self._prompts)
+        for prefix in prefixes:
+            if self._lean is None or prefix.length < _SHARED_FROM:
+                prompts.append(None)
+                caches.append(prefix.cache)
+                self.lengths.append(prefix.length)
+            else:
+                prompts.append(prefix)
+                caches.append(_part_of(prefix.cache, slice(None), slice(0, 0)))
+                self.lengths.append(0)
+        self.cache = _together(caches)
+        self._read_beside(prompts)
 
     def kept(self, row: int, last: int) -> Kept:
         """A copy of what a row has read; `last` is its token that was not read yet."""
@@ -158,22 +182,17 @@ class RowCache:
 
     def joined(self, kept: Sequence[Kept]) -> tuple[Any, list[int]]:
         """A cache of all that was kept, one row each, with their prompts; the rows' lengths."""
-        lengths: list[int] = []
+        caches: list[Any] = []
         for one in kept:
-            before = one.prompt.length if one.prompt else 0
-            lengths.append(before + one.cache.get_seq_length())
-        shape = self._tensor([]), len(kept), 0, max(lengths)
-        layers = []
-        for number in range(len(kept[0].cache.layers)):
-            keys, values = [], []
-            for one in kept:
-                parts = [one.cache.layers[number]]
-                if one.prompt is not None:
-                    parts.insert(0, one.prompt.cache.layers[number])
-                keys.append(torch.cat([part.keys for part in parts], dim=2))
-                values.append(torch.cat([part.values for part in parts], dim=2))
-            layers.append((_assemble_tensor(keys, *shape), _assemble_tensor(values, *shape)))
-        return _cache_of(layers), lengths
+            if one.prompt is None:
+                caches.append(one.cache)
+                continue
+            layers = []
+            for parts in zip(one.prompt.cache.layers, one.cache.layers, strict=True):
+                keys = torch.cat([part.keys for part in parts], dim=2)
+                layers.append((keys, torch.cat([part.values for part in parts], dim=2)))
+            caches.append(_cache_of(layers))
+        return _together(caches), [cache.get_seq_length() for cache in caches]
 
     def read_behind(
         self,
@@ -213,35 +232,9 @@ class RowCache:
         logits = self._forward(ids, self.cache, self.lengths, shared=self._shared)
         self.logits = logits[:, -1].float()
 
-    def _assemble(self, index: Tensor, joins: Sequence[Prefix]) -> None:
-        old_width = max(self.lengths, default=0)
-        kept = index.tolist()
-        prompts: list[Prefix | None] = []
-        lengths: list[int] = []
-        for row in kept:
-            prompts.append(self._prompts[row])
-            lengths.append(self.lengths[row])
-        sources = []
-        if kept:
-            sources.append(self.cache.layers)
-        for prefix in joins:
-            if self._lean is None or prefix.length < _SHARED_FROM:
-                prompts.append(None)
-                source = prefix.cache
-            else:
-                prompts.append(prefix)
-                source = _part_of(prefix.cache, slice(None), slice(0, 0))
-            lengths.append(source.get_seq_length())
-            sources.append(source.layers)
-        width = max(lengths)
-        shape = index, len(joins), max(0, old_width - width), width
-        assembled = []
-        for parts in zip(*sources, strict=True):
-            keys = _assemble_tensor(list(map(attrgetter("keys"), parts)), *shape)
-            values = _assemble_tensor(list(map(attrgetter("values"), parts)), *shape)
-            assembled.append((keys, values))
-        self.cache, self.lengths, self._prompts = _cache_of(assembled), lengths, prompts
-        self._shared = None
+    def _read_beside(self, prompts: list[Prefix | None]) -> None:
+        """Note which prompt each row reads beside its own keys and values."""
+        self._prompts, self._shared = prompts, None
         if any(prompts):
             self._shared = self._sharing()
 
@@ -261,15 +254,6 @@ class RowCache:
             lengths[index] = prompt.length
             longest = max(longest, prompt.length)
         return SharedPrompts(groups, lengths, longest)
-
-    def _reorder(self, index: Tensor, joins: Sequence[Prefix]) -> None:
-        if joins:
-            (prefix,) = joins
-            self.cache = copy.deepcopy(prefix.cache)
-            self.lengths = [prefix.length]
-        elif self.cache is not None:
-            self.cache.reorder_cache(index)
-            self.lengths = [self.lengths[row] for row in index.tolist()]
 
     def _forward(
         self,
@@ -329,22 +313,19 @@ def _part_of(cache: Any, rows: slice, positions: slice) -> Any:
     return _cache_of(parts)
 
 
-def _assemble_tensor(
-    parts: list[Tensor], index: Tensor, num_joins: int, trimmed: int, width: int
-) -> Tensor:
-    """Rows (N, heads, width, dim), right-aligned: `index` of the old part, then the prefixes.
+def _together(caches: Sequence[Any]) -> Any:
+    """One cache of the rows of all, right-aligned.
 
-    parts: the old rows (rows, heads, old width, dim) where `index` is not empty, then prefixes (1,
-    heads, length, dim).
+    Padding is zero: a masked NaN would still poison the weighted sum of values.
     """
-    if not num_joins:
-        return parts[0][:, :, trimmed:].index_select(0, index)
-    like, num_kept = parts[-1], len(index)
-    # Padding must be finite: a masked NaN would still poison the weighted sum of values.
-    rows = like.new_zeros(num_kept + num_joins, like.shape[1], width, like.shape[3])
-    if num_kept:
-        old = parts[0][:, :, trimmed:].index_select(0, index)
-        rows[:num_kept, :, width - old.shape[2] :] = old
-    for row, prefix in enumerate(parts[-num_joins:], start=num_kept):
-        rows[row, :, width - prefix.shape[2] :] = prefix[0]
-    return rows
+    width = max(cache.get_seq_length() for cache in caches)
+
+    def aligned(part: Tensor) -> Tensor:
+        missing = width - part.shape[2]
+        return F.pad(part, (0, 0, missing, 0)) if missing else part
+
+    layers = []
+    for parts in zip(*(cache.layers for cache in caches), strict=True):
+        keys = torch.cat([aligned(part.keys) for part in parts])
+        layers.append((keys, torch.cat([aligned(part.values) for part in parts])))
+    return _cache_of(layers)

@@ -75,7 +75,7 @@ def _served(cache: RowCache, rows: Sequence[list[int]]) -> list[Tensor]:
         together = ((0, 1),)
     found: list[Tensor] = []
     for members in together:
-        cache.recompose([], cache.prefill([rows[row][: _PROMPTS[row]] for row in members]))
+        cache.join(cache.prefill([rows[row][: _PROMPTS[row]] for row in members]))
         steps = [cache.logits]
         for step in range(_STEPS):
             cache.forward([rows[row][_PROMPTS[row] + step] for row in members])

@@ -139,7 +139,7 @@ def test_no_state_is_kept_but_the_latest_of_the_watched_layers():
     cache.tap.watch((2,))
     with torch.inference_mode():
         prefix = cache.prefill([[5, 6, 7, 8]])[0]
-        cache.recompose([], [prefix, prefix])
+        cache.join([prefix, prefix])
         for token in range(5, 25):
             cache.forward([token, token])
 

@@ -55,7 +55,7 @@ def logits_and_states(cache):
     (alone,) = cache.prefill(PROMPTS[:1])
     found.append(alone.logits)
     found += cache.score(alone, list(range(20, 90)), with_entropies=True)
-    cache.recompose([], [*prefixes, alone])
+    cache.join([*prefixes, alone])
     for tokens in ([3, 4, 5, 6], [7, 8, 9, 10]):
         cache.forward(tokens)
         found += [cache.logits, cache.tap.state((1,), 1)]
@@ -84,19 +84,22 @@ def logits_of_branching_rows(cache):
     """Of rows that branch, leave and join, some with a long prompt and some with a short one."""
     found = []
     (long, short, other), (later,) = cache.prefill(PROMPTS), cache.prefill([[14] * 30])
-    cache.recompose([], [long, short])
+    cache.join([long, short])
     cache.forward([3, 4])
     found.append(cache.logits)
-    cache.recompose([0, 0, 1])
+    cache.keep([0, 0, 1])
     cache.forward([5, 6, 7])
     found.append(cache.logits)
-    cache.recompose([2, 0, 1], [other, later, other])
-    cache.forward([8, 9, 10, 11, 12, 13])
+    cache.keep([2, 0, 1])
+    cache.forward([8, 9, 10])
+    cache.join([other, later, other])
     found.append(cache.logits)
-    cache.recompose([5, 3, 1])
+    cache.forward([11, 12, 13, 3, 4, 5])
+    found.append(cache.logits)
+    cache.keep([5, 3, 1])
     cache.forward([14, 15, 16])
     found.append(cache.logits)
-    cache.recompose([0, 0])
+    cache.keep([0, 0])
     cache.forward([17, 18])
     return [*found, cache.logits]
 
@@ -116,9 +119,9 @@ def test_a_shared_prompt_is_copied_for_no_row(monkeypatch):
     monkeypatch.setattr(rows, "_SHARED_FROM", 3)
     lean, _ = two_caches(CONFIGS["llama"])
     with torch.inference_mode():
-        lean.recompose([], lean.prefill([[13] * 40]))
+        lean.join(lean.prefill([[13] * 40]))
         lean.forward([3])
-        lean.recompose([0, 0, 0])
+        lean.keep([0, 0, 0])
         lean.forward([4, 5, 6])
 
     assert [layer.keys.shape[:3] for layer in lean.cache.layers] == 3 * [(3, 2, 2)]
