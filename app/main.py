@@ -7,15 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
+from app.cache.making import make_cache
 from app.cache.memory import MemoryCache
 from app.cache.protocol import Cache
-from app.cache.redis import make_cache
 from app.feedback.collecting import make_feedback
 from app.http.access import make_access
 from app.http.document import add_document
@@ -37,10 +38,12 @@ from app.settings import Settings
 from models.errors import ModelNotLoaded
 from workers.admission import Admission
 from workers.build import build_workers
-from workers.escalation import SecondModel
 from workers.hooks import Hooks
 from workers.supervision import Supervisor
 from workers.turns import Turns
+
+if TYPE_CHECKING:
+    from workers.escalation import SecondModel
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +69,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         second_model = None
         if settings.escalation.url:
+            from workers.escalation import SecondModel
+
             second_model = SecondModel(settings.escalation, hooks.headers)
         starting = _start(service, settings, hooks, cache, second_model)
         tasks = [asyncio.create_task(supervisor.attend(starting))]
@@ -147,7 +152,7 @@ async def _start(
     settings: Settings,
     hooks: Hooks,
     cache: Cache | None,
-    second_model: SecondModel | None,
+    second_model: "SecondModel | None",
 ) -> None:
     telemetry = service.telemetry
     if service.feedback is not None:

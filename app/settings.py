@@ -29,8 +29,13 @@ from app.scoring.limits import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
-from workers.config import ComparerConfig, GeneratorConfig, ServerConfig, WorkerConfig
-from workers.escalation import EscalationConfig
+from workers.config import (
+    ComparerConfig,
+    EscalationConfig,
+    GeneratorConfig,
+    ServerConfig,
+    WorkerConfig,
+)
 
 _PREFIX = "COCOA_"
 # Variables of the test suite and of `cocoa ask`, which the service does not read.

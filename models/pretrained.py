@@ -80,15 +80,10 @@ with without_compiler():
         AutoModelForCausalLM,
         AutoModelForSequenceClassification,
         AutoTokenizer,
-        BertForSequenceClassification,
         Cache,
         DynamicCache,
-        LlamaForCausalLM,
         PreTrainedModel,
         PreTrainedTokenizerBase,
-        Qwen2ForCausalLM,
-        RobertaForSequenceClassification,
-        XLMRobertaForSequenceClassification,
     )
     from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
@@ -97,15 +92,10 @@ __all__ = [
     "AutoModelForCausalLM",
     "AutoModelForSequenceClassification",
     "AutoTokenizer",
-    "BertForSequenceClassification",
     "Cache",
     "DynamicCache",
     "DynamicLayer",
-    "LlamaForCausalLM",
     "PreTrainedModel",
     "PreTrainedTokenizerBase",
-    "Qwen2ForCausalLM",
-    "RobertaForSequenceClassification",
-    "XLMRobertaForSequenceClassification",
     "get_layer_types_and_kwargs",
 ]

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from pydantic import AfterValidator, SecretStr, StringConstraints
 
 from models.engines.protocol import EngineConfig
@@ -197,6 +197,23 @@ class WorkerConfig:
     nli: NliConfig = field(default_factory=NliConfig)
     probes: ProbeConfig = field(default_factory=ProbeConfig)
     calibrator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationConfig:
+    """Where a second, stronger model is.
+
+    Attributes:
+        url: of the server, without `/v1`; "" for none.
+        model: its name there.
+        api_key: sent as a bearer token; "" for none.
+        timeout_s: that it may take, within the request's own deadline.
+    """
+
+    url: Url = ""
+    model: str = ""
+    api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
+    timeout_s: Annotated[float, Gt(0)] = 30.0
 
 
 @dataclass(frozen=True, slots=True)

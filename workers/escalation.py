@@ -2,40 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import orjson
-from annotated_types import Gt
-from pydantic import SecretStr
 
+from models.errors import EscalationFailed
 from workers.client import Client, Unreachable, body_of, reason_of
-from workers.config import Url
+from workers.config import EscalationConfig
 
 # What a reply may bring for each token that was asked for, and beside them.
 _TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationConfig:
-    """Where the second model is.
-
-    Attributes:
-        url: of the server, without `/v1`; "" for none.
-        model: its name there.
-        api_key: sent as a bearer token; "" for none.
-        timeout_s: that it may take, within the request's own deadline.
-    """
-
-    url: Url = ""
-    model: str = ""
-    api_key: SecretStr = field(default_factory=lambda: SecretStr(""))
-    timeout_s: Annotated[float, Gt(0)] = 30.0
-
-
-class EscalationFailed(Exception):
-    """The second model gave no answer; the text says why, and quotes nothing."""
 
 
 class SecondModel:

@@ -3,7 +3,6 @@
 All of it blocks; `workers.build` says which models are of this process.
 """
 
-import gc
 import logging
 import sys
 from collections.abc import Collection, Container, Iterator, Mapping
@@ -18,6 +17,7 @@ from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBED, PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
+from models.lasting import lasting
 from models.locations import public_name
 from models.probes.card import ProbeMismatch
 from models.probes.domain import BadDomain, PromptDomain, beside
@@ -185,12 +185,9 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         ModelNotLoaded: anything was raised.
     """
     name = public_name(model)
-    # Importing torch and transformers makes a million objects that stay; to look through them again
-    # and again for garbage takes a tenth of the start.
-    was_enabled = gc.isenabled()
-    gc.disable()
     try:
-        yield
+        with lasting():
+            yield
     except ModelNotLoaded as error:
         raise ModelNotLoaded(f"{variable(setting)}={name}: {error}") from None
     except ModuleNotFoundError as error:
@@ -202,9 +199,6 @@ def _loading(setting: str, model: str) -> Iterator[None]:
         if not reason or not isinstance(error, OSError | ValueError):
             reason = f"{type(error).__name__}: {reason}"
         raise ModelNotLoaded(f"{variable(setting)}={name} cannot be loaded: {reason}") from error
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _is_out_of_domain(

@@ -6,14 +6,13 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from app.cache.connection import PATIENCE_S, Connection, kind_of_fault
 from app.cache.lane import Dropped, Lane
+from app.cache.protocol import State
 
 logger = logging.getLogger(__name__)
-
-State = Literal["closed", "suspect", "open"]
 
 # A first fault after so much calm may be this process's own delay: the log waits for the probe that
 # follows at once.

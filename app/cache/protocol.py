@@ -5,7 +5,7 @@ tests/contract/test_caches.py runs on each implementation.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 from urllib.parse import quote, urlsplit
 
 from annotated_types import Ge, Gt, Le
@@ -41,6 +41,8 @@ def _is_server(url: str) -> bool:
 
 
 RedisUrl = Annotated[SecretStr, AfterValidator(_check_url)]
+# Of the breaker before a Redis, which see.
+State = Literal["closed", "suspect", "open"]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from redis.exceptions import InvalidResponse
 
-from app.cache.breaker import Breaker, State
+from app.cache.breaker import Breaker
 from app.cache.connection import PATIENCE_S, Command, Connection
 from app.cache.lane import Dropped, Lane
-from app.cache.memory import MemoryCache
-from app.cache.protocol import CLAIM_S, Cache, CacheConfig
+from app.cache.protocol import CLAIM_S, CacheConfig, State
 
 # Of one round trip, so that many lookups cannot make each other late.
 _MAX_KEYS = 256
@@ -128,20 +127,6 @@ class RedisCache:
 
     def _name(self, key: str) -> str:
         return f"{self._config.namespace}:{key}"
-
-
-def make_cache(config: CacheConfig, on_state: Callable[[State], None]) -> Cache | None:
-    """The cache that is configured, in Redis or in this process; None where none is wanted.
-
-    Args:
-        config: of this deployment.
-        on_state: told of each change of the breaker before Redis.
-    """
-    if not config.enabled:
-        return None
-    if url := config.whole_url():
-        return RedisCache(url, config, on_state)
-    return MemoryCache(config)
 
 
 def _values_in(reply: Any, count: int) -> list[bytes | None]:

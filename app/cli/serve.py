@@ -22,9 +22,12 @@ Port = Annotated[
 
 def serve(host: Host = None, port: Port = None) -> None:
     """Serve the HTTP API; everything else is set by COCOA_* variables (docs/configuration.md)."""
-    from app.cli.running import run
-    from app.http.origins import is_loopback
-    from app.main import create_app
+    from models.lasting import lasting
+
+    with lasting():
+        from app.cli.running import run
+        from app.http.origins import is_loopback
+        from app.main import create_app
 
     settings = settings_or_exit()
     if host is not None:

@@ -21,8 +21,11 @@ def worker(
     port: Port = None,
 ) -> None:
     """Serve one model of this deployment to gateways (docs/workers.md)."""
-    from app.cli.running import run
-    from app.worker import create_worker_app
+    from models.lasting import lasting
+
+    with lasting():
+        from app.cli.running import run
+        from app.worker import create_worker_app
 
     settings = settings_or_exit()
     _check_files(settings)

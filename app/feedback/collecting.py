@@ -20,7 +20,6 @@ from app.feedback.protocol import (
     name_of,
     part_name,
 )
-from app.feedback.redis import RedisStore
 from models.errors import FeedbackUnavailable, InvalidRequest, UnknownAnswer
 
 logger = logging.getLogger(__name__)
@@ -174,5 +173,8 @@ def make_feedback(
     if config.path:
         return Feedback(FileStore(config, on_lost), config, on_answer, on_label)
     if url := config.whole_url():
+        # The client of Redis is imported only where a deployment has one.
+        from app.feedback.redis import RedisStore
+
         return Feedback(RedisStore(url, config, on_lost), config, on_answer, on_label)
     return None

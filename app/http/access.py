@@ -5,15 +5,18 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.cache.protocol import CacheConfig
 from app.http.telemetry import Telemetry
 from app.keys.limits import KeyLimits
 from app.keys.records import Key, KeysConfig
 from app.keys.ring import KeyRing, is_expired
-from app.keys.shared import SharedLimits
 from app.scoring.ask import Caller, current_caller
 from models.errors import Unauthorized
+
+if TYPE_CHECKING:
+    from app.keys.shared import SharedLimits
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -33,9 +36,7 @@ class Access:
     def __init__(self, config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
         self._ring = KeyRing(Path(config.file), self._on_change)
-        self._shared: SharedLimits | None = None
-        if url := cache.whole_url():
-            self._shared = SharedLimits(url, cache, telemetry.set_limits_breaker)
+        self._shared = _shared_limits(cache, telemetry)
         self._limits = KeyLimits(self._shared, telemetry.observe_refusal)
         self._by_name: dict[str, Key] = {}
         self._on_change(True)
@@ -96,6 +97,15 @@ class Access:
         self._telemetry.set_keys_broken(not is_good)
         self._by_name = {key.name: key for key in self._ring.keys}
         self._telemetry.set_keys(list(self._by_name))
+
+
+def _shared_limits(cache: CacheConfig, telemetry: Telemetry) -> "SharedLimits | None":
+    if not (url := cache.whole_url()):
+        return None
+    # The client of Redis is imported only where a deployment has one.
+    from app.keys.shared import SharedLimits
+
+    return SharedLimits(url, cache, telemetry.set_limits_breaker)
 
 
 def make_access(config: KeysConfig, cache: CacheConfig, telemetry: Telemetry) -> Access | None:

@@ -21,7 +21,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from app.cache.breaker import State
+from app.cache.protocol import State
 from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.http.metrics import (

@@ -18,11 +18,12 @@ from typing import Any
 
 from redis.exceptions import InvalidResponse
 
-from app.cache.breaker import Breaker, State
+from app.cache.breaker import Breaker
 from app.cache.connection import Command, Connection
 from app.cache.lane import Dropped, Lane
-from app.cache.protocol import CacheConfig
+from app.cache.protocol import CacheConfig, State
 from app.keys.buckets import LIMITS, Refusal
+from app.keys.limits import Place
 from app.keys.records import Key
 
 # Scripts of one round trip, which has the time of one lookup: of keys that are told, of requests.
@@ -108,22 +109,6 @@ if ARGV[7] == '0' then redis.call('HDEL', KEYS[2], gateway) else set_running(ARG
 return {0, 0}
 """
 )
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """One request of a key.
-
-    Attributes:
-        costs_tokens: whether the budget of tokens matters for it.
-        is_asked: whether somebody waits for what Redis says of it.
-        is_counted: whether it is among this gateway's requests under way.
-    """
-
-    key: Key
-    costs_tokens: bool
-    is_asked: bool = False
-    is_counted: bool = False
 
 
 @dataclass(slots=True)

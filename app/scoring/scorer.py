@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.claims import Split
@@ -32,15 +32,17 @@ from app.scoring.splitting import split
 from app.scoring.unit_judging import UnitsJudgement, check_units_asked, judge_units
 from app.scoring.units import Parts, ScoredUnits, as_read, scored_units
 from models.calibration import Calibrator
-from models.errors import InvalidRequest
+from models.errors import EscalationFailed, InvalidRequest
 from models.estimators import score
 from models.records import DEFAULT_NEW_TOKENS, OnToken, ProbeReading, Token
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
 from workers.admission import Admission
 from workers.calling import in_time
-from workers.escalation import EscalationFailed, SecondModel
 from workers.protocol import Workers
+
+if TYPE_CHECKING:
+    from workers.escalation import SecondModel
 
 _NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
@@ -62,7 +64,7 @@ class Policy:
 
     limits: AskLimits | None = None
     calibrator: Calibrator | None = None
-    second_model: SecondModel | None = None
+    second_model: "SecondModel | None" = None
     rejects_foreign: bool = True
 
 
@@ -328,7 +330,7 @@ class Scorer:
 
 
 async def _escalation(
-    second: SecondModel | None, ask: Ask, judgement: Judgement, elapsed_s: float
+    second: "SecondModel | None", ask: Ask, judgement: Judgement, elapsed_s: float
 ) -> Escalation | None:
     """What a second model answers, where the first one's answer does not pass."""
     decision = judgement.decision

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.engines.products import Product, may_pack, product_of
-from models.pretrained import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
+from models.pretrained import PreTrainedModel
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
@@ -266,7 +266,7 @@ def _with_prompt(
 def is_llama_like(model: PreTrainedModel) -> bool:
     """Whether `LeanForward` knows the model: its layers, its rotations, its attention."""
     config = model.config
-    if type(model) not in (LlamaForCausalLM, Qwen2ForCausalLM):
+    if type(model).__name__ not in ("LlamaForCausalLM", "Qwen2ForCausalLM"):
         return False
     layer_types = getattr(config, "layer_types", None) or ["full_attention"]
     for module in model.modules():

@@ -13,17 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.pretrained import (
-    BertForSequenceClassification,
-    PreTrainedModel,
-    RobertaForSequenceClassification,
-    XLMRobertaForSequenceClassification,
-)
+from models.pretrained import PreTrainedModel
 
+# By name, so that nothing is imported of those that are not loaded.
 _KNOWN = (
-    BertForSequenceClassification,
-    RobertaForSequenceClassification,
-    XLMRobertaForSequenceClassification,
+    "BertForSequenceClassification",
+    "RobertaForSequenceClassification",
+    "XLMRobertaForSequenceClassification",
 )
 
 
@@ -138,7 +134,7 @@ def _behind(layer: Any, states: Tensor, attended: Tensor) -> Tensor:
 def is_bert_like(model: Any) -> bool:
     """Whether `LeanEncoder` knows the model: its layers and its attention."""
     return (
-        type(model) in _KNOWN
+        type(model).__name__ in _KNOWN
         and model.config._attn_implementation == "sdpa"
         and not model.config.is_decoder
     )

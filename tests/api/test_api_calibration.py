@@ -12,7 +12,7 @@ from models.calibration import ALL, WINDOWS
 from tests.conftest import serving, until
 from tests.made_calibrators import calibration, calibrator, with_prompts
 from tests.second_model import second_server
-from workers.escalation import EscalationConfig
+from workers.config import EscalationConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from pydantic import SecretStr
 
+from app.cache.making import make_cache
 from app.cache.protocol import Cache, CacheConfig
-from app.cache.redis import make_cache
 
 PASSWORD = "sesame-open-4711"
 ENTRY = {"a": b"1"}

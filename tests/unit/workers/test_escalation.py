@@ -7,8 +7,10 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from models.errors import EscalationFailed
 from tests.worker_servers import listening
-from workers.escalation import EscalationConfig, EscalationFailed, SecondModel
+from workers.config import EscalationConfig
+from workers.escalation import SecondModel
 
 pytestmark = pytest.mark.anyio
 ANSWER = {"choices": [{"message": {"content": "Paris"}}]}

@@ -4,9 +4,10 @@ import pytest
 from pydantic import SecretStr
 from redis.asyncio.connection import parse_url
 
+from app.cache.making import make_cache
 from app.cache.memory import MemoryCache
 from app.cache.protocol import CacheConfig
-from app.cache.redis import RedisCache, make_cache
+from app.cache.redis import RedisCache
 from app.settings import Settings, load_settings
 
 PASSWORD = "sesame-open-4711"

@@ -7,7 +7,8 @@ import pytest
 from pydantic import SecretStr
 
 from app.cache.protocol import CacheConfig
-from app.keys.shared import Place, SharedLimits
+from app.keys.limits import Place
+from app.keys.shared import SharedLimits
 from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
 from tests.conftest import until
