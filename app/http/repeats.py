@@ -68,7 +68,7 @@ class Repeats:
         if scorer is None or scorer.memory is None or tells_texts or len(content) > _MAX_BYTES:
             return Seen()
         caller, path = current_caller.get(), request.scope["path"]
-        key = path, caller.namespace, caller.modes, hashlib.sha256(content).digest()
+        key = path, caller.namespace, caller.modes, hashlib.blake2b(content).digest()
         standing = scorer.standing()
         kept, request_id = self._kept.get(key), request.state.request_id
         if kept is None or kept.standing != standing:

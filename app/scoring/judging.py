@@ -105,8 +105,7 @@ class Judge:
 
     def standing(self) -> tuple[Any, ...]:
         """All that decides what it says of an uncertainty, beside the models."""
-        shifts = (monitor.has_shifted for monitor in self._shifts.values())
-        return self.calibrator(), *shifts
+        return tuple(monitor.has_shifted for monitor in self._shifts.values())
 
     def heeded(self, generation: Generation) -> Collection[str]:
         """Its warnings, without those with which its answer may pass here all the same."""

@@ -222,7 +222,7 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest
     if request.prompt is None:
         field, ids = "messages", encode_chat(tokenizer, request)
     else:
-        field, ids = "prompt", tokenizer(request.prompt, verbose=False)["input_ids"]
+        field, ids = "prompt", tokenizer.encode(request.prompt, verbose=False)
         # A prompt that spells out the BOS token would otherwise start with two.
         if len(ids) > 1 and ids[0] == ids[1] == tokenizer.bos_token_id:
             ids = ids[1:]

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from models.engines.sampling import Law, StepPlan, draw, entropies, next_tokens
+from models.engines.sampling import (
+    Law,
+    StepPlan,
+    draw,
+    entropies,
+    next_tokens,
+    sample_uniforms,
+)
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -2.0, 0.5]])
 
@@ -86,3 +93,13 @@ def test_the_best_logit_shows_a_bad_row(bad):
     *_, (best_logit,) = next_tokens(logits, [0], plan)
 
     assert not np.isfinite(best_logit)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
+def test_each_sample_draws_from_a_philox_stream_of_its_own(seed):
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    expected = []
+    for i in range(5):
+        stream = np.random.Philox(key=key, counter=[0, 0, i, 0])
+        expected.append(np.random.Generator(stream).random(33))
+    np.testing.assert_array_equal(sample_uniforms(seed, 5, 33), expected)
