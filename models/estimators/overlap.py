@@ -5,11 +5,18 @@ Lin 2004.
 
 import functools
 import re
+import sys
+import threading
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_STEMMED = 4  # as in rouge-score: shorter words keep their ending
+_IMPORTING = threading.Lock()
 
 
 def word_stems(text: str) -> list[str]:
@@ -57,7 +64,22 @@ def _lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
 
 @functools.cache
 def _stemmer() -> Any:
-    # Imported at first use: nltk takes 2.6 s to import, which every start of the service would pay.
-    from nltk.stem.porter import PorterStemmer
+    """The Porter stemmer of nltk, by the few files that it needs.
 
-    return PorterStemmer()
+    The whole of nltk imports scikit-learn, too, where that is: seconds, and megabytes by the
+    hundred. So packages that import nothing stand in its place for the moment.
+    """
+    with _IMPORTING:
+        if "nltk" in sys.modules:
+            return import_module("nltk.stem.porter").PorterStemmer()
+        roots = getattr(find_spec("nltk"), "submodule_search_locations", ())
+        for name, folder in (("nltk", ""), ("nltk.stem", "stem")):
+            package = ModuleType(name)
+            package.__path__ = [str(Path(root, folder)) for root in roots]
+            sys.modules[name] = package
+        try:
+            return import_module("nltk.stem.porter").PorterStemmer()
+        finally:  # whoever imports nltk has the whole of it
+            for name in list(sys.modules):
+                if name.split(".")[0] == "nltk":
+                    del sys.modules[name]

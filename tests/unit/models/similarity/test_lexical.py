@@ -1,6 +1,8 @@
 """ROUGE-L, Jaccard, similarity by NLI and the labels of its checkpoints."""
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -106,3 +108,16 @@ def test_the_order_of_labels_is_read_from_the_config(id2label, columns):
 def test_labels_that_do_not_tell_are_refused(id2label):
     with pytest.raises(ValueError, match="are not entailment"):
         label_columns(id2label)
+
+
+def test_stems_are_found_without_the_rest_of_nltk_which_others_can_import():
+    code = (
+        "import sys; from models.estimators.overlap import word_stems\n"
+        "print(word_stems('Capitals'))\n"
+        "print([name for name in ('nltk', 'nltk.stem', 'sklearn') if name in sys.modules])\n"
+        "import nltk.redos; print(bool(nltk.__version__))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert (result.stdout, result.returncode) == ("['capit']\n[]\nTrue\n", 0), result.stderr
