@@ -41,10 +41,11 @@ from transformers import (
 )
 
 from models.embedded import LANGUAGE_MODEL_DIR
-from models.engines.protocol import EngineConfig
+from models.engines.protocol import Compiler, EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
+from models.threads import ModelThread
 from workers.generation import GenerationWorker
 
 M = 10
@@ -92,6 +93,7 @@ def main(
     concurrency: Annotated[str, typer.Option(help="Requests at once.")] = "1,8,32",
     rounds: Annotated[int, typer.Option(min=1, help="Times that each is measured.")] = 3,
     minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
+    compiler: Annotated[Compiler, typer.Option(help="COCOA_GENERATION__COMPILER.")] = "off",
     vllm_url: Annotated[str | None, typer.Option(help="vLLM with the same model.")] = None,
     save: Annotated[Path | None, typer.Option(help="Only write the model there.")] = None,
 ) -> None:
@@ -109,15 +111,16 @@ def main(
     def start(count: int) -> AbstractContextManager[Round]:
         if vllm_url is not None:
             return vllm(vllm_url, *tokens, count)
-        return in_process(*loaded(), *tokens, count)
+        return in_process(*loaded(), compiler, *tokens, count)
 
     settings = {"shape": shape, "device": device, "tokens": tokens, "side": side}
+    settings["compiler"] = compiler
     with reporting("gpu", minutes, len(os.sched_getaffinity(0)), **settings) as report:
         for count in counts:
             of = f"{side}, {count} at once"
             report.measure(of, rounds, partial(start, count), partial(_figures, of))
         if vllm_url is None:
-            passes = partial(forward_passes, loaded, prompt_tokens)
+            passes = partial(forward_passes, loaded, compiler, prompt_tokens)
             report.measure("forward passes", rounds, passes, _each_ms)
             report.measure("similarity", rounds, partial(similarity, shape, device), _each_ms)
 
@@ -139,12 +142,19 @@ def language_model(shape: str, device: str) -> tuple[Any, Any]:
 
 @contextmanager
 def in_process(
-    model: Any, tokenizer: Any, prompt_tokens: int, new_tokens: int, count: int
+    model: Any,
+    tokenizer: Any,
+    compiler: Compiler,
+    prompt_tokens: int,
+    new_tokens: int,
+    count: int,
 ) -> Iterator[Round]:
     """Requests to the engine behind its worker."""
-    config = EngineConfig(max_rows=(M + 1) * count, max_cache_tokens=2**20)
-    engine = TransformersEngine(model, tokenizer, config, model_id="random", revision="1")
-    worker = GenerationWorker(engine)
+    config = EngineConfig(max_rows=(M + 1) * count, max_cache_tokens=2**20, compiler=compiler)
+    thread = ModelThread("generation")
+    load = partial(TransformersEngine, model_id="random", revision="1")
+    engine = thread.submit(load, model, tokenizer, config).result()
+    worker = GenerationWorker(engine, model_thread=thread)
 
     async def answer(mode: str, number: int) -> None:
         num_samples, is_light = MODES[mode]
@@ -201,7 +211,9 @@ def _together(runner: asyncio.Runner, answer: Answer, count: int) -> Round:
     def side(mode: str) -> float:
         nonlocal number
         number += count
-        return runner.run(all_answered(mode, number))
+        took = runner.run(all_answered(mode, number))
+        print(f"  {mode}, {count} at once: {took:.2f} s", flush=True)
+        return took
 
     sides = {mode: partial(side, mode) for mode in MODES}
     in_turn(sides, 0, rest_s=0)
@@ -219,12 +231,16 @@ def _figures(of: str, rounds: Sequence[Values]) -> list[Figure]:
 
 @contextmanager
 def forward_passes(
-    loaded: Callable[[], tuple[Any, Any]], prompt_tokens: int, repetitions: int = 30
+    loaded: Callable[[], tuple[Any, Any]],
+    compiler: Compiler,
+    prompt_tokens: int,
+    repetitions: int = 30,
 ) -> Iterator[Round]:
     """Milliseconds of one decoding step's pass with one row, and with eleven of one prompt."""
+    rows = RowCache(loaded()[0], compiler)
 
     def ms(num_rows: int) -> float:
-        rows = RowCache(loaded()[0])
+        rows.clear()
         rows.join(rows.prefill([[7] * prompt_tokens]) * num_rows)
         began_at = time.perf_counter()
         for _ in range(repetitions):

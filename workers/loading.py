@@ -54,12 +54,15 @@ def load_generator(config: WorkerConfig, hooks: Hooks, threads: int) -> Generato
     """
     generation = config.generation
     with _loading("generation.model", generation.model):
-        engine = resolve(ENGINES[generation.engine]).load(generation)
+        load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
+        thread = _thread("generation", generation.threads or threads)
+        # What is compiled is compiled for the threads of its thread.
+        engine = thread.submit(load, generation).result()
     return GenerationWorker(
         engine,
         _load_probes(config.probes, generation, engine.info),
         _load_domain(config.calibrator, engine.info),
-        model_thread=_thread("generation", generation.threads or threads),
+        model_thread=thread,
         text_thread=_thread("texts", 1),
         on_step=hooks.on_step,
     )

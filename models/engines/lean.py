@@ -13,8 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_of
 from models.engines.products import Product, may_pack, product_of
-from models.pretrained import PreTrainedModel
+from models.engines.protocol import Compiler
+from models.errors import ModelNotLoaded
+from models.pretrained import DynamicCache, PreTrainedModel
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
@@ -59,22 +62,6 @@ class _Block:
     activation: Any
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPrompts:
-    """Prompts that rows read beside keys and values of their own, each held once.
-
-    Attributes:
-        groups: of each prompt its cache, of one row, and the rows (R,) that read it; None in place
-            of a cache for the rows that read no prompt.
-        lengths: (rows,) tokens of each row's prompt.
-        longest: of them.
-    """
-
-    groups: list[tuple[Any | None, Tensor]]
-    lengths: Tensor
-    longest: int
-
-
 class LeanForward:
     """Logits of a model, as `RowCache` asks for them.
 
@@ -82,23 +69,31 @@ class LeanForward:
         model: one that `is_llama_like`; its weights move into larger tensors, of which its own
             parameters become views.
         watched: by layer, whose states (rows, d) at the last position are put there by each pass.
+        compiler: of each layer before and after its attention, for rows that read one token. Made
+            for the number of threads that torch has here.
+
+    Raises:
+        ModelNotLoaded: it cannot be compiled.
     """
 
-    def __init__(self, model: PreTrainedModel, watched: dict[int, Tensor]) -> None:
+    def __init__(
+        self, model: PreTrainedModel, watched: dict[int, Tensor], compiler: Compiler = "off"
+    ) -> None:
         decoder: Any = model.model
         config = model.config
         self._watched = watched
         self._embedding = decoder.embed_tokens.weight
-        packs = may_pack(model)
+        packs = compiler == "off" and may_pack(model)
         self._blocks = [_block_of(layer, packs=packs) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
         self._head = product_of(model.lm_head, packs=packs)
         self._rotary = decoder.rotary_emb
-        num_heads, num_kv_heads = int(config.num_attention_heads), int(config.num_key_value_heads)
-        self._rotated_parts = [num_heads, num_kv_heads]
-        self._parts = [num_heads + num_kv_heads, num_kv_heads]
+        self._heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
         self._cos = self._sin = self._embedding.new_empty(0, self._head_size)
+        self._of_one_token = _to_attend, _after_attention
+        if compiler != "off":
+            self._compile(compiler)
 
     def __call__(
         self,
@@ -122,20 +117,22 @@ class LeanForward:
         num_past, num_new = cache.get_seq_length(), ids.shape[1]
         width = num_past + num_new
         columns = torch.arange(num_past, width, device=ids.device)
-        mask = _mask(columns, width, first)
-        positions = columns if first is None else (columns - first[:, None]).clamp(min=0)
+        mask = mask_of(columns, width, first)
+        positions = columns.expand(len(ids), -1)
+        if first is not None:
+            positions = (columns - first[:, None]).clamp(min=0)
         if shared is not None:
             positions = positions + shared.lengths[:, None]
         cos, sin = self._rotations(positions, width + (shared.longest if shared else 0))
         if shared is not None:
-            attend: _Attend = _Beside(shared, mask)
+            attend: Attend = Beside(shared, mask)
         else:
-            attend = _Whole(mask, is_causal=mask is None and num_new > 1)
+            attend = Whole(mask, is_causal=mask is None and num_new > 1)
         wanted = num_new
         states = F.embedding(ids, self._embedding)
         for number, block in enumerate(self._blocks, start=1):
             if number == len(self._blocks) and num_logits < num_new:  # of the last layer's states
-                attend = _Whole(_mask(columns[-num_logits:], width, first), is_causal=False)
+                attend = Whole(mask_of(columns[-num_logits:], width, first), is_causal=False)
                 wanted = num_logits
             states = self._layer(block, states, cache, number - 1, cos, sin, attend, wanted)
             if number in self._watched:
@@ -151,17 +148,13 @@ class LeanForward:
         index: int,
         cos: Tensor,
         sin: Tensor,
-        attend: "_Attend",
+        attend: Attend,
         wanted: int,
     ) -> Tensor:
         """States (rows, wanted, d) after a layer, of the last positions among (rows, S, d)."""
         rows, num_new, _ = states.shape
-        together = block.queries_keys_values(block.attention_norm(states))
-        together = together.view(rows, num_new, -1, self._head_size).transpose(1, 2)
-        to_rotate, values = together.split_with_sizes(self._parts, 1)
-        # `sin` has its sign: rolled by half, the first half of what comes is to be subtracted.
-        rotated = to_rotate.roll(self._head_size // 2, -1).mul_(sin).addcmul_(to_rotate, cos)
-        queries, keys = rotated.split_with_sizes(self._rotated_parts, 1)
+        before, after = (_to_attend, _after_attention) if num_new > 1 else self._of_one_token
+        queries, keys, values = before(block, states, cos, sin, self._heads)
         if index < len(cache.layers):  # quicker than the cache's own `update`
             layer = cache.layers[index]
             layer.keys = keys = torch.cat([layer.keys, keys], dim=2)
@@ -171,14 +164,31 @@ class LeanForward:
         if wanted < num_new:
             queries, states = queries[:, :, -wanted:], states[:, -wanted:]
         attended = attend(queries, keys, values, index)
-        states = states + block.output(attended.transpose(1, 2).reshape(rows, wanted, -1))
-        gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
-        return states + block.down(block.activation(gate) * up)
+        return after(block, states, attended.transpose(1, 2).reshape(rows, wanted, -1))
+
+    def _compile(self, compiler: Compiler) -> None:
+        """Compile for one row, which is a case of its own, and for any larger number."""
+        options: Any = {"backend": compiler, "fullgraph": True, "isolate_recompiles": True}
+        zeros = self._embedding.new_zeros(2, 1, dtype=torch.long)
+        try:
+            self._of_one_token = (
+                torch.compile(_to_attend, **options),
+                torch.compile(_after_attention, **options),
+            )
+            with torch.inference_mode():
+                for rows in (1, 2):  # the second number leads to code for any
+                    self(zeros[:rows], DynamicCache(), None)
+        except Exception as error:  # backends have their own, and files may be missing
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ModelNotLoaded(
+                f"its decoding step cannot be compiled ({reason}): it takes a C++ compiler and a "
+                "folder to write to; or leave COCOA_GENERATION__COMPILER unset"
+            ) from error
 
     def _rotations(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and signed sines (S or (rows, 1, S), head size) of positions below `length`.
+        """Cosines and signed sines (rows, 1, S, head size) of positions (rows, S).
 
-        positions: (S,), or (rows, S).
+        length: they are below it.
         """
         if length > len(self._cos):
             size = 1 << (length - 1).bit_length()
@@ -187,80 +197,49 @@ class LeanForward:
             half = self._head_size // 2
             self._cos = cos[0].clone()
             self._sin = torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
-        if positions.dim() == 2:
-            positions = positions[:, None]
+        positions = positions[:, None]
         return self._cos[positions], self._sin[positions]
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """Attention to what the cache holds."""
+def _to_attend(
+    block: _Block, states: Tensor, cos: Tensor, sin: Tensor, heads: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values (rows, heads of each, S, head size) of states (rows, S, d)."""
+    rows, num_new, _ = states.shape
+    num_heads, num_kv_heads = heads
+    size = cos.shape[-1]
+    together = block.queries_keys_values(block.attention_norm(states))
+    together = together.view(rows, num_new, -1, size).transpose(1, 2)
+    to_rotate, values = together.split_with_sizes([num_heads + num_kv_heads, num_kv_heads], 1)
+    # `sin` has its sign: rolled by half, the first half of what comes is to be subtracted.
+    rotated = to_rotate.roll(size // 2, -1).mul_(sin).addcmul_(to_rotate, cos)
+    queries, keys = rotated.split_with_sizes([num_heads, num_kv_heads], 1)
+    return queries, keys, values
 
-    mask: Tensor | None
-    is_causal: bool
 
-    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
-        return F.scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            attn_mask=self.mask,
-            is_causal=self.is_causal,
-            enable_gqa=queries.shape[1] != keys.shape[1],
+def _after_attention(block: _Block, states: Tensor, attended: Tensor) -> Tensor:
+    """States (rows, S, d) after a layer, of those before it and what they attended to."""
+    states = states + block.output(attended)
+    gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
+    return states + block.down(block.activation(gate) * up)
+
+
+def lean_forward_of(
+    model: PreTrainedModel, watched: dict[int, Tensor], compiler: Compiler
+) -> LeanForward | None:
+    """The pass of a model that `is_llama_like`; None for others.
+
+    Raises:
+        ModelNotLoaded: it cannot be compiled.
+    """
+    if is_llama_like(model):
+        return LeanForward(model, watched, compiler)
+    if compiler != "off":
+        raise ModelNotLoaded(
+            f"is a {type(model).__name__}, of which no decoding step is compiled: "
+            "leave COCOA_GENERATION__COMPILER unset"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """Attention of one token a row to its prompt, which it shares with others, and to its own rest.
-
-    The rows of a prompt are so many queries of one product with it: its keys and values are read
-    once, and neither copied for a row nor moved as the row grows.
-    """
-
-    shared: SharedPrompts
-    mask: Tensor | None
-
-    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
-        rows, num_heads, _, size = queries.shape
-        queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)  # by key-value head
-        own = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
-        if self.mask is not None:
-            own = own.masked_fill(~self.mask, -torch.inf)
-        if len(self.shared.groups) == 1:
-            attended = _with_prompt(self.shared.groups[0][0], layer, queries, own, values)
-        else:
-            attended = torch.empty_like(queries)
-            for prompt, members in self.shared.groups:
-                of = queries[members], own[members], values[members]
-                attended[members] = _with_prompt(prompt, layer, *of)
-        return attended.reshape(rows, num_heads, 1, size)
-
-
-_Attend = _Whole | _Beside
-
-
-def _with_prompt(
-    prompt: Any | None, layer: int, queries: Tensor, own: Tensor, values: Tensor
-) -> Tensor:
-    """What rows attend to, (rows, key-value heads, queries of each, head size).
-
-    prompt: cache of one row; None where the rows read none.
-    own: scores (rows, key-value heads, queries of each, width) of `values`.
-    """
-    if prompt is None:
-        return torch.softmax(own, dim=-1, dtype=torch.float32).to(own.dtype) @ values
-    rows, heads, count, size = queries.shape
-    keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
-    together = queries.transpose(0, 1).reshape(heads, rows * count, size)
-    before = (together @ keys_before.transpose(1, 2)).view(heads, rows, count, -1).transpose(0, 1)
-    scores = torch.cat([before, own], dim=-1)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(own.dtype)
-    length = keys_before.shape[1]
-    of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
-    read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
-    attended: Tensor = read + weights[..., length:] @ values
-    return attended
+    return None
 
 
 def is_llama_like(model: PreTrainedModel) -> bool:
@@ -278,25 +257,6 @@ def is_llama_like(model: PreTrainedModel) -> bool:
         and config.rope_parameters["rope_type"] in _FIXED_ROTATIONS
         and len({(weight.device, weight.dtype) for weight in model.parameters()}) == 1
     )
-
-
-def _mask(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
-    """What each new position may read, (rows or 1, 1, S, width); None where a rule says it.
-
-    One token may read all that there is, and several with nothing before them are causal.
-
-    columns: (S,) of the new positions.
-    """
-    num_new = len(columns)
-    if first is None and num_new in (1, width):
-        return None
-    every = torch.arange(width, device=columns.device)
-    mask = (every <= columns[:, None])[None, None]  # (1, 1, S, width)
-    if first is None:
-        return mask
-    # Padding reads itself: a row that may read nothing at all would be NaN.
-    is_token = (every >= first[:, None])[:, None, None]
-    return mask & is_token | (every == columns[:, None])
 
 
 def _block_of(layer: Any, *, packs: bool) -> _Block:

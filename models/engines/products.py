@@ -37,9 +37,10 @@ class Product:
     _packed: Tensor | None = None
 
     def __call__(self, states: Tensor) -> Tensor:
+        if self._packed is None:
+            return F.linear(states, self.weight, self.bias)
         rows = states.shape[:-1].numel()
-        is_few = rows in _FEW and states.dtype == torch.float32
-        if self._packed is None or is_few:
+        if rows in _FEW and states.dtype == torch.float32:
             return F.linear(states, self.weight, self.bias)
         if rows in _BLOCKS:
             return self._multiplied(states)

@@ -22,6 +22,8 @@ NO_IMAGES = "the model in this process or in a worker reads texts alone"
 NO_DISTINCT = "draws that do not repeat need the model in this process or in a worker"
 REASONS_FIRST = "the model reasons before its answers, which may repeat after other reasonings"
 # "auto", "off", or a tag, a comma and the other tag.
+# Backends of torch.compile; the second is for finding out which one is at fault.
+Compiler = Literal["off", "inductor", "aot_eager"]
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
 
@@ -37,6 +39,7 @@ class EngineConfig:
             "auto" takes them from its chat template and tokenizer, "off" calls it all answer.
         dtype: "auto" takes the checkpoint's own.
         device: "auto" takes CUDA where there is one.
+        compiler: of the decoding step of Llama-like models, at the start.
         max_rows: rows (answers and samples of all requests) that decode together.
         max_cache_tokens: bound of rows times the longest row's final length, so of key-value
             memory.
@@ -50,6 +53,7 @@ class EngineConfig:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     attn_implementation: str | None = None
+    compiler: Compiler = "off"
     reasoning: Annotated[str, StringConstraints(pattern=_REASONING)] = "auto"
     max_rows: Annotated[int, Ge(1)] = 256
     max_cache_tokens: Annotated[int, Ge(1)] = 131_072

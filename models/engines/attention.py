@@ -1,0 +1,114 @@
+"""Attention of the lean forward pass: what positions may read, and prompts that rows share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrompts:
+    """Prompts that rows read beside keys and values of their own, each held once.
+
+    Attributes:
+        groups: of each prompt its cache, of one row, and the rows (R,) that read it; None in place
+            of a cache for the rows that read no prompt.
+        lengths: (rows,) tokens of each row's prompt.
+        longest: of them.
+    """
+
+    groups: list[tuple[Any | None, Tensor]]
+    lengths: Tensor
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Attention to what the cache holds."""
+
+    mask: Tensor | None
+    is_causal: bool
+
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=self.mask,
+            is_causal=self.is_causal,
+            enable_gqa=queries.shape[1] != keys.shape[1],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Attention of one token a row to its prompt, which it shares with others, and to its own rest.
+
+    The rows of a prompt are so many queries of one product with it: its keys and values are read
+    once, and neither copied for a row nor moved as the row grows.
+    """
+
+    shared: SharedPrompts
+    mask: Tensor | None
+
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor, layer: int) -> Tensor:
+        rows, num_heads, _, size = queries.shape
+        queries = (queries * size**-0.5).view(rows, keys.shape[1], -1, size)  # by key-value head
+        own = queries @ keys.transpose(2, 3)  # (rows, key-value heads, queries of each, width)
+        if self.mask is not None:
+            own = own.masked_fill(~self.mask, -torch.inf)
+        if len(self.shared.groups) == 1:
+            attended = _with_prompt(self.shared.groups[0][0], layer, queries, own, values)
+        else:
+            attended = torch.empty_like(queries)
+            for prompt, members in self.shared.groups:
+                of = queries[members], own[members], values[members]
+                attended[members] = _with_prompt(prompt, layer, *of)
+        return attended.reshape(rows, num_heads, 1, size)
+
+
+Attend = Whole | Beside
+
+
+def _with_prompt(
+    prompt: Any | None, layer: int, queries: Tensor, own: Tensor, values: Tensor
+) -> Tensor:
+    """What rows attend to, (rows, key-value heads, queries of each, head size).
+
+    prompt: cache of one row; None where the rows read none.
+    own: scores (rows, key-value heads, queries of each, width) of `values`.
+    """
+    if prompt is None:
+        return torch.softmax(own, dim=-1, dtype=torch.float32).to(own.dtype) @ values
+    rows, heads, count, size = queries.shape
+    keys_before, values_before = prompt.layers[layer].keys[0], prompt.layers[layer].values[0]
+    together = queries.transpose(0, 1).reshape(heads, rows * count, size)
+    before = (together @ keys_before.transpose(1, 2)).view(heads, rows, count, -1).transpose(0, 1)
+    scores = torch.cat([before, own], dim=-1)
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(own.dtype)
+    length = keys_before.shape[1]
+    of_prompt = weights[..., :length].transpose(0, 1).reshape(heads, rows * count, length)
+    read = (of_prompt @ values_before).view(heads, rows, count, size).transpose(0, 1)
+    attended: Tensor = read + weights[..., length:] @ values
+    return attended
+
+
+def mask_of(columns: Tensor, width: int, first: Tensor | None) -> Tensor | None:
+    """What each new position may read, (rows or 1, 1, S, width); None where a rule says it.
+
+    One token may read all that there is, and several with nothing before them are causal.
+
+    columns: (S,) of the new positions.
+    """
+    num_new = len(columns)
+    if first is None and num_new in (1, width):
+        return None
+    every = torch.arange(width, device=columns.device)
+    mask = (every <= columns[:, None])[None, None]  # (1, 1, S, width)
+    if first is None:
+        return mask
+    # Padding reads itself: a row that may read nothing at all would be NaN.
+    is_token = (every >= first[:, None])[:, None, None]
+    return mask & is_token | (every == columns[:, None])
