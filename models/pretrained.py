@@ -74,6 +74,16 @@ def _masking_mode() -> Any:
     return import_module(_MASKING).TransformGetItemToIndex()
 
 
+def is_one_of(model: Any, names: tuple[str, ...]) -> bool:
+    """Whether a model's class is transformers' own of one of these names.
+
+    By name, so that nothing is imported of classes that are not loaded; and code that a checkpoint
+    brings along may have taken a name.
+    """
+    kind = type(model)
+    return kind.__name__ in names and kind.__module__.startswith("transformers.")
+
+
 with without_compiler():
     from transformers import (
         AutoConfig,
@@ -98,4 +108,5 @@ __all__ = [
     "PreTrainedModel",
     "PreTrainedTokenizerBase",
     "get_layer_types_and_kwargs",
+    "is_one_of",
 ]

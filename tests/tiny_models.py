@@ -1,5 +1,7 @@
 """Language models with random weights, small enough for a test, and a tokenizer made on demand."""
 
+import copy
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
@@ -91,7 +93,7 @@ CONFIGS: dict[str, PreTrainedConfig] = {
 def random_model(name: str, *, seed: int = 0, scale: float = 6.0) -> PreTrainedModel:
     """A model with random weights; `scale` sharpens its logits, so texts end and differ."""
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
+    model = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name])).eval()
     with torch.no_grad():
         model.get_output_embeddings().weight.mul_(scale)
     model.generation_config.pad_token_id = 1

@@ -17,7 +17,7 @@ from models.embedded import CALIBRATOR_PATH, LANGUAGE_MODELS, PROBED, PROBES_DIR
 from models.engines import ENGINES
 from models.engines.protocol import EngineConfig, EngineInfo
 from models.errors import ModelNotLoaded
-from models.lasting import lasting
+from models.lasting import keep_freed_memory, lasting
 from models.locations import public_name
 from models.probes.card import ProbeMismatch
 from models.probes.domain import BadDomain, PromptDomain, beside
@@ -289,9 +289,10 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
 
 
 def _thread(name: str, threads: int) -> ModelThread:
-    return ModelThread(name, _limit_threads, (threads,))
+    return ModelThread(name, _prepare_thread, (threads,))
 
 
-def _limit_threads(threads: int) -> None:
+def _prepare_thread(threads: int) -> None:
     if torch := sys.modules.get("torch"):  # where no loaded model needs it, neither does its thread
         torch.set_num_threads(threads)
+        keep_freed_memory()

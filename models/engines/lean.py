@@ -17,7 +17,7 @@ from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_
 from models.engines.products import Product, may_pack, product_of
 from models.engines.protocol import Compiler
 from models.errors import ModelNotLoaded
-from models.pretrained import DynamicCache, PreTrainedModel
+from models.pretrained import DynamicCache, PreTrainedModel, is_one_of
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
@@ -245,7 +245,7 @@ def lean_forward_of(
 def is_llama_like(model: PreTrainedModel) -> bool:
     """Whether `LeanForward` knows the model: its layers, its rotations, its attention."""
     config = model.config
-    if type(model).__name__ not in ("LlamaForCausalLM", "Qwen2ForCausalLM"):
+    if not is_one_of(model, ("LlamaForCausalLM", "Qwen2ForCausalLM")):
         return False
     layer_types = getattr(config, "layer_types", None) or ["full_attention"]
     for module in model.modules():

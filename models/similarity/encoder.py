@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.pretrained import PreTrainedModel
+from models.pretrained import PreTrainedModel, is_one_of
 
-# By name, so that nothing is imported of those that are not loaded.
 _KNOWN = (
     "BertForSequenceClassification",
     "RobertaForSequenceClassification",
@@ -134,7 +133,7 @@ def _behind(layer: Any, states: Tensor, attended: Tensor) -> Tensor:
 def is_bert_like(model: Any) -> bool:
     """Whether `LeanEncoder` knows the model: its layers and its attention."""
     return (
-        type(model).__name__ in _KNOWN
+        is_one_of(model, _KNOWN)
         and model.config._attn_implementation == "sdpa"
         and not model.config.is_decoder
     )

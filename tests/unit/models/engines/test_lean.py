@@ -175,3 +175,10 @@ def test_eager_attention_was_asked_for_and_is_left_alone():
     model.set_attn_implementation("eager")
 
     assert not is_llama_like(model)
+
+
+def test_a_class_that_only_has_the_name_goes_through_transformers():
+    model = random_model("llama")
+    model.__class__ = type("LlamaForCausalLM", (type(model),), {"__module__": "of_a_checkpoint"})
+
+    assert not is_llama_like(model)
