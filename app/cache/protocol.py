@@ -41,7 +41,7 @@ def _is_server(url: str) -> bool:
 
 
 RedisUrl = Annotated[SecretStr, AfterValidator(_check_url)]
-# Of the breaker before a Redis, which see.
+# Of the breaker before Redis (app/cache/breaker.py).
 State = Literal["closed", "suspect", "open"]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
