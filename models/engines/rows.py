@@ -235,16 +235,13 @@ class RowCache:
     def _read_beside(self, prompts: list[Prefix | None]) -> None:
         """Note which prompt each row reads beside its own keys and values."""
         self._prompts, self._shared = prompts, None
-        if any(prompts):
-            self._shared = self._sharing()
-
-    def _sharing(self) -> SharedPrompts:
-        """Which rows read which prompt."""
+        if not any(prompts):
+            return
         members: dict[Prefix | None, list[int]] = {}
-        for row, prompt in enumerate(self._prompts):
+        for row, prompt in enumerate(prompts):
             members.setdefault(prompt, []).append(row)
         groups: list[tuple[Any | None, Tensor]] = []
-        lengths, longest = self._tensor([0] * len(self._prompts)), 0
+        lengths, longest = self._tensor([0] * len(prompts)), 0
         for prompt, rows in members.items():
             index = self._tensor(rows)
             if prompt is None:
@@ -253,7 +250,7 @@ class RowCache:
             groups.append((prompt.cache, index))
             lengths[index] = prompt.length
             longest = max(longest, prompt.length)
-        return SharedPrompts(groups, lengths, longest)
+        self._shared = SharedPrompts(groups, lengths, longest)
 
     def _forward(
         self,
