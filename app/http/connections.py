@@ -164,9 +164,11 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         passed_s, max_s = now - self._since, self._limits.max_head_s
         if self._reading == "body":
-            # In time the middleware answers; this is for a body that goes on after its answer.
+            # Once woken, the middleware answers; a body that goes on after its answer is dropped.
             if passed_s > self._limits.max_body_s + 2 * _SWEEP_S:
                 self.drop("slow_request")
+            elif passed_s > self._limits.max_body_s:
+                self.cycle.message_event.set()
         elif passed_s > max_s:
             if self._num_raw or (self._reading == "head" and self.headers is not None):
                 self._all.telemetry.observe_closed("slow_request")

@@ -78,7 +78,7 @@ async def read_body(request: Request, adapter: TypeAdapter[Result]) -> Result:
         RequestValidationError: it is not JSON, or not what the adapter wants.
         HTTPException: 400 or 415, as `_json_of` has it.
     """
-    content = await request.body()
+    content = request.state.body
     content_type = request.headers.get("content-type", "")
     if len(content) < _LARGE_BYTES:
         return _checked(adapter, content_type, content)

@@ -63,16 +63,18 @@ def add_middleware(
     """
     app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(Gate, access=access, has_ops_port=has_ops_port)
-    app.add_middleware(Errors, telemetry=telemetry)
     app.add_middleware(RequestLog, telemetry=telemetry)
 
 
 class RequestLog:
-    """Gives each request an id, and afterwards counts it and writes its line of the log.
+    """Gives each request an id, answers what ends it, and afterwards counts it and logs a line.
 
     A client's `X-Request-ID` of up to 128 printable characters is kept, else an id is made; every
     response carries it. The state of the scope has `request_id` and `started_at`, and from whoever
     knows them `status`, `error_code` and `key`.
+
+    Starlette's own handler of errors would raise on to the server, whose log would quote the
+    exception's text.
     """
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
@@ -100,6 +102,18 @@ class RequestLog:
         in_logs = current_request_id.set(state["request_id"])
         try:
             await self._app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            state["status"] = _NO_RESPONSE  # nobody is left to read one
+        except asyncio.CancelledError:
+            # The server gives up draining; without a response it would send an untyped 500.
+            if "status" not in state:
+                response = answer_to(NotReady("the service has stopped"), scope, self._telemetry)
+                await response(scope, receive, send_with_id)
+            raise
+        except Exception as error:
+            response = answer_to(error, scope, self._telemetry)
+            if "status" not in state:
+                await response(scope, receive, send_with_id)
         finally:
             seconds = time.perf_counter() - started_at
             await asyncio.sleep(0)  # the event loop sends what was written at the end of its turn
@@ -124,36 +138,6 @@ class RequestLog:
             "key": state.get("key"),
         }
         logger.log(level, "request", extra=fields)
-
-
-class Errors:
-    """Answers whatever ends a request: what an endpoint of `JsonCalls` raises, and all else.
-
-    Starlette's own handler would raise on to the server, whose log would quote the exception's
-    text.
-    """
-
-    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
-        self._app = app
-        self._telemetry = telemetry
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._app(scope, receive, send)
-        except ClientDisconnect:
-            scope["state"]["status"] = _NO_RESPONSE  # nobody is left to read one
-        except asyncio.CancelledError:
-            # The server gives up draining; without a response it would send an untyped 500.
-            stopped = NotReady("the service has stopped")
-            if scope["type"] == "http" and "status" not in scope["state"]:
-                await answer_to(stopped, scope, self._telemetry)(scope, receive, send)
-            raise
-        except Exception as error:
-            if scope["type"] != "http":
-                raise
-            response = answer_to(error, scope, self._telemetry)
-            if "status" not in scope["state"]:
-                await response(scope, receive, send)
 
 
 class Gate:
@@ -215,7 +199,9 @@ def _unframed(send: Send) -> Send:
 class BodyLimit:
     """Reads each body itself and replays it to the application.
 
-    That way the limits hold for chunked bodies too.
+    That way the limits hold for chunked bodies too. The state of the scope has the whole `body`.
+    Where nothing comes any more, the server's connection says so when the time has passed: a timer
+    for each request would cost more than reading most bodies.
 
     Raises:
         ClientDisconnect: the client went before its body was complete.
@@ -230,16 +216,14 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = await self._read(scope, receive)
-        is_given = False
+        body = scope["state"]["body"] = await self._read(scope, receive)
+        unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Message:
             """The body once, and then what the server says, so that a disconnect is seen."""
-            nonlocal is_given
-            if is_given:
-                return await receive()
-            is_given = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            if unread:
+                return unread.pop()
+            return await receive()
 
         await self._app(scope, replayed, send)
 
@@ -248,23 +232,18 @@ class BodyLimit:
         declared = dict(scope["headers"]).get(b"content-length", b"0").lstrip(b"0")
         if declared.isdigit() and (len(declared) > _MAX_DIGITS or int(declared) > max_bytes):
             raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
-        body = bytearray()
-        try:
-            async with asyncio.timeout(max_s) as deadline:
-                has_more = True
-                while has_more:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise ClientDisconnect
-                    body += message.get("body", b"")
-                    if len(body) > max_bytes:
-                        raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
-                    has_more = message.get("more_body", False)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            told, headers = f"the body was not there in {max_s:g} s", {"Connection": "close"}
-            raise HTTPException(408, told, headers) from None
+        body, has_more, began_at = bytearray(), True, time.monotonic()
+        while has_more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            if len(body) > max_bytes:
+                raise HTTPException(413, f"the body exceeds {max_bytes} bytes")
+            has_more = message.get("more_body", False)
+            if has_more and time.monotonic() - began_at > max_s:
+                told, headers = f"the body was not there in {max_s:g} s", {"Connection": "close"}
+                raise HTTPException(408, told, headers)
         return bytes(body)
 
 

@@ -62,7 +62,7 @@ class Repeats:
         Raises:
             NotReady: as of `Service.again`.
         """
-        content, scorer = await request.body(), self._service.scorer
+        content, scorer = request.state.body, self._service.scorer
         tracing = self._service.tracing
         tells_texts = tracing is not None and tracing.tells_contents
         if scorer is None or scorer.memory is None or tells_texts or len(content) > _MAX_BYTES:

@@ -9,6 +9,9 @@ from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from app.http.json_calls import JsonCalls, answer, read_body, unless_gone
+from app.http.middleware import add_middleware
+from app.http.telemetry import Telemetry
+from app.settings import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +38,7 @@ async def posted(application, **options):
 def application():
     made = FastAPI()
     made.post("/")(echo)
+    add_middleware(made, Telemetry(), Limits())
     return made
 
 
@@ -76,7 +80,7 @@ async def test_posts_go_straight_to_their_endpoints_and_all_else_to_the_applicat
         sent.append(message)
 
     async def receive():
-        return {"type": "http.request", "body": b'{"prompt": "Hi"}', "more_body": False}
+        return {"type": "http.disconnect"}
 
     asked = [("http", "GET", "/"), ("http", "POST", "/docs"), ("lifespan", None, None)]
     for kind, method, path in asked:
@@ -84,6 +88,7 @@ async def test_posts_go_straight_to_their_endpoints_and_all_else_to_the_applicat
     assert (calls, sent) == (asked, [])
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    scope["state"] = {"body": b'{"prompt": "Hi"}'}
     await straight(scope, receive, send)
     assert (len(calls), sent[1]["body"]) == (len(asked), b'{"prompt":"Hi"}')
     assert scope["route"] is route, "metrics and logs name it"
