@@ -107,15 +107,13 @@ def test_a_rolling_restart_loses_no_request(cluster, component):
 def test_a_worker_that_is_killed_costs_typed_errors_and_heals_by_itself(cluster, component, code):
     before = started_at(cluster.of("gateway"))
     (pod,) = cluster.of(component)
-    first = podman("inspect", "--format", "{{.State.Pid}}", pod.container)
+    first = cluster.process(pod)
     with load(cluster.url("cocoa-gateway")) as seen:
         wait_for_answers(seen, 3)
-        os.kill(int(first), signal.SIGKILL)
-        cluster.wait_not_ready(pod)
-        cluster.wait_ready()
+        os.kill(first, signal.SIGKILL)
+        cluster.wait_started_anew(pod, first)
         wait_for_answers(seen, seen.seen["answered"] + 3)
     print(f"\n{component} killed: {dict(seen.seen)}")
-    assert podman("inspect", "--format", "{{.State.Pid}}", pod.container) != first
     assert seen.untyped == []
     assert set(seen.seen) <= {"answered", code, "not_ready"}
     assert started_at(cluster.of("gateway")) == before
