@@ -89,8 +89,8 @@ class Admission:
             self._begin_items(caller)
 
     @asynccontextmanager
-    async def item_turn(self, caller: str) -> AsyncIterator[None]:
-        """Wait until an item of a call that brings several may ask for a place, the oldest first.
+    async def admit_item(self, caller: str = "", rows: int = 1) -> AsyncIterator[float]:
+        """The same for an item of a call that brings several; they ask in turn, the oldest first.
 
         Of a caller as many items run at once as requests that came alone, so that neither starve:
         at least `concurrent_items`, and beyond these only while a quarter of all places is free.
@@ -101,7 +101,8 @@ class Admission:
         self._begin_items(caller)
         try:
             await begun
-            yield
+            async with self.admit(caller, rows) as waited_s:
+                yield waited_s
         finally:
             if begun.done() and not begun.cancelled():
                 self._items[caller] -= 1

@@ -57,9 +57,6 @@ class MemoryCache:
         """Always: no other process reads these entries."""
         return True
 
-    def keep(self, key: str) -> None:
-        """There is no claim to keep."""
-
     def release(self, key: str) -> None:
         """There is no claim to release."""
 

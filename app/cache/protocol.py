@@ -138,11 +138,9 @@ class Cache(Protocol):
     async def claim(self, key: str) -> bool:
         """Whether the caller is to compute the entry of this key, since no other process does.
 
-        A claim lapses after `CLAIM_S`. Where nobody can tell, the caller computes.
+        A claim lasts until it is released, or for `CLAIM_S` where this process has gone. Where
+        nobody can tell, the caller computes.
         """
-
-    def keep(self, key: str) -> None:
-        """Have one's own claim last for `CLAIM_S` from now; returns at once."""
 
     def release(self, key: str) -> None:
         """Give one's own claim up, after all that was put before; returns at once."""

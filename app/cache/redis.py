@@ -4,6 +4,7 @@ A lookup waits for its values, never for a connection, and concurrent ones share
 request that is cancelled leaves nothing behind.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -41,6 +42,7 @@ class RedisCache:
         # A list of names is looked up, a single name is claimed.
         self._reads: Lane[list[str] | str, Any] = Lane(self._read, _MAX_KEYS, _MAX_WAITING_KEYS)
         self._writes: Lane[Command, Any] = Lane(self._write, _MAX_WRITE_BYTES, _MAX_WAITING_BYTES)
+        self._keepers: dict[str, asyncio.Task[None]] = {}  # of claims
         self._breaker = Breaker(
             self._probe,
             (self._reads, self._writes, self._reader, self._writer),
@@ -63,7 +65,9 @@ class RedisCache:
         if self._breaker.state == "closed":
             with suppress(Dropped, TimeoutError):
                 name = self._name(f"claim:{key}")
-                return await self._reads.send(name, 1, self._config.timeout_s) is not None
+                if await self._reads.send(name, 1, self._config.timeout_s) is None:
+                    return False
+                self._keepers[key] = asyncio.create_task(self._keep(key))
         return True
 
     def put(self, entries: Mapping[str, bytes], ttl_s: int | None = None) -> None:
@@ -72,14 +76,23 @@ class RedisCache:
             if len(value) <= self._config.max_entry_bytes:
                 self._tell("SET", key, value, "EX", ttl_s, size=len(key) + len(value))
 
-    def keep(self, key: str) -> None:
-        self._tell("SET", f"claim:{key}", b"1", "PX", _CLAIM_MS)
-
     def release(self, key: str) -> None:
+        if (keeper := self._keepers.pop(key, None)) is not None:
+            keeper.cancel()
         self._tell("DEL", f"claim:{key}")
 
     async def run(self) -> None:
-        await self._breaker.run()
+        try:
+            await self._breaker.run()
+        finally:
+            for keeper in self._keepers.values():
+                keeper.cancel()
+
+    async def _keep(self, key: str) -> None:
+        """Have one's own claim last until it is released."""
+        while True:
+            await asyncio.sleep(CLAIM_S / 3)
+            self._tell("SET", f"claim:{key}", b"1", "PX", _CLAIM_MS)
 
     def _tell(self, verb: str, key: str, *arguments: bytes | str | int, size: int = 64) -> None:
         if self._breaker.state == "closed":

@@ -20,7 +20,6 @@ from app.scoring.plan import Plan
 from app.scoring.questions import (
     FALSE,
     TRUE,
-    Questions,
     Subject,
     choose,
     generation_request,
@@ -32,7 +31,15 @@ from app.scoring.questions import (
 from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
 from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import PromptTooLong
-from models.records import SAMPLES_SHED, Array, Generation, OnToken, Pair, Token
+from models.records import (
+    SAMPLES_SHED,
+    Array,
+    Generation,
+    GenerationRequest,
+    OnToken,
+    Pair,
+    Token,
+)
 from models.similarity.pairs import (
     PairTable,
     answer_pairs,
@@ -98,7 +105,7 @@ class Computation:
         self._nli: PairScores | None = None
         self._nli_model = nli = workers.nli
         nli_info = None
-        if nli is not None:
+        if nli is not None and plan.asks("nli"):
             known = pairs.setdefault(nli.info.identity, {})
             self._nli = PairScores(nli, ask, memory, observer, limits, nli.token_ends, known)
             nli_info = self._nli.info
@@ -210,15 +217,13 @@ class Computation:
             similarity_pairs += await self._pairs_of_parts(subject)
         elif plan.parts_compared_by == "nli":
             nli_pairs += await self._pairs_of_parts(subject)
-        asking: list[Awaitable[Any]] = [
-            self._true_false(asked, subject.answer.compared_text),
-            self._similarity.table(similarity_pairs),
-        ]
+        asking: dict[str, Awaitable[Any]] = {"similarity": self._similarity.table(similarity_pairs)}
         if self._nli is not None:
-            asking.append(self._nli.table(nli_pairs))
-        true_false, similarity, *nli = await asyncio.gather(*asking)
-        replies = Replies(similarity, next(iter(nli), None), true_false)
-        evidence = derive(plan, subject, generation, asked, replies)
+            asking["nli"] = self._nli.table(nli_pairs)
+        if asked.true_false is not None:
+            asking["true_false"] = self._true_false(asked.true_false, subject.answer.compared_text)
+        replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
+        evidence = derive(plan, subject, generation, asked, Replies(**replied))
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
     async def parts(self, subject: Subject, split: Split | None = None) -> Parts:
@@ -334,14 +339,12 @@ class Computation:
         self._has_unnamed |= not statistics.keys() <= self.plan.statistics
         return all_agree(strategy, subject, statistics, len(subject.samples))
 
-    async def _true_false(self, asked: Questions, answer: str) -> TrueFalse:
-        """What the model says of its own answer, where that is wanted."""
-        if asked.true_false is None:
-            return None
+    async def _true_false(self, question: GenerationRequest, answer: str) -> TrueFalse:
+        """What the model says of its own answer."""
         if self.recorded is not None:
             return self.recorded.true_false[answer]
         try:
-            reply = await self._generator.first_token_logprobs(asked.true_false, (TRUE, FALSE))
+            reply = await self._generator.first_token_logprobs(question, (TRUE, FALSE))
         except PromptTooLong:
             return None
         self._generator_is_current &= reply.identity == self._info.identity

@@ -50,12 +50,12 @@ class Replies:
 
     Attributes:
         similarity: scores of its pairs.
-        nli: scores of its pairs; None where there is no NLI model.
+        nli: scores of its pairs; None where no NLI model is asked.
         true_false: the model's opinion of its own answer.
     """
 
     similarity: PairTable
-    nli: PairTable | None
+    nli: PairTable | None = None
     true_false: TrueFalse = None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from app.cache.protocol import CLAIM_S, Cache
+from app.cache.protocol import Cache
 from app.scoring.observer import Observer
 
 Value = TypeVar("Value")
@@ -158,20 +158,13 @@ class Memory:
                 self.cache.release(name)
                 self._observer.observe_joined()
                 return found, "joined"
-        keeper = asyncio.create_task(self._keep(name))
         try:
             value, payload = await compute()
             if payload is not None:
                 self.put({name: payload})
             return value, "computed"
         finally:
-            keeper.cancel()
             self.cache.release(name)
-
-    async def _keep(self, name: str) -> None:
-        while True:
-            await asyncio.sleep(CLAIM_S / 3)
-            self.cache.keep(name)
 
 
 def seal(name: str, payload: bytes) -> bytes:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Collection, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -145,9 +145,10 @@ class Scorer:
             by_sentence = by_sentence and plan.reads("similarity")
             check_texts(ask, policy.limits, by_sentence=by_sentence)
         check_generator(ask, plan.estimators, self.workers.generator.info, policy.limits)
+        calibrator = self.judge.calibrator()
         if ask.units is not None or ask.on_unit_reject != "keep":
-            check_units_asked(ask, plan, self.judge.calibrator())
-        check_asked(ask, plan, self.judge.calibrator())
+            check_units_asked(ask, plan, calibrator)
+        check_asked(ask, plan, calibrator)
         check_escalation(ask, has_second=policy.second_model is not None)
         return plan
 
@@ -299,14 +300,12 @@ class Scorer:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
             return await computation.evidence(generation)
 
-    @asynccontextmanager
-    async def _turn(self, ask: Ask, num_rows: int) -> AsyncIterator[float]:
+    def _turn(self, ask: Ask, num_rows: int) -> AbstractAsyncContextManager[float]:
         """A place of the admission; tells the seconds that it was waited for."""
-        turn: AbstractAsyncContextManager[None] = nullcontext()
+        admit = self.admission.admit
         if ask.in_background:
-            turn = self.admission.item_turn(ask.caller.name)
-        async with turn, self.admission.admit(ask.caller.name, num_rows) as waited_s:
-            yield waited_s
+            admit = self.admission.admit_item
+        return admit(ask.caller.name, num_rows)
 
     async def _score(
         self, plan: Plan, ask: Ask, evidence: Evidence, parts: Parts

@@ -64,7 +64,8 @@ class PairTable:
 
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""
-        return (self.value(a, b, label) + self.value(b, a, label)) / 2
+        a, b = self.rules.normalise(a), self.rules.normalise(b)
+        return sum(self.values([(a, b), (b, a)], label)) / 2
 
 
 def answer_pairs(answer: str, samples: Sequence[str], rules: PairRules) -> list[Pair]:

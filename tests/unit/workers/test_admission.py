@@ -168,7 +168,7 @@ async def begin_items(stack, admission, caller, count):
     begun = []
 
     async def item():
-        async with admission.item_turn(caller), admission.admit(caller):
+        async with admission.admit_item(caller):
             begun.append(caller)
             await asyncio.Event().wait()
 
