@@ -132,11 +132,6 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
             task.uncancel()
 
 
-async def answer(request: Request, work: Awaitable[BaseModel]) -> Response:
-    """The response with what `work` returns; raises as `unless_gone` does."""
-    return json_response(await unless_gone(request, work))
-
-
 def json_response(body: BaseModel) -> Response:
     """A response with this body."""
     return Response(body.model_dump_json(), media_type="application/json")

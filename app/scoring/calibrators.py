@@ -51,15 +51,11 @@ def compares_prompts(calibrator: Calibrator, workers: Workers) -> bool:
     return bool(calibrator.prompts) and workers.generator.info.prompts == calibrator.prompts
 
 
-def calibrated_models(
-    calibrator: Calibrator | None, workers: Workers
+def served_models(
+    workers: Workers,
 ) -> tuple[GeneratorInfo, Mapping[str, ComparerInfo], ComparerInfo | None]:
-    """The language model, the calibrated similarity functions and the NLI model, as they serve."""
-    comparers: dict[str, ComparerInfo] = {}
-    if calibrator is not None:
-        for name in {part.binding.similarity for part in calibrator.parts}:
-            if name in workers.comparers:
-                comparers[name] = workers.comparers[name].info
+    """The language model, the similarity functions and the NLI model, as they serve now."""
+    comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
     nli: ComparerInfo | None = None
     if workers.nli is not None:
         nli = workers.nli.info
@@ -72,7 +68,7 @@ def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
     Raises:
         ValueError: names what differs.
     """
-    generator, comparers, nli = calibrated_models(calibrator, workers)
+    generator, comparers, nli = served_models(workers)
     for part in calibrator.parts:
         binding = part.binding
         comparer = comparers.get(binding.similarity)

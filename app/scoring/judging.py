@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.scoring.ask import PARTS, Ask
-from app.scoring.calibrators import calibrated_models, check_deployment
+from app.scoring.calibrators import check_deployment, served_models
 from app.scoring.decisions import Decision, check_target, decided, no_decision
 from app.scoring.memory import Source
 from app.scoring.observer import Observer
@@ -83,15 +83,15 @@ class Judge:
         self._observer = observer
         self._rejects_foreign = rejects_foreign
         self._shifts: dict[tuple[str, str, int], ShiftMonitor] = {}
-        # For which models the calibrator was last checked, and whether it is theirs.
-        self._checked_for = calibrated_models(calibrator, workers)
+        # For which models the calibrator was last checked, and why it is not theirs.
+        self._checked_for = served_models(workers)
         self._misfit = ""
 
     def calibrator(self) -> Calibrator | None:
         """The one that is served; checked again, and the log told, where models were replaced."""
         if self._calibrator is None:
             return None
-        found = calibrated_models(self._calibrator, self._workers)
+        found = served_models(self._workers)
         if found != self._checked_for:
             self._checked_for, self._misfit = found, ""
             try:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.scoring.ask import PARTS, Ask
+from app.scoring.calibrators import served_models
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
 from app.scoring.derive import Computed, Evidence
@@ -249,8 +250,7 @@ class Scorer:
 
     def standing(self) -> tuple[Any, ...]:
         """All that decides a result beside its ask and what the cache holds."""
-        models = (worker.info for worker in self.workers.by_name().values())
-        return *models, *self.judge.standing()
+        return *served_models(self.workers), *self.judge.standing()
 
     async def again(self, earlier: Result, began_at: float) -> Result:
         """An earlier result from the cache as it is now.

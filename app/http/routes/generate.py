@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.http.json_calls import answer, is_in_background, read_body, takes
+from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.named import named
 from app.http.repeats import Repeats
 from app.http.requests.bodies import GenerateRequest, ask_of
@@ -48,8 +48,5 @@ async def generate_with_uncertainty(request: Request) -> Response:
             sentences = EndedSentences(request.app.state.settings.limits.max_units)
         return EventStream(run, NamedEvents(request_id, sentences), service.telemetry)
 
-    async def whole() -> GenerateResponse:
-        result = await run()
-        return repeats.keep(seen, result, to_response(result, request_id), renew)
-
-    return await answer(request, whole())
+    result = await unless_gone(request, run())
+    return json_response(repeats.keep(seen, result, to_response(result, request_id), renew))

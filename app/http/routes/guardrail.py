@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
 from app.http.guardrail import AskedCalls
-from app.http.json_calls import answer, json_response, read_body, takes
+from app.http.json_calls import json_response, read_body, takes, unless_gone
 from app.http.requests.bodies import ask_of
 from app.http.requests.guardrail import Asked, GuardrailCall, GuardrailParams, score_request
 from app.http.responses import to_response
@@ -35,9 +35,9 @@ async def litellm_guardrail(request: Request) -> Response:
     asked = body.asked
     if body.input_type == "request" and asked is not None:
         calls.remember(body.litellm_call_id, asked)
-        verdict = GuardrailVerdict(action="NONE")
-        return json_response(verdict)
-    return await answer(request, _verdict(service, calls, body, request.state.request_id))
+        return json_response(GuardrailVerdict(action="NONE"))
+    verdict = await unless_gone(request, _verdict(service, calls, body, request.state.request_id))
+    return json_response(verdict)
 
 
 async def _verdict(

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
-from app.http.json_calls import answer, is_in_background, read_body, takes
+from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.openai.asks import ask_of
 from app.http.openai.chunks import CHAT_CHUNKS, TEXT_CHUNKS, ChunkKind, Chunks
 from app.http.openai.errors import named_by_params
@@ -98,11 +98,8 @@ async def _respond(
             calls = CallStream(names_of(body.tools_shown))
         return EventStream(run, Chunks(chunk_kind, wanted, calls), service.telemetry)
 
-    async def response() -> BaseModel:
-        result = await run()
-        return repeats.keep(seen, result, whole(result, wanted), renew)
-
-    return await answer(request, response())
+    result = await unless_gone(request, run())
+    return json_response(repeats.keep(seen, result, whole(result, wanted), renew))
 
 
 def _ask_here(body: _Asked, scorer: Scorer) -> Ask:

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
 
 from app.http.errors import failure
-from app.http.json_calls import answer, is_in_background, read_body, takes
+from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
 from app.http.logs import current_request_id
 from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
 from app.http.requests.faults import faults_of
@@ -53,7 +53,7 @@ async def score(request: Request) -> Response:
     results = _results(
         service, body, request.state.request_id, in_background=is_in_background(request)
     )
-    return await answer(request, results)
+    return json_response(await unless_gone(request, results))
 
 
 async def _results(

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from app.http.json_calls import JsonCalls, answer, read_body, unless_gone
+from app.http.json_calls import JsonCalls, json_response, read_body, unless_gone
 from app.http.middleware import add_middleware
 from app.http.telemetry import Telemetry
 from app.settings import Limits
@@ -26,7 +26,7 @@ async def echo(request: Request):
     async def work():
         return body
 
-    return await answer(request, work())
+    return json_response(await unless_gone(request, work()))
 
 
 async def posted(application, **options):
