@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from models.errors import ModelLost
 from models.records import Pair
 from models.similarity.encoder import LeanEncoder, is_bert_like
+from models.similarity.protocol import ContextAndText
 
 # Pairs of one forward pass: sorted by length, so little of a batch is padding.
 _FORWARD_PAIRS = 64
@@ -84,31 +85,40 @@ class PairClassifier:
                 raise ModelLost(type(error).__name__) from error
         return logits, truncated
 
-    def fit_context(self, context: str, text: str) -> str:
-        num_text = len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-        # Two more tokens stay free: where texts are joined, a blank may cost one and a merge undone
-        # another.
-        budget = self._budget // 2 - num_text - 2
-        if budget <= 0:
-            return ""
-        context = context[-_MAX_CHARACTERS_PER_TOKEN * self._max_length :]
-        encoded = self._tokenizer(
-            context, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
-        offsets: list[tuple[int, int]] = encoded["offset_mapping"]
-        return context if len(offsets) <= budget else context[offsets[-budget][0] :]
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        """See `PairModel`. A context is tokenised once, however many texts are read after it."""
+        most = _MAX_CHARACTERS_PER_TOKEN * self._max_length
+        contexts = [context[-most:] for context, _ in texts]
+        distinct = list(dict.fromkeys(contexts))
+        offsets = dict(zip(distinct, self._offsets(distinct), strict=True))
+        fitted = []
+        for context, of_text in zip(
+            contexts, self._offsets([text for _, text in texts]), strict=True
+        ):
+            own = offsets[context]
+            # Two more tokens stay free: where texts are joined, a blank may cost one and a merge
+            # undone another.
+            budget = self._budget // 2 - len(of_text) - 2
+            if budget <= 0:
+                context = ""
+            elif len(own) > budget:
+                context = context[own[-budget][0] :]
+            fitted.append(context)
+        return fitted
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """For each text the character behind each of its tokens."""
+        return [[end for _, end in offsets] for offsets in self._offsets(texts)]
+
+    def _offsets(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """Of each text where its tokens begin and end."""
         if not texts:
             return []
         encoded = self._tokenizer(
             list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        ends = []
-        for offsets in encoded["offset_mapping"]:
-            ends.append([end for _, end in offsets])
-        return ends
+        offsets: list[list[tuple[int, int]]] = encoded["offset_mapping"]
+        return offsets
 
     def _padded(self, rows: Sequence[dict[str, list[int]]]) -> dict[str, Tensor]:
         """The model's inputs (rows, width) on its device, shorter rows filled up."""

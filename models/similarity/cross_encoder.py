@@ -1,7 +1,6 @@
 """A sentence-transformers cross-encoder with one label: do two answers mean the same?"""
 
 from collections.abc import Sequence
-from itertools import starmap
 from typing import Any, Self
 
 import torch
@@ -78,7 +77,7 @@ class CrossEncoderModel:
         return PairScores(self._activation(logits).double().numpy(), truncated)
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        return list(starmap(self._classifier.fit_context, texts))
+        return self._classifier.fit_contexts(texts)
 
 
 _: type[PairModel] = CrossEncoderModel  # mypy holds the class to its protocol

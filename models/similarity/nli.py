@@ -1,7 +1,6 @@
 """Natural language inference of the DeBERTa-MNLI family, and similarity by it."""
 
 from collections.abc import Sequence
-from itertools import starmap
 from typing import Any, Literal, Self
 
 import torch
@@ -66,7 +65,7 @@ class NliModel:
         return PairScores(values.numpy(), truncated)
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        return list(starmap(self._classifier.fit_context, texts))
+        return self._classifier.fit_contexts(texts)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         return self._classifier.token_ends(texts)

@@ -91,10 +91,13 @@ def test_a_pair_over_the_input_length_is_cut_and_flagged_alone(model):
 
 def test_a_fitted_context_leaves_the_pair_uncut_and_ends_as_the_context_does(model):
     context, text = "Where does the river Seine end? " * 200, "It ends in the Channel."
-    fitted, whole = model.fit_contexts([(context, text), ("short", text)])
+    fitted, whole, *others = model.fit_contexts(
+        [(context, text), ("short", text), (context, text * 2), (context, text)]
+    )
 
     assert context.rstrip().endswith(fitted.rstrip())
     assert len(fitted) > 100
     assert not model.score([(f"{fitted} {text}", f"{fitted} {text}")]).truncated.any()
     assert whole == "short"
+    assert others == [*model.fit_contexts([(context, text * 2)]), fitted]
     assert model.fit_contexts([]) == []
