@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
-from pydantic import BaseModel
 
 from app.http.json_calls import json_response
 from app.http.service import Service
@@ -18,7 +17,7 @@ from app.scoring.ask import PARTS, current_caller
 from app.scoring.memory import seal
 from app.scoring.result import Result
 
-Body = TypeVar("Body", bound=BaseModel)
+Body = TypeVar("Body")
 
 _NUM_KEPT = 256
 # Of a request, and of an entry of the cache.
@@ -91,7 +90,7 @@ class Repeats:
         Args:
             seen: the request.
             result: of it.
-            body: that tells the result.
+            body: that tells the result, and is written before anything else runs.
             renew: writes into the body what differs each time.
         """
         payload, ask = result.payload, result.ask
@@ -100,8 +99,7 @@ class Repeats:
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:
             told = replace(result, ask=ask.without_texts())
             entry = seal(result.name, payload)
-            kept = body.model_copy(deep=True)  # it is written into while the body may wait
-            self._kept[seen.key] = _Kept(seen.standing, told, entry, kept, renew)
+            self._kept[seen.key] = _Kept(seen.standing, told, entry, body, renew)
             if len(self._kept) > _NUM_KEPT:
                 del self._kept[next(iter(self._kept))]
         return body

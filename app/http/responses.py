@@ -1,19 +1,15 @@
 """From results to response bodies."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 from app.http.calls import call_info, parted
-from app.http.provenance_schemas import EntropySplit, ModelInfo, ProbeInfo, Provenance
+from app.http.provenance_schemas import EntropySplit, ModelInfo, ProbeInfo
 from app.http.schemas import (
     DecisionInfo,
     EscalationInfo,
-    GenerateResponse,
     Sample,
     SampleGroup,
-    Scored,
-    Timing,
     Token,
-    Usage,
 )
 from app.http.units import judged_units, units_of
 from app.scoring.explaining import groups_of, sentence
@@ -24,8 +20,6 @@ from models.records import Generation, ProbeReading, Sequence
 from models.units.tool_calls import names_of, read
 from workers import protocol
 from workers.protocol import ComparerInfo, GeneratorInfo
-
-Body = TypeVar("Body", bound=Scored)
 
 HELD_BACK = "the answer is held back: its uncertainty is above the threshold of target_error"
 PART_HELD_BACK = "the answer is held back: a part of it does not pass"
@@ -42,8 +36,8 @@ _TELLING = (
 )
 
 
-def to_response(result: Result, request_id: str) -> GenerateResponse:
-    """The response of one scored request."""
+def to_response(result: Result, request_id: str) -> dict[str, Any]:
+    """The response of one scored request, a `GenerateResponse`."""
     asked: dict[str, Any] = {}
     if result.evidence.subject.answer.reasoning is not None:
         asked["reasoning"] = result.reasoning
@@ -53,7 +47,6 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
         _, calls = parted(read(result.text or "", names_of(result.ask.tools)))
         asked["tool_calls"] = list(map(call_info, calls))
     return scored(
-        GenerateResponse,
         result,
         id=request_id,
         text=result.text,
@@ -64,13 +57,12 @@ def to_response(result: Result, request_id: str) -> GenerateResponse:
     )
 
 
-def scored(kind: type[Body], result: Result, **own: Any) -> Body:
-    """A body with the fields of `Scored`, where it comes from, and its own fields beside them.
+def scored(result: Result, **own: Any) -> dict[str, Any]:
+    """A body with the fields of `Scored`, where it comes from, and its own fields before them.
 
     What was not asked for, or does not apply, is absent.
     """
     judgement, reasons = result.judgement, dict(result.reasons)
-    own["provenance"] = provenance_of(result)
     if judgement.reason is not None:
         reasons["confidence"] = judgement.reason
     if judgement.decision is not None:
@@ -90,29 +82,29 @@ def scored(kind: type[Body], result: Result, **own: Any) -> Body:
         for name in _TELLING:
             if name in own:
                 own[name], reasons[name] = None, why_held_back(result)
-    return kind(
-        estimator=result.plan.primary,
-        confidence=judgement.confidence,
-        scores=dict(result.scores),
-        reasons=reasons,
-        warnings=result.warnings,
-        timing_ms=timing_of(result),
-        cached=result.source == "cache",
-        **own,
-    )
+    return own | {
+        "estimator": result.plan.primary,
+        "confidence": judgement.confidence,
+        "scores": dict(result.scores),
+        "reasons": reasons,
+        "warnings": result.warnings,
+        "timing_ms": timing_of(result),
+        "cached": result.source == "cache",
+        "provenance": provenance_of(result),
+    }
 
 
-def timing_of(result: Result) -> Timing:
-    """Milliseconds of each stage, to the microsecond."""
+def timing_of(result: Result) -> dict[str, float]:
+    """A `Timing`: milliseconds of each stage, to the microsecond."""
     stage_ms = {}
     for stage, seconds in (*result.stage_s.items(), ("total", result.total_s)):
         stage_ms[stage] = round(seconds * 1000, 3)
-    return Timing(**stage_ms)
+    return stage_ms
 
 
-def renew(body: GenerateResponse, result: Result, request_id: str) -> None:
+def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
     """Write what differs each time that a request is answered from the cache."""
-    body.id, body.timing_ms = request_id, timing_of(result)
+    body["id"], body["timing_ms"] = request_id, timing_of(result)
 
 
 def why_held_back(result: Result) -> str:
@@ -150,23 +142,22 @@ def tokens_of(answer: Sequence) -> list[Token]:
     return tokens
 
 
-def usage_of(result: Result) -> Usage:
-    """Tokens read and written."""
+def usage_of(result: Result) -> dict[str, int]:
+    """A `Usage`: tokens read and written."""
     subject, prompt_tokens, reasoning_tokens = result.evidence.subject, 0, 0
     if subject.answer.reasoning is not None:
         reasoning_tokens = subject.answer.reasoning.num_tokens
     if result.generation is not None:
         prompt_tokens = result.generation.prompt_tokens
-    own: dict[str, int] = {}
+    usage = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": subject.answer.num_written,
+        "reasoning_tokens": reasoning_tokens,
+        "sample_tokens": sum(sample.num_written for sample in subject.samples),
+    }
     if result.units is not None and result.units.split_tokens is not None:
-        own["split_tokens"] = result.units.split_tokens
-    return Usage(
-        prompt_tokens=prompt_tokens,
-        completion_tokens=subject.answer.num_written,
-        reasoning_tokens=reasoning_tokens,
-        sample_tokens=sum(sample.num_written for sample in subject.samples),
-        **own,
-    )
+        usage["split_tokens"] = result.units.split_tokens
+    return usage
 
 
 def _samples(result: Result) -> list[Sample]:
@@ -187,8 +178,8 @@ def _samples(result: Result) -> list[Sample]:
     return samples
 
 
-def provenance_of(result: Result) -> Provenance:
-    """All that is known of what stands behind the scores."""
+def provenance_of(result: Result) -> dict[str, Any]:
+    """A `Provenance`: all that is known of what stands behind the scores."""
     plan, judgement = result.plan, result.judgement
     known: dict[str, Any] = {
         "mode": result.ask.mode,
@@ -208,12 +199,16 @@ def provenance_of(result: Result) -> Provenance:
         known["sentence_probe"] = _probe(*result.sentence_probe)
     if plan.strategy == "given":
         known["retokenized"] = result.is_read
-    return Provenance(**{name: value for name, value in known.items() if value is not None})
+    return {name: value for name, value in known.items() if value is not None}
 
 
-def model_info(info: Generation | GeneratorInfo | ComparerInfo) -> ModelInfo:
-    """Which weights spoke."""
-    return ModelInfo(id=info.model_id, revision=info.revision)
+def model_info(info: GeneratorInfo | ComparerInfo) -> ModelInfo:
+    """Which weights speak."""
+    return ModelInfo.model_validate(_weights(info))
+
+
+def _weights(info: Generation | GeneratorInfo | ComparerInfo) -> dict[str, str | None]:
+    return {"id": info.model_id, "revision": info.revision}
 
 
 def split_of(probe: protocol.ProbeInfo | None) -> EntropySplit | None:
@@ -227,16 +222,16 @@ def _models(result: Result) -> dict[str, Any]:
     """Which were asked."""
     known: dict[str, Any] = {}
     if result.generation is not None:
-        known["model"] = model_info(result.generation)
+        known["model"] = _weights(result.generation)
         if result.is_read:
             known["answer_form"] = result.generation.answer_form
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
-        known["similarity_model"] = model_info(result.comparer)
+        known["similarity_model"] = _weights(result.comparer)
     if result.units is not None and result.units.num_pairs is not None:
         known["unit_pairs"] = result.units.num_pairs
     if result.plan.asks("nli") and result.nli is not None:
-        known["nli_model"] = model_info(result.nli)
+        known["nli_model"] = _weights(result.nli)
     return known
 
 

@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from app.http.errors import failure
-from app.http.json_calls import unless_gone
+from app.http.json_calls import json_of, unless_gone
 from app.http.responses import to_response
 from app.http.schemas import ErrorBody, ErrorResponse
 from app.http.telemetry import Telemetry
@@ -67,16 +67,15 @@ class NamedEvents:
         for token in tokens:
             if self._sentences is not None:
                 for unit in self._sentences.add(token):
-                    events += _event(b"unit", unit.model_dump_json().encode())
+                    events += _event(b"unit", json_of(unit))
             events += _token_event(token)
         return events
 
     def result(self, result: Result) -> bytes:
-        response = to_response(result, self._request_id)
-        return _event(b"result", response.model_dump_json().encode())
+        return _event(b"result", json_of(to_response(result, self._request_id)))
 
     def error(self, error: ErrorBody, status: int) -> bytes:
-        return _event(b"error", ErrorResponse(error=error).model_dump_json().encode())
+        return _event(b"error", json_of(ErrorResponse(error=error)))
 
 
 class EventStream(Response):

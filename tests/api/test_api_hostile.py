@@ -107,7 +107,7 @@ def check(status, headers, data):
         assert error.request_id == headers[b"x-request-id"].decode()
         return check_error(status, error)
     if "results" not in content:
-        GenerateResponse.model_validate(content)
+        GenerateResponse.model_validate(content, extra="forbid")
         return None
     for outcome in ScoreResults.model_validate(content).results:
         assert (outcome.result is None) != (outcome.error is None)

@@ -8,12 +8,13 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.http.errors import failure
+from app.http.json_calls import json_of
 from app.http.logs import current_request_id
 from app.http.mcp.tools import FEEDBACK, GENERATE, Post, make_server
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
@@ -67,16 +68,14 @@ def _here(service: Service) -> Post:
         except Exception as error:
             status, told = failure(error, request_id)
         else:
-            return 200, json.loads(response.model_dump_json())
+            return 200, json.loads(json_of(response))
         service.telemetry.observe_error(told.code)
         return status, ErrorResponse(error=told).model_dump()
 
     return post
 
 
-async def _response(
-    service: Service, path: str, body: Mapping[str, Any], request_id: str
-) -> BaseModel:
+async def _response(service: Service, path: str, body: Mapping[str, Any], request_id: str) -> Any:
     if path == FEEDBACK:
         return await service.keep_label(FeedbackRequest.model_validate(body))
     kind: type[GenerateRequest] | type[ScoreRequest] = ScoreRequest

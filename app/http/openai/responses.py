@@ -18,6 +18,7 @@ from app.http.openai.schemas import (
     Uncertainty,
 )
 from app.http.responses import scored, timing_of, usage_of, why_held_back
+from app.http.schemas import Timing
 from app.scoring.result import Result
 from models import records
 from models.records import FinishReason
@@ -133,14 +134,14 @@ def renew(body: ChatCompletion | Completion, result: Result, request_id: str) ->
     """Write what differs each time that a request is answered from the cache."""
     body.id, body.created = request_id, int(time.time())
     if (uncertainty := body.choices[0].uncertainty) is not None:
-        uncertainty.timing_ms = timing_of(result)
+        uncertainty.timing_ms = Timing(**timing_of(result))
 
 
 def uncertainty_of(result: Result) -> Uncertainty:
     """What a choice says beyond OpenAI's fields."""
-    names = {"sample_tokens", "split_tokens"}
-    beside = usage_of(result).model_dump(include=names, exclude_unset=True)
-    return scored(Uncertainty, result, value=result.uncertainty, **beside)
+    usage = usage_of(result)
+    beside = {name: usage[name] for name in usage.keys() & {"sample_tokens", "split_tokens"}}
+    return Uncertainty(**scored(result, value=result.uncertainty, **beside))
 
 
 def fingerprint_of(result: Result) -> str | None:
@@ -153,7 +154,8 @@ def fingerprint_of(result: Result) -> str | None:
 def openai_usage(result: Result, n: int) -> OpenAIUsage:
     """Tokens of the prompt and of all choices."""
     usage = usage_of(result)
-    read, written, thought = usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens
+    read, written = usage["prompt_tokens"], usage["completion_tokens"]
+    thought = usage["reasoning_tokens"]
     for sample in result.evidence.subject.others[: n - 1]:
         written += sample.num_written
         if sample.reasoning is not None:

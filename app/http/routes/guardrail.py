@@ -1,6 +1,8 @@
 """`POST /beta/litellm_basic_guardrail_api`: whether LiteLLM may pass an answer on."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
@@ -10,7 +12,7 @@ from app.http.json_calls import json_response, read_body, takes, unless_gone
 from app.http.requests.bodies import ask_of
 from app.http.requests.guardrail import Asked, GuardrailCall, GuardrailParams, score_request
 from app.http.responses import to_response
-from app.http.schemas import GenerateResponse, GuardrailVerdict
+from app.http.schemas import DecisionInfo, GuardrailVerdict
 from app.http.service import Service
 from app.scoring.ask import current_caller
 from workers.calling import in_time
@@ -63,20 +65,22 @@ async def _verdict(
 
 async def _score(
     service: Service, asked: Asked, text: str, params: GuardrailParams, answer_id: str
-) -> GenerateResponse:
+) -> dict[str, Any]:
     ask = replace(ask_of(score_request(asked, text, params)), tools=asked.tools_shown)
     return to_response(await service.run(ask, answer_id), answer_id)
 
 
-def _why_not(response: GenerateResponse, params: GuardrailParams) -> str | None:
+def _why_not(response: Mapping[str, Any], params: GuardrailParams) -> str | None:
     """Why an answer does not pass; None where it does."""
-    uncertainty, estimator = response.uncertainty, response.estimator
+    uncertainty, estimator = response["uncertainty"], response["estimator"]
     if params.threshold is None:
-        if response.decision.action == "accept":
+        decision: DecisionInfo = response["decision"]
+        if decision.action == "accept":
             return None
-        return response.decision.reason
+        return decision.reason
     if uncertainty is None:
-        return f"it has no {estimator}: {response.reasons.get(estimator, 'no reason is known')}"
+        reason = response["reasons"].get(estimator, "no reason is known")
+        return f"it has no {estimator}: {reason}"
     if uncertainty <= params.threshold:
         return None
     return f"its {estimator} of {uncertainty:.4g} is above the threshold of {params.threshold:g}"

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
+from pydantic import Discriminator, JsonValue, Tag, TypeAdapter, ValidationError
 
 from app.http.errors import failure
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
@@ -15,7 +15,7 @@ from app.http.logs import current_request_id
 from app.http.requests.bodies import ScoreBatch, ScoreRequest, ask_of
 from app.http.requests.faults import faults_of
 from app.http.responses import to_response
-from app.http.schemas import GenerateResponse, ScoreOutcome, ScoreResults
+from app.http.schemas import GenerateResponse, ScoreResults
 from app.http.service import Service
 from app.scoring.ask import current_caller
 from workers.calling import in_time
@@ -58,7 +58,7 @@ async def score(request: Request) -> Response:
 
 async def _results(
     service: Service, body: ScoreRequest | ScoreBatch, request_id: str, *, in_background: bool
-) -> BaseModel:
+) -> Any:
     if isinstance(body, ScoreBatch):
         return await _score_all(service, body.items, request_id)
     return await _score(service, body, request_id, in_background=in_background)
@@ -66,12 +66,12 @@ async def _results(
 
 async def _score(
     service: Service, body: ScoreRequest, request_id: str, *, in_background: bool
-) -> GenerateResponse:
+) -> dict[str, Any]:
     ask = replace(ask_of(body), in_background=in_background)
     return to_response(await service.run(ask, request_id), request_id)
 
 
-async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> ScoreResults:
+async def _score_all(service: Service, items: list[JsonValue], request_id: str) -> Any:
     admission, caller = service.ready_scorer().admission, current_caller.get()
     if service.access is not None:
         service.access.charge_requests(caller, len(items) - 1)
@@ -79,7 +79,7 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
     # A call has few items in the queue, so that calls take turns fairly.
     own_turns = asyncio.Semaphore(admission.concurrent_items)
 
-    async def scored(item: JsonValue, item_id: str) -> GenerateResponse:
+    async def scored(item: JsonValue, item_id: str) -> dict[str, Any]:
         try:
             body = ScoreRequest.model_validate(item)
         except ValidationError as error:
@@ -88,16 +88,16 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
         async with in_time(body.timeout_s, began_at), own_turns:
             return await _score(service, body, item_id, in_background=True)
 
-    async def outcome(item: JsonValue, number: int) -> ScoreOutcome:
+    async def outcome(item: JsonValue, number: int) -> dict[str, Any]:
         item_id = f"{request_id}-{number}"
         current_request_id.set(item_id)  # of this task alone
         try:
-            return ScoreOutcome(result=await scored(item, item_id), error=None)
+            return {"result": await scored(item, item_id), "error": None}
         except Exception as error:
             _, body = failure(error, item_id)
         service.telemetry.observe_error(body.code)
         logger.info("item failed", extra={"route": "/score", "code": body.code})
-        return ScoreOutcome(result=None, error=body)
+        return {"result": None, "error": body}
 
     outcomes = [outcome(item, number) for number, item in enumerate(items)]
-    return ScoreResults(results=await asyncio.gather(*outcomes))
+    return {"results": await asyncio.gather(*outcomes)}

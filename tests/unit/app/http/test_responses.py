@@ -6,17 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.http.json_calls import json_of
 from app.http.responses import HELD_BACK, to_response
+from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
 from app.scoring.judging import Decision, Judgement
 from models.records import Reasoning, SamplingParams
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 
+
+def body_of(result, request_id):
+    """The body by its documented shape."""
+    content = json_of(to_response(result, request_id))
+    return GenerateResponse.model_validate_json(content, extra="forbid")
+
+
 SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
 
 
 def test_of_a_model_that_answered_it_names_the_weights_the_seed_and_the_tokens():
-    body = to_response(a_result(), "some-id")
+    body = body_of(a_result(), "some-id")
 
     about = body.provenance
     assert (body.id, body.text, body.cached) == ("some-id", " Paris", False)
@@ -28,7 +37,7 @@ def test_of_a_model_that_answered_it_names_the_weights_the_seed_and_the_tokens()
 
 
 def test_what_was_not_asked_for_or_does_not_apply_is_absent_and_what_is_not_known_null():
-    told = json.loads(to_response(a_result(), "id").model_dump_json())
+    told = json.loads(json_of(to_response(a_result(), "id")))
 
     assert (told["confidence"], told["reasons"]) == (None, {})
     assert not told.keys() & {"reasoning", "decision", "escalation", "samples", "tokens"}
@@ -52,7 +61,7 @@ def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
     ask = replace(SHOWN, explain=True, target_error=0.05, on_reject="abstain")
     reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
     result = a_result(generation(reasoned), ask=ask, judgement=JUDGED)
-    told = json.loads(to_response(result, "id").model_dump_json())
+    told = json.loads(json_of(to_response(result, "id")))
 
     telling = {"text", "reasoning", "explanation", "groups", "samples", "tokens"}
     assert {told[name] for name in telling} == {None}
@@ -63,13 +72,13 @@ def test_an_answer_that_is_held_back_says_why_of_all_that_would_tell_it():
 
 def test_samples_that_nothing_compared_are_in_no_groups_and_it_says_why():
     ask = Ask(prompt="Where?", explain=True)
-    told = json.loads(to_response(a_result(ask=ask), "id").model_dump_json())
+    told = json.loads(json_of(to_response(a_result(ask=ask), "id")))
     assert (told["explanation"], told["groups"]) == (None, None)
     assert told["reasons"].keys() == {"explanation", "groups"}
 
     statistics = {"similarity": np.ones(2), "similarity_matrix": np.ones((2, 2))}
     compared = a_result(ask=ask, statistics=statistics)
-    known = json.loads(to_response(compared, "id").model_dump_json())
+    known = json.loads(json_of(to_response(compared, "id")))
     assert known["explanation"] == "All 2 samples mean the same as the answer."
     assert [group["count"] for group in known["groups"]] == [2]
     assert known["reasons"] == {}
@@ -77,7 +86,7 @@ def test_samples_that_nothing_compared_are_in_no_groups_and_it_says_why():
 
 def test_times_are_in_milliseconds():
     written = generation(queue_s=0.001, generate_s=2.0)
-    timing = to_response(a_result(written), "id").timing_ms
+    timing = body_of(a_result(written), "id").timing_ms
 
     assert timing.model_dump() == {
         "queue": 1.0,
@@ -96,7 +105,7 @@ def test_samples_carry_their_sum_and_similarity_and_the_chosen_one_has_none():
         answer_sample=2,
         ask=SHOWN,
     )
-    body = to_response(result, "id")
+    body = body_of(result, "id")
 
     about = body.provenance
     assert (about.answer_sample, body.text) == (2, " Paris")
@@ -109,9 +118,9 @@ def test_samples_carry_their_sum_and_similarity_and_the_chosen_one_has_none():
 
 def test_tokens_carry_what_is_known_of_them():
     known = sequence(" so", token_texts=(" so", ""), token_entropies=np.array([0.5, 0.25]))
-    body = to_response(a_result(generation(known), ask=SHOWN), "id")
+    body = body_of(a_result(generation(known), ask=SHOWN), "id")
     bare = replace(known, token_texts=None, token_logprobs=None, token_entropies=None)
-    unknown = to_response(a_result(generation(bare), ask=SHOWN), "id")
+    unknown = body_of(a_result(generation(bare), ask=SHOWN), "id")
 
     assert [(one.text, one.logprob, one.entropy) for one in body.tokens] == [
         (" so", -0.5, 0.5),
@@ -126,22 +135,22 @@ def test_warnings_tell_what_was_cut_and_what_the_generator_says():
     cut = sequence("…", finish_reason="length")
     written = generation(cut, (cut,), warnings=("one_token_answer",))
 
-    assert to_response(a_result(written, truncated=True), "id").warnings == [
+    assert body_of(a_result(written, truncated=True), "id").warnings == [
         "answer_truncated",
         "samples_truncated",
         "similarity_truncated",
         "one_token_answer",
     ]
-    assert to_response(a_result(), "id").warnings == []
+    assert body_of(a_result(), "id").warnings == []
 
 
 def test_reasoning_that_was_left_out_of_any_text_is_warned_of():
     reasoned = sequence(" Rome", reasoning=Reasoning("hm", 3, is_finished=True))
-    body = to_response(a_result(generation(reasoned)), "id")
+    body = body_of(a_result(generation(reasoned)), "id")
     assert (body.warnings, body.reasoning) == (["reasoning_excluded"], "hm")
     assert (body.usage.completion_tokens, body.usage.reasoning_tokens) == (5, 3)
     written = generation(samples=(" Paris", reasoned))
-    assert to_response(a_result(written), "id").warnings == ["reasoning_excluded"]
+    assert body_of(a_result(written), "id").warnings == ["reasoning_excluded"]
 
 
 @pytest.mark.parametrize(
@@ -157,17 +166,17 @@ def test_scores_that_waves_spoil_are_warned_of(estimator, stop_mass, codes):
     ask = Ask(prompt="Hi", sampling=SamplingParams(stop_mass=stop_mass))
     plan = a_plan(estimators=("sp", estimator))
 
-    assert to_response(a_result(ask=ask, plan=plan), "id").warnings == codes
+    assert body_of(a_result(ask=ask, plan=plan), "id").warnings == codes
 
 
 def test_an_answer_that_says_nothing_is_warned_of():
     silent = generation(replace(sequence(" "), compared_text=""))
-    assert to_response(a_result(silent), "id").warnings == ["empty_answer"]
+    assert body_of(a_result(silent), "id").warnings == ["empty_answer"]
 
 
 def test_what_the_cache_held_says_so():
-    assert to_response(a_result(source="cache"), "id").cached
-    assert not to_response(a_result(source="joined"), "id").cached
+    assert body_of(a_result(source="cache"), "id").cached
+    assert not body_of(a_result(source="joined"), "id").cached
 
 
 FOREIGN = comparer_info(is_out_of_domain=True)
@@ -185,5 +194,5 @@ FOREIGN = comparer_info(is_out_of_domain=True)
     ids=["similarity", "NLI", "neither read", "the other one read", "NLI not read"],
 )
 def test_a_pair_model_of_other_answers_is_warned_of_where_it_was_read(comparers, statistics, codes):
-    body = to_response(a_result(plan=a_plan(statistics), **comparers), "id")
+    body = body_of(a_result(plan=a_plan(statistics), **comparers), "id")
     assert body.warnings == codes
