@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from models.errors import ModelLost
 from models.records import Pair
@@ -122,14 +121,17 @@ class PairClassifier:
 
     def _padded(self, rows: Sequence[dict[str, list[int]]]) -> dict[str, Tensor]:
         """The model's inputs (rows, width) on its device, shorter rows filled up."""
+        width = max(len(row["input_ids"]) for row in rows)
         inputs = {}
         for name in rows[0]:
-            inputs[name] = pad_sequence(
-                [torch.tensor(row[name]) for row in rows],
-                batch_first=True,
-                padding_value=self._fillers[name],
-                padding_side=self._tokenizer.padding_side,
-            ).to(self._model.device)
+            filled = []
+            for row in rows:
+                padding = [self._fillers[name]] * (width - len(row[name]))
+                if self._tokenizer.padding_side == "left":
+                    filled.append(padding + row[name])
+                else:
+                    filled.append(row[name] + padding)
+            inputs[name] = torch.tensor(filled, device=self._model.device)
         return inputs
 
     def _forward(self, inputs: dict[str, Tensor]) -> Tensor:
