@@ -9,7 +9,7 @@ ARG PYTHON_IMAGE=python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS build
 ARG PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_CERT
-# The same sources make the same files: nothing has a time of its own, and no bytecode, which differs from build to build.
+# The same sources make the same files: nothing has a time of its own.
 ARG SOURCE_DATE_EPOCH=315532800
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
@@ -31,8 +31,10 @@ RUN /tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir whee
     && /tools/bin/pip --python /opt/venv/bin/python install --quiet --no-compile --no-deps --no-index --target /opt/cocoa wheels/*.whl \
     && PYTHONPATH=/opt/cocoa /tools/bin/cyclonedx-py environment --output-reproducible --output-file /opt/cocoa/sbom.cdx.json /opt/venv/bin/python \
     && chmod -R a+rX /opt/cocoa \
-    && mkdir -m 1777 /data \
-    && find /opt/venv /opt/cocoa /data -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
+    && mkdir -m 1777 /data
+COPY docker/bytecode.py /tools/
+RUN PYTHONPATH=/opt/cocoa PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/opt/bytecode /opt/venv/bin/python /tools/bytecode.py \
+    && find /opt/venv /opt/cocoa /opt/bytecode /data -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=0.1.0
@@ -45,11 +47,13 @@ LABEL org.opencontainers.image.title="cocoa-serve worker" \
 COPY --from=build /opt/venv /opt/venv
 COPY docker/health.py /opt/health.py
 COPY --from=build /opt/cocoa /opt/cocoa
+COPY --from=build /opt/bytecode /opt/bytecode
 COPY --from=build /data /data
 ENV PATH=/opt/cocoa/bin:/opt/venv/bin:$PATH \
     PYTHONPATH=/opt/cocoa \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONPYCACHEPREFIX=/opt/bytecode \
     MALLOC_ARENA_MAX=2 \
     HOME=/tmp \
     HF_HOME=/data \
