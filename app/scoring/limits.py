@@ -99,22 +99,6 @@ def check_texts(ask: Ask, limits: AskLimits, *, by_sentence: bool) -> None:
             raise InvalidRequest(message, field="answer")
 
 
-def check_pairs(num_pairs: int, limits: AskLimits, *, field: str) -> None:
-    """Refuse more pairs than one ask may have read.
-
-    Args:
-        num_pairs: distinct ones, or all their cells.
-        limits: of their number.
-        field: of the ask, that makes them many.
-
-    Raises:
-        InvalidRequest: names the field and both numbers.
-    """
-    if num_pairs > limits.max_pairs:
-        message = f"takes {num_pairs} pairs of texts to compare, and may take {limits.max_pairs}"
-        raise InvalidRequest(message, field=field)
-
-
 def check_relevance(
     contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits
 ) -> None:

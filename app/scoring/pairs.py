@@ -8,10 +8,10 @@ import orjson
 
 from app.scoring.ask import Ask
 from app.scoring.entries import digest, pair_name
-from app.scoring.limits import AskLimits, check_pairs
+from app.scoring.limits import AskLimits
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from models.errors import SimilarityUnavailable
+from models.errors import InvalidRequest, SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
 from models.similarity.align import num_cells
@@ -78,14 +78,16 @@ class PairScores:
 
     def check_number(self, num_pairs: int) -> None:
         """Refuse more pairs than one ask may have; raises as `check` does."""
-        if self._limits is None:
+        if self._limits is None or num_pairs <= self._limits.max_pairs:
             return
         field = "estimators"
         if self._ask.samples is not None:
             field = "samples"
         elif self._ask.units is not None:
             field = "units"
-        check_pairs(num_pairs, self._limits, field=field)
+        most = self._limits.max_pairs
+        message = f"takes {num_pairs} pairs of texts to compare, and may take {most}"
+        raise InvalidRequest(message, field=field)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.http.json_calls import json_of
 from app.http.responses import to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask, GivenSample
@@ -222,5 +223,5 @@ def test_what_is_taken_for_an_entry_is_always_scored_and_answered(changes):
     plan = replace(PLAN, estimators=tuple(ESTIMATORS))
     found = {"generation": computed.generation, "evidence": computed.evidence}
     result = a_result(ask=ask, plan=plan, scores=scores, reasons=reasons, **found)
-    response = to_response(result, "an id").model_dump_json()
+    response = json_of(to_response(result, "an id"))
     assert GenerateResponse.model_validate_json(response).scores == scores
