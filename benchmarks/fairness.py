@@ -5,7 +5,6 @@ else the machine does falls on both; beside it the same where nobody waits for t
 would be without.
 """
 
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -104,12 +103,10 @@ def running(models: dict[str, Any], keys: dict[str, Any], *, remote: bool) -> It
         with running_cocoa("serve", **models, **keys) as url:
             yield url
         return
-    threads = max(1, len(os.sched_getaffinity(0)) // 2)
     with ExitStack() as stack:
         for role in ("generation", "similarity"):
             group = role.upper()
             own = {name: value for name, value in models.items() if name.startswith(group)}
-            own[f"{group}__THREADS"] = threads
             worker = stack.enter_context(running_cocoa("worker", role, **own))
             keys = {**keys, f"{group}__URL": worker}
         yield stack.enter_context(running_cocoa("serve", **keys))

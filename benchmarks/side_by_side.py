@@ -7,7 +7,6 @@ models and the same prompts. Nothing is stored: the two URLs do not say what the
     python benchmarks/side_by_side.py --split   # one process, and a gateway with two workers
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -42,14 +41,12 @@ def main(
 
 def _split(stack: ExitStack) -> list[str]:
     """One process, and a gateway with two workers, on the embedded models and the same cores."""
-    # A worker has the cores for itself by default; here both share them, as in the one process.
-    threads = max(1, len(os.sched_getaffinity(0)) // 2)
 
     def run(*arguments: str, **settings: object) -> str:
         return stack.enter_context(running_cocoa(*arguments, **settings))
 
-    generation = run("worker", "generation", GENERATION__THREADS=threads)
-    similarity = run("worker", "similarity", SIMILARITY__THREADS=threads)
+    generation = run("worker", "generation")
+    similarity = run("worker", "similarity")
     gateway = run("serve", GENERATION__URL=generation, SIMILARITY__URL=similarity)
     return [run("serve"), gateway]
 

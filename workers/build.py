@@ -1,7 +1,6 @@
 """From configuration to workers: those of this process are loaded, the others connected."""
 
 import asyncio
-import os
 from collections.abc import Mapping
 
 from models.engines.protocol import EngineConfig
@@ -58,12 +57,11 @@ async def build_workers(
             language_model = LanguageModel.of_id(generator.info.model_id)
     comparers, nli = await connect_comparers(similarity, config, hooks, language_model)
     await asyncio.to_thread(check_settings, config, language_model, here)
-    threads = max(1, _num_cores() // max(1, len(here)))  # two full pools slow each other
     if generator is None:
-        generator = await asyncio.to_thread(load_generator, config, hooks, threads)
+        generator = await asyncio.to_thread(load_generator, config, hooks)
     if "similarity" in here:
         comparers, nli = await asyncio.to_thread(
-            load_comparers, config, hooks, threads, language_model, comparers
+            load_comparers, config, hooks, language_model, comparers
         )
     default = config.similarity.name
     if default not in comparers:
@@ -80,10 +78,9 @@ def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:
         raise ModelNotLoaded(f"{variable(f'{role}.url')} is for gateways; a worker loads its model")
     language_model = LanguageModel.of(config.generation)
     check_settings(config, language_model, {role})
-    threads = _num_cores()
     if role == "generation":
-        return Served(generator=load_generator(config, hooks, threads))
-    comparers, nli = load_comparers(config, hooks, threads, language_model)
+        return Served(generator=load_generator(config, hooks))
+    comparers, nli = load_comparers(config, hooks, language_model)
     return Served(comparers=comparers, nli=nli)
 
 
@@ -118,7 +115,3 @@ async def connect_comparers(
     found: tuple[Mapping[str, Comparer], NliComparer | None]
     found = await connect(place, hooks, language_model)
     return found
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0))

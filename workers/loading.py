@@ -4,6 +4,7 @@ All of it blocks; `workers.build` says which models are of this process.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,15 +40,16 @@ logger = logging.getLogger(__name__)
 
 _CHECK = "models.loadable:check_checkpoint"
 _PROBE = "models.probes.probe:TrainedProbe"
+# Of a container: the processor time allowed in a period, both in microseconds.
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
-def load_generator(config: WorkerConfig, hooks: Hooks, threads: int) -> Generator:
+def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
     """The language model of this process and its probes; blocks.
 
     Args:
         config: which model.
         hooks: told of its steps.
-        threads: intra-op threads, where the settings leave them open.
 
     Raises:
         ModelNotLoaded: see `check_settings`, or it cannot be loaded.
@@ -55,7 +57,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks, threads: int) -> Generato
     generation = config.generation
     with _loading("generation.model", generation.model):
         load = resolve(ENGINES[generation.engine]).load  # torch is there before its thread begins
-        thread = _thread("generation", generation.threads or threads)
+        thread = _thread("generation", generation.threads)
         # What is compiled is compiled for the threads of its thread.
         engine = thread.submit(load, generation).result()
     return GenerationWorker(
@@ -71,7 +73,6 @@ def load_generator(config: WorkerConfig, hooks: Hooks, threads: int) -> Generato
 def load_comparers(
     config: WorkerConfig,
     hooks: Hooks,
-    threads: int,
     language_model: LanguageModel,
     given: Mapping[str, Comparer] | None = None,
 ) -> tuple[dict[str, Comparer], NliComparer | None]:
@@ -80,7 +81,6 @@ def load_comparers(
     Args:
         config: which ones.
         hooks: told of their batches.
-        threads: intra-op threads, where the settings leave them open.
         language_model: whose answers they compare.
         given: those that another process holds, and that are not loaded again.
 
@@ -92,7 +92,7 @@ def load_comparers(
     nli_model = _load_nli(config.nli, language_model)
     given_to_all: dict[str, Any] = {
         "rules": PairRules(similarity.strip, similarity.exact_match),
-        "thread": _thread("similarity", similarity.threads or threads),
+        "thread": _thread("similarity", similarity.threads),
         "max_batch_pairs": similarity.max_batch_pairs,
         "on_batch": hooks.on_batch,
     }
@@ -289,7 +289,17 @@ def _load_domain(calibrator: str, engine: EngineInfo) -> PromptDomain | None:
 
 
 def _thread(name: str, threads: int) -> ModelThread:
-    return ModelThread(name, _prepare_thread, (threads,))
+    return ModelThread(name, _prepare_thread, (threads or _half_the_cores(),))
+
+
+def _half_the_cores() -> int:
+    """Whole cores, at least one: the other model has the other half, here or in its own process."""
+    cores: float = len(os.sched_getaffinity(0))
+    if _CPU_LIMIT.exists():
+        allowed, period = _CPU_LIMIT.read_text().split()
+        if allowed != "max":
+            cores = min(cores, int(allowed) / int(period))
+    return max(1, int(cores / 2))
 
 
 def _prepare_thread(threads: int) -> None:

@@ -44,7 +44,7 @@ class EngineConfig:
         max_cache_tokens: bound of rows times the longest row's final length, so of key-value
             memory.
         admission_limit: requests running or waiting before a further one is refused.
-        threads: intra-op threads; 0 divides the cores among the models of the process.
+        threads: intra-op threads; 0: half the cores.
     """
 
     engine: str = "transformers"

@@ -29,7 +29,7 @@ class SimilarityConfig:
         exact_match: whether equal texts score 1, and an empty text against another 0, without a
             model call.
         max_batch_pairs: pairs of all requests scored in one call.
-        threads: intra-op threads of all pair models; 0 gives them half the cores.
+        threads: intra-op threads of all pair models; 0: half the cores.
     """
 
     name: str = "cross_encoder"

@@ -20,6 +20,7 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakePairModel
 from tests.made_calibrators import calibrator, with_prompts
 from tests.tiny_probes import saved
+from workers import loading
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.hooks import Hooks
@@ -156,11 +157,25 @@ def test_a_default_similarity_over_an_nli_model_that_is_not_loaded_is_refused(na
         load(FAKE[0], ComparerConfig(name=name))
 
 
-@pytest.mark.parametrize(("num_cores", "threads", "expected"), [(8, 0, 4), (1, 0, 1), (8, 3, 3)])
-def test_the_cores_are_divided_among_the_two_models_unless_threads_are_set(
-    monkeypatch, num_cores, threads, expected
+@pytest.mark.parametrize(
+    ("num_cores", "cpu_limit", "threads", "expected"),
+    [
+        (8, None, 0, 4),
+        (1, None, 0, 1),
+        (8, None, 3, 3),
+        (8, "max 100000", 0, 4),
+        (8, "500000 100000", 0, 2),
+        (8, "50000 100000", 0, 1),
+        (2, "800000 100000", 0, 1),
+    ],
+)
+def test_a_model_computes_on_half_of_the_cores_unless_threads_are_set(
+    monkeypatch, tmp_path, num_cores, cpu_limit, threads, expected
 ):
     limits = {}
+    monkeypatch.setattr(loading, "_CPU_LIMIT", tmp_path / "cpu.max")
+    if cpu_limit is not None:
+        loading._CPU_LIMIT.write_text(f"{cpu_limit}\n")
 
     def limit(num_threads):
         limits[threading.current_thread().name] = num_threads

@@ -56,7 +56,7 @@ def test_the_thread_that_decodes_reads_the_same_numbers_and_compiles_nothing(
     monkeypatch.setattr(lean, "may_pack", lambda model: False)
     threads = torch.get_num_threads() + 1
     generation = GeneratorConfig(compiler="aot_eager", dtype=dtype, threads=threads)
-    worker = load_generator(WorkerConfig(generation=generation), Hooks(), 1)
+    worker = load_generator(WorkerConfig(generation=generation), Hooks())
     cache = worker._engine._cache
     assert len(graphs) == 4  # before and after attention, for one row and for many
     compiled = worker._model_thread.submit(logits_of_changing_rows, cache).result()
