@@ -5,6 +5,7 @@ run here; the engine that follows a grammar bounds what that takes, and says wha
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,8 @@ _VALUES: Mapping[str, tuple[type, ...]] = {
 _FREE = frozenset({"const", "title", "description", "default", "examples", "deprecated"})
 _FREE |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
 _FREE |= {"$comment", "$schema"}
+# Of a pattern: what engines ignore or refuse, or an escaped sign, a class or a sign.
+_PIECES = re.compile(r"(\\[1-9]|\\k<|\(\?<?[=!])|\\.|\[(?:\\.|[^]\\])*\]?|.", re.DOTALL)
 
 
 class BadSchema(ValueError):
@@ -136,6 +139,11 @@ def _check_value(path: str, keyword: str, value: Any) -> None:
     is_bool = isinstance(value, bool)
     if not isinstance(value, types) or (is_bool and bool not in types):
         raise BadSchema(f"{_place(path)}: {keyword} cannot be {json.dumps(value):.40}")
+    patterns: Mapping[str, Any] = {"pattern": [value], "patternProperties": value}
+    for pattern in patterns.get(keyword, ()):
+        if any(piece[1] for piece in _PIECES.finditer(pattern)):
+            what = "look-around and backreferences are not supported"
+            raise BadSchema(f"{_place(path)}: {keyword}: {what}")
     if keyword not in ("required", "type") or not isinstance(value, list):
         return
     if not all(isinstance(name, str) for name in value):

@@ -69,6 +69,7 @@ class Traits:
         parser: how chats tell a reasoning: in the text, by a field of this name, or "counted" in
             `usage` alone, with log-probs of the answer only.
         calls: how its template writes tool calls; "" for one that takes no tools.
+        drops: roles of messages that its template leaves out in silence.
         efforts: that it knows, and its template shows; none where it reads no `reasoning_effort`.
         formats: what becomes of a `response_format`: it is "heeded", as far as its schema names all
             valid values, "refused" or "ignored".
@@ -106,6 +107,7 @@ class Traits:
     tags: str = "halves"
     parser: str | None = None
     calls: str = ""
+    drops: tuple[str, ...] = ()
     efforts: tuple[str, ...] = ()
     formats: str = "heeded"
     claims: str = '{"claims": []}'
@@ -470,7 +472,8 @@ def _refusal(traits, body):
 
 def _prompts(traits, body):
     if "messages" in body:
-        text = "".join(f"[{one['role']}]{_said(traits, one)}" for one in body["messages"])
+        shown = [one for one in body["messages"] if one["role"] not in traits.drops]
+        text = "".join(f"[{one['role']}]{_said(traits, one)}" for one in shown)
         if traits.calls:
             text = "".join(json.dumps(tool) for tool in body.get("tools", ())) + text
             for message in body["messages"]:

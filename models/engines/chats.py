@@ -4,18 +4,17 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from models.engines.shown_messages import ROLES, about_role, check_none_left_out, stand_ins
 from models.engines.template_variables import check_variables, variables_of
 from models.errors import ChatTemplateError, InvalidRequest
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import GenerationRequest
 from models.units.tool_calls import example, reads_back
-
-# That chat templates know. An error names no other one: that would be the client's text.
-_ROLES = ("system", "user", "assistant", "tool")
 
 
 def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> list[int]:
@@ -40,12 +39,15 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
         number = _first_of_other_role(request.messages)
         if number is None:
             raise ChatTemplateError(complaint, field="messages") from None
-        complaint += _about_role(request.messages, number)
+        complaint += about_role(request.messages, number)
         raise ChatTemplateError(complaint, field=f"messages.{number}") from None
-    if (number := _left_out(tokenizer, request)) is not None:
-        complaint = "the model's chat template leaves this message out: send the others without it"
-        complaint += _about_role(request.messages, number)
-        raise ChatTemplateError(complaint, field=f"messages.{number}")
+    if (drawn := stand_ins(request)) is not None:
+        stood_in, words = drawn
+        shown = None
+        with suppress(Exception):  # it reads the messages' texts, and has just taken those sent
+            shown = rendered_chat(tokenizer, stood_in, plain_messages(stood_in))
+        if shown is not None:
+            check_none_left_out(request, words, shown)
     return _encode_marked(tokenizer, rendered, marks)
 
 
@@ -112,53 +114,12 @@ def _check_tools(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest)
         raise InvalidRequest(message, field="tools")
 
 
-def _left_out(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) -> int | None:
-    """Number of the first message that the template drops in silence.
-
-    It is rendered once more, with a drawn word in place of each message.
-    """
-    messages = request.messages or ()
-    if [message["role"] for message in messages] == ["user"]:
-        return None
-    words: list[set[str]] = []
-    stand_ins = []
-    for message in plain_messages(request):
-        words.append(set())
-        if message["content"] or "tool_calls" not in message:
-            message["content"] = secrets.token_hex(8)
-            words[-1].add(message["content"])
-        calls = []
-        for call in message.get("tool_calls", ()):
-            name = f"f{secrets.token_hex(8)}"
-            calls.append({**call, "function": {**call["function"], "name": name}})
-            words[-1].add(name)
-        if calls:
-            message["tool_calls"] = calls
-        stand_ins.append(message)
-    try:
-        rendered = rendered_chat(tokenizer, request, stand_ins)
-    except Exception:  # it reads the messages' texts, and has just taken those that were sent
-        return None
-    for number, own in enumerate(words):
-        if not all(word in rendered for word in own):
-            return number
-    return None
-
-
 def _first_of_other_role(messages: Sequence[Mapping[str, Any]] | None) -> int | None:
     """Number of the first message of a role that few templates know."""
     for number, message in enumerate(messages or ()):
-        if message["role"] not in _ROLES:
+        if message["role"] not in ROLES:
             return number
     return None
-
-
-def _about_role(messages: Sequence[Mapping[str, Any]] | None, number: int) -> str:
-    """The role of a message, which is named only where it is no text of the client's own."""
-    role = (messages or ())[number]["role"]
-    if role in _ROLES:
-        return f" (its role is {role})"
-    return f" (its role is none of {', '.join(_ROLES)})"
 
 
 def _marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models.engines.protocol import check_no_images
+from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
 from models.records import EFFORT, AnswerForm, GenerationRequest
@@ -55,7 +56,7 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     """What the server is asked for a request.
 
     Raises:
-        ChatTemplateError: it takes no messages, or its template refuses these.
+        ChatTemplateError: it takes no messages, or its template refuses these, or leaves one out.
         InvalidRequest: the prompt has no tokens, or a template variable is reserved.
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
@@ -120,6 +121,7 @@ async def _render_ids(calls: Calls, can: Capabilities, request: GenerationReques
         if request.tools:
             await _check_tools(calls, request)
         ids = await _render_chat(calls, request)
+        await _check_shows_all(calls, request)
         if EFFORT in request.chat_template_kwargs:
             await _check_template_reads_effort(calls, request, ids)
         opened = _opens(await detokenize(calls, ids[-_TAIL:]))
@@ -154,6 +156,22 @@ async def _check_tools(calls: Calls, request: GenerationRequest) -> None:
     if not is_known:
         message = "the chat template of the model's server takes no tools, or writes calls in a"
         raise InvalidRequest(f"{message} format that is not read here", field="tools")
+
+
+async def _check_shows_all(calls: Calls, request: GenerationRequest) -> None:
+    """Refuse messages of which the template drops one in silence.
+
+    Raises:
+        ChatTemplateError: it does; names the first one.
+    """
+    if (drawn := stand_ins(request)) is None:
+        return
+    stood_in, words = drawn
+    try:
+        ids = await _render_chat(calls, stood_in)
+    except ChatTemplateError:  # it reads the messages' texts, and has just taken those
+        return
+    check_none_left_out(request, words, await detokenize(calls, ids))
 
 
 async def _check_template_reads_effort(

@@ -9,6 +9,19 @@ from models.grammars import MAX_SCHEMA_CHARACTERS, BadSchema, grammar_of
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
 
 
+ORDINARY = [
+    "^(?:a|b)+$",
+    r"\(?=a",
+    "[(?=]",
+    r"\\",
+    r"[\](?=]a",
+    "(?i)a",
+    "(?<name>a)",
+    r"\d\0",
+    "[a",
+]
+
+
 def refusal_of(schema):
     with pytest.raises(BadSchema) as caught:
         grammar_of(schema)
@@ -40,6 +53,21 @@ def test_a_schema_is_the_source_of_its_grammar_with_a_rule_for_white_space(schem
 
     assert source.pop("x-guidance")["whitespace_flexible"] is False
     assert (grammar.kind, source) == ("json_schema", schema)
+
+
+@pytest.mark.parametrize("pattern", ORDINARY)
+def test_a_pattern_without_them_may_spell_what_look_around_is_made_of(pattern):
+    assert grammar_of({"pattern": pattern, "patternProperties": {pattern: True}})
+
+
+LOOKING = ["(?=a)", "^(?!a).*$", "a(?<=a)", "(?<!a)b", r"(a)\1", r"(?<n>a)\k<n>", r"\\(?=a)"]
+
+
+@pytest.mark.parametrize("pattern", LOOKING)
+def test_look_around_and_backreferences_are_refused_before_a_server_ignores_them(pattern):
+    told = "look-around and backreferences are not supported"
+    assert refusal_of({"items": {"pattern": pattern}}) == f"at #/items: pattern: {told}"
+    assert refusal_of({"patternProperties": {pattern: {}}}) == f"at #: patternProperties: {told}"
 
 
 NOT_HEEDED = ["not", "if", "uniqueItems", "contains", "propertyNames", "dependentRequired"]

@@ -293,6 +293,21 @@ async def test_messages_that_a_server_does_not_take_are_an_error_of_their_field(
     assert "secret" not in error.value.message
 
 
+@pytest.mark.parametrize(("drops", "number"), [(("system",), 0), (("assistant",), 2), ((), None)])
+async def test_a_message_that_the_servers_template_drops_is_refused_and_named(drops, number):
+    messages = []
+    for role in ("system", "user", "assistant", "user"):
+        messages.append({"role": role, "content": "Hello"})
+    chat = {"prompt": None, "messages": tuple(messages)}
+    if number is None:
+        assert (await generated({"drops": drops}, **chat)).answer.text
+        return
+    with pytest.raises(ChatTemplateError, match="leaves this message out") as error:
+        await generated({"drops": drops}, **chat)
+
+    assert error.value.field == f"messages.{number}"
+
+
 async def test_a_prompt_over_the_context_of_a_server_without_tokens_is_its_own_refusal():
     with pytest.raises(PromptTooLong) as error:
         await generated(PLAIN, prompt="word " * 600)
