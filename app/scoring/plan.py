@@ -256,15 +256,15 @@ def check_streamed(ask: Ask, plan: Plan) -> None:
         raise InvalidRequest(message, field="on_unit_reject")
 
 
-def for_reasoned(plan: Plan, ask: Ask) -> Plan:
-    """The plan once the answer has turned out to have a reasoning before it.
+def for_reasoned(plan: Plan, ask: Ask, *, answer: bool) -> Plan:
+    """The plan once the answer, or a sample alone, has turned out to have a reasoning before it.
 
     An uncertainty that nobody named is then one that does not weigh answers by probability.
     """
     primary = plan.primary
     if ask.primary is None and "sample_token_logprobs" in needs([primary]):
         primary = primary_of_reasoned(plan.estimators) or primary
-    return replace(plan, primary=primary, is_reasoned=True)
+    return replace(plan, primary=primary, is_reasoned=answer)
 
 
 def _of_parts(

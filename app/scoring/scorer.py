@@ -196,8 +196,8 @@ class Scorer:
                 parts = await computation.parts(evidence.subject, claims)
                 parts = as_read(parts, computed.generation)
                 parts_s = time.monotonic() - parts_at
-            if answer.reasoning is not None:
-                plan = for_reasoned(plan, ask)
+            if evidence.subject.is_reasoned:
+                plan = for_reasoned(plan, ask, answer=answer.reasoning is not None)
             scored_at = time.monotonic()
             scores, reasons, units = await self._score(plan, ask, evidence, parts)
             readings: Mapping[str, ProbeReading] = {}

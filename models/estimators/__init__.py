@@ -180,7 +180,7 @@ def _evaluate(name: str, statistics: Mapping[str, Any], absent: Mapping[str, str
         else:
             missing.append(absent.get(statistic, f"{statistic} is not available"))
     if missing:
-        raise Undefined("; ".join(missing))
+        raise Undefined("; ".join(dict.fromkeys(missing)))
     value = ESTIMATORS[name](**given)
     if not math.isfinite(value):
         raise Undefined("not a finite number")

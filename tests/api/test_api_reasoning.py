@@ -104,6 +104,7 @@ async def test_a_reasoning_that_is_cut_off_has_no_score_at_all(service):
         assert set(cut["scores"].values()) == {None}
         reasons = score_reasons(cut).values()
         assert all(why.startswith("reasoning_unfinished") for why in reasons)
+        assert all(why.count("reasoning_unfinished") == 1 for why in reasons)
         assert "reasoning_unfinished" in cut["warnings"]
         assert cut["usage"]["completion_tokens"] == cut["usage"]["reasoning_tokens"] == 12
         assert cut["cached"] is is_cached
@@ -179,6 +180,9 @@ async def test_given_answers_are_parted_alike(service):
     read = await answered(service, "/score", **CHAT, answer="24", estimators=["sp"])
     assert read["scores"]["sp"] > 0
     assert "reasoning" not in read
+    drawn = await answered(service, "/score", **CHAT, answer="24", seed=1, max_new_tokens=120)
+    assert drawn["estimator"] == "consistency", "its samples reason"
+    assert drawn["uncertainty"] == drawn["scores"]["consistency"]
 
 
 @pytest.mark.parametrize(

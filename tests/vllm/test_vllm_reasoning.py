@@ -206,9 +206,10 @@ async def test_a_stream_tells_thoughts_and_answer_as_in_process(over, here):
         for client in (over, here):
             body = chat | LAW | {"seed": 1, "stream": True, "estimators": ["sp"]}
             events = events_of((await client.post(GENERATE, json=body)).text)
-            thoughts = "".join(event["text"] for event in named(events, "reasoning"))
+            pieces = [event["text"] for event in named(events, "reasoning")]
+            assert len(pieces) > 10, "told as they are written"
             tokens = [event["text"] for event in named(events, "token")]
-            told.append((thoughts.strip(), "".join(tokens), len(tokens)))
+            told.append(("".join(pieces).strip(), "".join(tokens), len(tokens)))
         assert told[0] == told[1]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from models.engines.texts import tags_in
+from models.engines.texts import num_stable, tags_in
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, Token
 from models.statistics import Source
 from models.units.reasoning import KNOWN_TAGS, part
@@ -21,6 +21,9 @@ from workers.openai.replies import (
     reasoning_in,
     sentinel,
 )
+
+_ENDS = tuple(tags.end for tags in KNOWN_TAGS)
+_LONGEST_END = max(map(len, _ENDS))
 
 
 class Teller:
@@ -134,17 +137,21 @@ class Teller:
         elif hidden is not None:
             # Text may lag behind its tokens, and then nobody knows where in it the tag stands.
             self._is_silent = self._has_stop or num_tokens > 1 or len(hidden.end) > 1
-            if not self._is_silent and hidden.first_behind(self._ids) is not None:
-                self._listener.tell(Token("", reasoning=self._text))
-                self._tell_behind(len(self._held), "")
+            if not self._is_silent:
+                self._tell_thoughts(self._text.strip())
+                if hidden.first_behind(self._ids) is not None:
+                    self._tell_behind(len(self._held), "")
         elif tags.end in self._text and (self._opened or text.startswith(tags.start)):
             first = self._first()
             if first is None:
                 self._is_silent, first = self._has_stop, len(self._held)
             if not self._is_silent:
                 found = part([self._text], tags, opened=self._opened)
-                self._listener.tell(Token("", reasoning=found.text))
+                self._tell_thoughts(found.text or "")
                 self._tell_behind(first, found.answer)
+        elif self._opened or text.startswith(tags.start):
+            if not any(tags.inner):
+                self._tell_thoughts(_certain(part([text], tags, opened=self._opened).text or ""))
         elif text and not self._may_reason(text):
             self._has_begun = True
             for token in self._held:
@@ -154,6 +161,11 @@ class Teller:
         if self._opened:
             return True
         return any(text.startswith(one.start) or one.start.startswith(text) for one in KNOWN_TAGS)
+
+    def _tell_thoughts(self, thoughts: str) -> None:
+        """Tell what is new of a reasoning, of which this much is certain."""
+        if new := thoughts[self._listener.num_thoughts :]:
+            self._listener.tell(Token("", reasoning=new))
 
     def _tell_behind(self, first: int | None, text: str) -> None:
         """Tell the tokens held from the answer's first one on, which has their text."""
@@ -173,3 +185,9 @@ class Teller:
             return found.num_tokens
         # Of tokens without texts, a chat that tells them apart has held the answer's alone.
         return None if self._shown or not self._is_apart or not self._held else 0
+
+
+def _certain(thoughts: str) -> str:
+    """The thoughts that no later token can change: their end may be the beginning of an end tag."""
+    end = thoughts[-_LONGEST_END:]
+    return thoughts[: len(thoughts) - len(end) + num_stable(end, _ENDS)].rstrip()
