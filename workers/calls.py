@@ -18,7 +18,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from models.errors import CocoaError, GenerationUnavailable, Overloaded
-from workers.client import MAX_REPLY_BYTES, Refused, Unreachable, body_of, lines
+from workers.client import MAX_REPLY_BYTES, Client, Refused, Unreachable, body_of, lines
 
 Structure = TypeVar("Structure")
 
@@ -83,7 +83,7 @@ class Calls:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: Client,
         model: str = "",
         until: float | None = None,
         *,

@@ -1,12 +1,20 @@
 """How this process calls other servers: its HTTP client, lines of a response, what fails."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
 
 # The most that a reply may bring, none of which is held before it is counted.
 MAX_REPLY_BYTES = 67_108_864
+# uvicorn, which vLLM and most others stand on, closes a connection that has rested for 5 s. Whoever
+# keeps it for longer may use it just then.
+_KEEPALIVE_S = 4.0
 
 
 class Unreachable(Exception):
@@ -21,40 +29,106 @@ class Refused(Exception):
 NO_ANSWER = (Unreachable, Refused, httpx.TransportError)
 
 
-class Client(httpx.AsyncClient):
-    """A client that reports a connection which ends as it is made as one that could not be made.
+class Client:
+    """Calls to one server, each on a connection of its own, of those at rest the one used last.
 
-    On uvloop such a connection has no socket any more. httpx looks at the socket without asking,
-    and raises `AttributeError`, which no caller can tell from a defect.
+    httpx's own pool asks the system about all its connections at rest, before and after each call:
+    10 ms of processor time where 64 calls are under way, .8 so (docs/workers.md). So each
+    connection has an `httpx.AsyncClient` of its own.
 
     It asks for replies as they are: a few of their bytes, compressed, may stand for gigabytes.
 
+    Attributes:
+        headers: of each call.
+
     Args:
+        base_url: of the server.
         named: url by whose host the server knows itself, where `base_url` has an address.
+        headers: further ones.
         **options: as in httpx.
     """
 
-    def __init__(self, named: str = "", **options: Any) -> None:
-        super().__init__(**options)
-        self.headers["Accept-Encoding"] = "identity"
+    def __init__(
+        self,
+        base_url: str,
+        named: str = "",
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.headers = {"Accept-Encoding": "identity", **(headers or {})}
         self._extensions: dict[str, Any] = {}
         if named:
             url = httpx.URL(named)
             self.headers["Host"] = url.netloc.decode()
             self._extensions["sni_hostname"] = url.host
+        if "verify" not in options:
+            options["verify"] = httpx.create_ssl_context()  # once: it takes a while
+        limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
+        options = {"base_url": base_url, "headers": self.headers, "limits": limits, **options}
+        self._connect = partial(httpx.AsyncClient, **options)
+        self._all: set[httpx.AsyncClient] = set()
+        # With the monotonic second at which each came to rest; the one used last is at the end.
+        self._resting: deque[tuple[float, httpx.AsyncClient]] = deque()
 
-    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """The response to a request; `stream` and `post` go through this method, too.
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, extensions: Mapping[str, Any] | None = None, **options: Any
+    ) -> AsyncIterator[httpx.Response]:
+        """The response to a call, its body not read; options as of `httpx.AsyncClient.stream`.
 
         Raises:
             httpx.TransportError: no response came.
         """
-        request.extensions = {**self._extensions, **request.extensions}
+        if self._resting:
+            _, client = self._resting.pop()
+        else:
+            client = self._connect()
+            self._all.add(client)
+        own = {**self._extensions, **(extensions or {})}
+        request = client.build_request(method, path, extensions=own, **options)
         try:
-            return await super().send(request, **options)
-        except AttributeError as error:
-            reason = "the connection ended as it was made"
-            raise httpx.ConnectError(reason, request=request) from error
+            response = await _sent(client, request)
+        except BaseException:  # one given up as it connects would make the next call wait for it
+            await self._close(client)
+            raise
+        try:
+            yield response
+        finally:
+            await response.aclose()
+            self._resting.append((time.monotonic(), client))
+            await self._close_expired()
+
+    async def get(self, path: str) -> httpx.Response:
+        """The response to a GET, with its body."""
+        async with self.stream("GET", path) as response:
+            await response.aread()
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self._resting.clear()
+        await asyncio.gather(*map(self._close, list(self._all)))
+
+    async def _close_expired(self) -> None:
+        while self._resting and time.monotonic() - self._resting[0][0] > _KEEPALIVE_S:
+            await self._close(self._resting.popleft()[1])
+
+    async def _close(self, client: httpx.AsyncClient) -> None:
+        self._all.discard(client)
+        await client.aclose()
+
+
+async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """The response to a request, its body not read.
+
+    A connection that ends as it is made has no socket any more on uvloop. httpx looks at the socket
+    without asking, and raises `AttributeError`, which no caller can tell from a defect.
+    """
+    try:
+        return await client.send(request, stream=True)
+    except AttributeError as error:
+        reason = "the connection ended as it was made"
+        raise httpx.ConnectError(reason, request=request) from error
 
 
 async def body_of(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:

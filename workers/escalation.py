@@ -36,7 +36,7 @@ class SecondModel:
         headers = {}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        self._client = Client(base_url=config.url, headers=headers)
+        self._client = Client(config.url, headers=headers)
 
     async def answer(
         self,

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import httpx
-
 from models.digests import digest_of
 from models.errors import Overloaded, SimilarityUnavailable
 from models.locations import public_name
@@ -15,7 +13,7 @@ from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
 from workers.calls import Calls, Failed, Rejected
-from workers.client import Unreachable
+from workers.client import Client, Unreachable
 from workers.config import TeiServers, VllmScoreServers
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
@@ -38,18 +36,18 @@ class _Trial:
     def __init__(self, api: PairApi) -> None:
         self._api = api
 
-    async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
+    async def look_up(self, client: Client) -> Mapping[str, Any]:
         try:
             return await self._api.look_up(Calls(client, is_trial=True))
         except (Rejected, Failed) as error:
             raise Unreachable(f"it does not say what it is ({error})") from None
 
-    async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> PairServer:
+    async def try_out(self, client: Client, said: Mapping[str, Any]) -> PairServer:
         server = self._api.server(said)
         scores = await self._api.score(Calls(client, is_trial=True), server, _FIXED)
         return replace(server, scores=tuple(scores))
 
-    async def ask_again(self, client: httpx.AsyncClient, known: PairServer) -> PairServer | None:
+    async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
         scores = await self._api.score(Calls(client, is_trial=True), known, _FIXED)
         for score, before in zip(scores, known.scores, strict=True):
             if abs(score - before) > _APART:

@@ -10,7 +10,7 @@ import httpx
 
 from workers.addresses import Resolve
 from workers.calls import Failed, Hung, Rejected
-from workers.client import Refused, Unreachable
+from workers.client import Client, Refused, Unreachable
 from workers.config import Role, Servers
 from workers.hooks import Hooks
 from workers.remote_worker import RemoteWorker
@@ -40,13 +40,13 @@ Tried = TypeVar("Tried", bound=Identified)
 class Trial(Protocol[Tried]):
     """How one kind of server is tried out. Raises `Unreachable` and `Refused`, or what calls do."""
 
-    async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
+    async def look_up(self, client: Client) -> Mapping[str, Any]:
         """What a server says it is, in a call that costs it nothing; equal while it is the same."""
 
-    async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> Tried:
+    async def try_out(self, client: Client, said: Mapping[str, Any]) -> Tried:
         """What it is and can, by what it does."""
 
-    async def ask_again(self, client: httpx.AsyncClient, known: Tried) -> Tried | None:
+    async def ask_again(self, client: Client, known: Tried) -> Tried | None:
         """What is known of it, where it still does the same; None where it does not."""
 
 

@@ -32,9 +32,6 @@ Reply = TypeVar("Reply")
 _CONNECT_S = 2.0
 # A server that says nothing for so long has gone; ours sends a blank line more often.
 _SILENCE_S = 20.0
-# uvicorn, which vLLM and most others stand on, closes a connection that has rested for 5 s. Whoever
-# keeps it for longer may use it just then. The watch has one in use all the time.
-_KEEPALIVE_S = 4.0
 _WATCH_S = 1.0
 _WATCH_TIMEOUT_S = 5.0
 # As long as a cluster's DNS lets an answer be kept.
@@ -105,19 +102,14 @@ class Upstream(Generic[Known]):
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None)
-        limits = httpx.Limits(
-            max_connections=None,
-            max_keepalive_connections=None,
-            keepalive_expiry=_KEEPALIVE_S,
-        )
         headers = {}
         if keys := api_keys(config, role):
             headers["Authorization"] = f"Bearer {keys[0]}"
         tls = _tls(config, role)
-        self._client = partial(Client, headers=headers, timeout=timeout, limits=limits, verify=tls)
+        self._client = partial(Client, headers=headers, timeout=timeout, verify=tls)
         self.servers: list[Server[Known]] = []
         if resolve is None:
-            self.servers = [Server(url, self._client(base_url=url)) for url in config.urls]
+            self.servers = [Server(url, self._client(url)) for url in config.urls]
 
     @property
     def known(self) -> Known | None:
@@ -232,7 +224,7 @@ class Upstream(Generic[Known]):
         for named in self._urls:
             urls = set(await urls_of(named, self._resolve))
             for url in sorted(urls - here):
-                client = self._client(named=named, base_url=url)
+                client = self._client(url, named)
                 self.servers.append(Server(url, client, is_up=False))  # until it was looked at
             found |= urls
         if not found:

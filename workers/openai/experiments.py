@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
 from models.engines.protocol import NO_REASONING
 from models.records import GenerationRequest
 from workers.calls import Calls
-from workers.client import Refused, Unreachable
+from workers.client import Client, Refused, Unreachable
 from workers.openai.capabilities import (
     LEAST_PROMPTS,
     Capabilities,
@@ -50,7 +48,7 @@ class Experiments:
         prompt: of the next calls.
     """
 
-    def __init__(self, client: httpx.AsyncClient, can: Capabilities) -> None:
+    def __init__(self, client: Client, can: Capabilities) -> None:
         self.calls = Calls(client, can.model_id, is_trial=True)
         self.can = can
         self.prompt = Prompt()

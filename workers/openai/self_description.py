@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
 from workers.calls import Calls, Failed, Rejected
-from workers.client import Refused, Unreachable
+from workers.client import Client, Refused, Unreachable
 from workers.openai.capabilities import LARGEST_VOCABULARY, UNKNOWN_CONTEXT, Capabilities
 
 
@@ -36,7 +34,7 @@ def _first_count(*said: Any) -> int:
     return next(one for one in said if type(one) is int and one > 0)
 
 
-async def version_of(client: httpx.AsyncClient) -> str:
+async def version_of(client: Client) -> str:
     """Of the server's program, where it says so as vLLM does."""
     try:
         version = (await Calls(client, is_trial=True).get("/version"))["version"]

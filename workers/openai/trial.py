@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
 from models.engines.protocol import EngineConfig
 from workers.calls import Calls, listed_model
+from workers.client import Client
 from workers.config import OpenAIServers
 from workers.openai.capabilities import Fingerprint, OpenAIServer
 from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
@@ -53,11 +52,11 @@ class GeneratorTrial:
         self._probes = probes
         self._prompts = prompts
 
-    async def look_up(self, client: httpx.AsyncClient) -> Mapping[str, Any]:
+    async def look_up(self, client: Client) -> Mapping[str, Any]:
         entry = await listed_model(Calls(client, is_trial=True), self._model)
         return {name: entry.get(name) for name in _TELLING}
 
-    async def try_out(self, client: httpx.AsyncClient, said: Mapping[str, Any]) -> OpenAIServer:
+    async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
         can = as_said(said, await version_of(client))
         if self._servers.context:
             can = replace(can, max_context_tokens=self._servers.context)
@@ -86,9 +85,7 @@ class GeneratorTrial:
         logger.info("the language model's server was tried out by %d calls of %d tokens", *price)
         return OpenAIServer(tried.can, fingerprint, told, known, prompts, revision, is_routed)
 
-    async def ask_again(
-        self, client: httpx.AsyncClient, known: OpenAIServer
-    ) -> OpenAIServer | None:
+    async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
         if self._declared is not None:
             return known
         tried = Experiments(client, known.capabilities)

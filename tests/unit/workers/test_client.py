@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+from collections import Counter
+from contextlib import aclosing
 
 import httpx
 import pytest
@@ -9,6 +11,7 @@ from starlette.responses import Response
 
 from tests.vanishing import vanishing
 from tests.worker_servers import listening
+from workers import client as client_module
 from workers.client import Client, Unreachable, body_of, lines
 
 pytestmark = pytest.mark.anyio
@@ -23,10 +26,10 @@ def anyio_backend():
 async def test_a_connection_that_ends_as_it_is_made_is_one_that_could_not_be_made():
     async def call(url):
         errors = []
-        async with Client(base_url=url, timeout=0.05) as client:
+        async with aclosing(Client(url, timeout=0.05)) as client:
             for _ in range(NUM_CALLS):
                 with pytest.raises(httpx.TransportError) as caught:
-                    await client.post("/", content=b"Hello")
+                    await client.get("/")
                 errors.append(caught.value)
         return errors
 
@@ -90,7 +93,7 @@ async def test_nothing_is_decompressed():
 
     async with (
         listening(compressing) as port,
-        Client(base_url=f"http://127.0.0.1:{port}") as client,
+        aclosing(Client(f"http://127.0.0.1:{port}")) as client,
         client.stream("GET", "/") as response,
     ):
         assert len(await body_of(response)) < 20_000
@@ -105,12 +108,78 @@ async def test_a_server_at_an_address_is_called_by_its_name():
         return httpx.Response(200)
 
     named = {"named": "https://vllm-pods:8000", "base_url": "https://10.0.0.7:8000"}
-    async with Client(**named, transport=httpx.MockTransport(answer)) as client:
-        await client.post("/v1", extensions={"trace": None})
-        async with client.stream("GET", "/v1"):
+    async with aclosing(Client(**named, transport=httpx.MockTransport(answer))) as client:
+        await client.get("/v1")
+        async with client.stream("GET", "/v1", extensions={"trace": None}):
             pass
 
     for request in asked:
         assert request.url.host == "10.0.0.7"
         assert request.headers["Host"] == "vllm-pods:8000"
         assert request.extensions["sni_hostname"] == "vllm-pods"
+
+
+@pytest.fixture
+async def counted():
+    """A server's URL, the calls of each connection, and events: three have come, /wait goes on."""
+    calls: Counter[int] = Counter()
+    arrived, go = asyncio.Event(), asyncio.Event()
+
+    async def application(scope, receive, send):
+        calls[scope["client"][1]] += 1
+        if len(calls) == 3:
+            arrived.set()
+        if scope["path"] == "/wait":
+            await go.wait()
+        await Response("ok")(scope, receive, send)
+
+    async with listening(application) as port:
+        yield f"http://127.0.0.1:{port}", calls, arrived, go
+        go.set()
+
+
+async def test_calls_at_once_have_a_connection_each_and_later_ones_take_the_one_used_last(counted):
+    url, calls, arrived, go = counted
+    async with aclosing(Client(url, timeout=30)) as client:
+        waiting = [asyncio.create_task(client.get("/wait")) for _ in range(3)]
+        async with asyncio.timeout(30):
+            await arrived.wait()
+        await client.get("/")
+        go.set()
+        await asyncio.gather(*waiting)
+        before = Counter(calls)
+        for _ in range(5):
+            await client.get("/")
+    assert sorted(before.values()) == [1, 1, 1, 1]
+    assert sorted(calls.values()) == [1, 1, 1, 6]
+
+
+async def test_connections_at_rest_for_too_long_are_closed(counted, monkeypatch):
+    url, _, _, go = counted
+    go.set()
+    async with aclosing(Client(url, timeout=30)) as client:
+        await asyncio.gather(*(client.get("/wait") for _ in range(4)))
+        monkeypatch.setattr(client_module, "_KEEPALIVE_S", 0.05)
+        await asyncio.sleep(0.1)
+        await client.get("/")
+        assert len(client._all) == len(client._resting) == 1
+    assert not client._all
+
+
+async def test_a_call_that_is_given_up_leaves_a_client_that_answers_the_next(counted):
+    url, *_ = counted
+    async with aclosing(Client(url, timeout=30)) as client:
+        for num_turns in range(12):  # of the event loop: some end while it connects
+            call = asyncio.create_task(client.get("/"))
+            for _ in range(num_turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.get("/wait")
+        with pytest.raises(RuntimeError, match="of the caller"):
+            async with client.stream("GET", "/"):
+                raise RuntimeError("of the caller")
+        assert (await client.get("/")).text == "ok"
+        assert len(client._resting) == len(client._all) == 1
