@@ -155,8 +155,10 @@ class GuardedProtocol(HttpToolsProtocol):
             if now - self._closing_since > _WRITE_S:
                 self.transport.abort()
             return
-        if self._unread_since is not None and now - self._unread_since > _WRITE_S:
-            self.drop("slow_reader")
+        if self._unread_since is not None:
+            if now - self._unread_since > _WRITE_S:
+                self.drop("slow_reader")
+            return
         if self._draining_since is not None and now - self._draining_since > _LAST_BODY_S:
             self._refuse_half_a_body()
             return

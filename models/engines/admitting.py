@@ -22,8 +22,9 @@ def admitted(
     """The next jobs, first in first out, and how many of their rows join now.
 
     Together with the running ones: rows <= max_rows, and rows x longest final length <=
-    max_cache_tokens, where a row of a job that keeps reasonings counts twice until the job ends.
-    What is left of a job stays first.
+    max_cache_tokens. A job that keeps reasonings holds twice the room of all its rows from the
+    first of them to its end: several that waited for their last rows, each with what it keeps,
+    would wait for ever. What is left of a job stays first.
 
     Args:
         waiting: jobs in their order; those that join leave it.
@@ -42,19 +43,24 @@ def admitted(
         longest = max(longest, row.job.final_length)
     for job in keeping:
         longest = max(longest, job.final_length)
-        places += 2 * job.num_joined
+        places += 2 * job.num_rows
     while waiting and (mergeable or running == 0):
         job = waiting[0]
         longest = max(longest, job.final_length)
         pending = job.num_opened - job.num_joined
-        places_each = 2 if job.keeps_reasonings else 1
-        room = (max_cache_tokens // longest - places) // places_each
-        count = min(pending, max_rows - running, room)
-        if count <= 0:
+        room = max_cache_tokens // longest - places
+        count = min(pending, max_rows - running)
+        if not job.keeps_reasonings:
+            taken = count = min(count, room)
+        elif job.num_joined:
+            taken = 0
+        else:
+            taken = 2 * job.num_rows
+        if count <= 0 or taken > room:
             break
         found.append((job, count))
         running += count
-        places += count * places_each
+        places += taken
         if count < pending:
             break
         waiting.popleft()

@@ -116,8 +116,10 @@ class InflightBatch:
             mergeable=self._cache.mergeable,
         )
         new: list[RowJob] = []
+        now = time.monotonic()
         for job, _ in joining:
             if job.prefix is None:
+                job.started_at = now  # whatever raises from here on fails them all
                 new.append(job)
         self._prefill(new, report)
         for job, count in joining:
@@ -155,11 +157,9 @@ class InflightBatch:
             self._plan = None
 
     def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
-        now = time.monotonic()
         for group in prefill_groups(jobs, mergeable=self._cache.mergeable):
             prompts: list[list[int]] = []
             for job in group:
-                job.started_at = now
                 prompts.append(job.prompt_ids)
                 if job.request.hidden_layers:
                     self._cache.tap.watch(job.request.hidden_layers)

@@ -201,7 +201,10 @@ class Detokenizer:
         # Every token that shows carries at least one byte, so this tail covers the longest stop
         # string; special tokens and a first code point that is cut in half take the few more.
         tail = max(len(string.encode()) for string in stop) + 8
-        return cut_at_stop(lead + self.text(token_ids[-tail:]), stop) is not None
+        text = self.text(token_ids[-tail:])
+        if len(token_ids) <= tail:
+            text = lead + text
+        return cut_at_stop(text, stop) is not None
 
     def _is_whole(self, token_ids: list[int], start: int, end: int) -> bool:
         """Whether a code point ends here: half a one is changed by the next tokens, U+FFFD not."""

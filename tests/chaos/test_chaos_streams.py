@@ -129,34 +129,54 @@ async def test_tokens_come_while_the_answer_is_written(generating):
     assert len(named(events, "token")) == result["usage"]["completion_tokens"] == 300
 
 
+def tell_much(service):
+    """Have the generator tell more of a prompt that says so than all buffers on the way hold."""
+    generate = service.generator.generate
+
+    async def verbose(request, on_token=None):
+        generation = await generate(request, on_token)
+        if "much" in request.prompt:
+            for _ in range(2000):
+                on_token(Token("x" * 10_000))
+                await asyncio.sleep(0)
+            await asyncio.Event().wait()
+        return generation
+
+    service.generator.generate = verbose
+
+
+def num_closed(service, reason):
+    name = "cocoa_closed_connections_total"
+    return service.telemetry.registry.get_sample_value(name, {"reason": reason})
+
+
 async def test_a_reader_that_stops_reading_holds_nobody_up_and_is_closed(monkeypatch):
     monkeypatch.setattr(connections, "_WRITE_S", 0.3)
     async with listening() as (service, port, gate):
         gate.opened.set()
-        generate = service.generator.generate
-
-        async def verbose(request, on_token=None):
-            """Tell more of a prompt that says so than all buffers on the way hold."""
-            generation = await generate(request, on_token)
-            if "much" in request.prompt:
-                for _ in range(2000):
-                    on_token(Token("x" * 10_000))
-                    await asyncio.sleep(0)
-                await asyncio.Event().wait()
-            return generation
-
-        service.generator.generate = verbose
+        tell_much(service)
         stopped = await Reader.open(port, prompt="Tell me much.", max_new_tokens=64)
         await stopped.read_token()
         for _ in range(5):
             other = await Reader.open(port, max_new_tokens=8)
             assert named(await other.read_all(), "result")
         assert service.admission.num_admitted == 1
-        reasons = {"reason": "slow_reader"}
-        registry, name = service.telemetry.registry, "cocoa_closed_connections_total"
-        await until(lambda: registry.get_sample_value(name, reasons) == 1)
+        await until(lambda: num_closed(service, "slow_reader") == 1)
         await until(lambda: service.admission.num_admitted == 0)
         stopped.leave()
+
+
+async def test_a_reader_may_rest_for_longer_than_a_head_may_take(monkeypatch):
+    monkeypatch.setattr(connections, "_SWEEP_S", 0.05)
+    async with listening(Limits(max_head_s=0.1)) as (service, port, gate):
+        gate.opened.set()
+        tell_much(service)
+        resting = await Reader.open(port, prompt="Tell me much.", max_new_tokens=64)
+        await resting.read_token()
+        await asyncio.sleep(0.5)
+        assert service.admission.num_admitted == 1
+        assert num_closed(service, "slow_request") == 0
+        resting.leave()
 
 
 async def test_half_of_many_readers_leave_again_and_again_and_nothing_is_left_of_them(generating):

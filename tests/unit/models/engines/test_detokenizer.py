@@ -28,22 +28,26 @@ class Counting(Detokenizer):
         return super().text(token_ids)
 
 
-def streamed(text, stop=()):
-    """The pieces of a text that a row writes byte by byte, and who decoded them."""
-    detokenizer = Counting()
-    sampling = SamplingParams(stop=stop, max_new_tokens=10_000)
+def row_of(sampling, **fields):
+    """An answer that is streamed."""
     request = GenerationRequest("a", sampling=sampling)
     uniforms = sample_uniforms(0, 0, 1)
     job = RowJob(
         request,
         True,
         prompt_ids=[3],
-        max_new_tokens=10_000,
-        final_length=10_001,
+        max_new_tokens=sampling.max_new_tokens,
+        final_length=1 + sampling.max_new_tokens,
         seed=0,
         uniforms=uniforms,
     )
-    row = Row(job, 0, frozenset())
+    return Row(job, 0, frozenset(), **fields)
+
+
+def streamed(text, stop=()):
+    """The pieces of a text that a row writes byte by byte, and who decoded them."""
+    detokenizer = Counting()
+    row = row_of(SamplingParams(stop=stop, max_new_tokens=10_000))
     pieces = []
     for token in [*TOKENIZER.encode(text, add_special_tokens=False), EOS]:
         row.token_ids.append(token)
@@ -87,6 +91,17 @@ def test_a_long_text_is_not_decoded_from_its_start_at_each_token():
     *steps, whole = detokenizer.sizes
     assert whole == len(text.encode())
     assert max(steps) <= 8
+
+
+def test_what_stands_before_an_answer_does_not_stop_it_with_its_later_parts():
+    sampling = SamplingParams(stop=("\n\n",), max_new_tokens=100)
+    row = row_of(sampling, is_reasoned=True, lead="\n")
+    detokenizer = Detokenizer(TOKENIZER, frozenset({EOS}))
+    for token in [*TOKENIZER.encode("Paris\nis what I think.", add_special_tokens=False), EOS]:
+        assert row.finish_reason is None
+        row.token_ids.append(token)
+        detokenizer.finish(row)
+    assert row.text == "\nParis\nis what I think."
 
 
 async def test_token_texts_join_to_the_text_even_where_a_character_takes_several_tokens():

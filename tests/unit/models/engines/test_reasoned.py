@@ -181,3 +181,16 @@ async def test_many_jobs_that_keep_reasonings_take_turns_in_a_small_cache():
 
     assert all(one.reasoned is not None for one in together)
     np.testing.assert_allclose(together[3].reasoned.logprobs, alone.reasoned.logprobs, atol=1e-4)
+
+
+async def test_jobs_that_may_keep_reasonings_and_draw_in_waves_do_not_wait_for_each_other():
+    sampling = SamplingParams(12, 12, seed=1, stop_mass=1.0)
+    statistics = WANTED | {"sample_token_logprobs"}
+    request = GenerationRequest("It does not reason", sampling=sampling, statistics=statistics)
+    engine = engine_of(random_model("llama"), reasoning="<think>,</think>", max_cache_tokens=810)
+    job = engine.prepare(request)
+    assert 2 * job.num_rows <= 810 // job.final_length < 5 * 2 * job.num_opened
+    async with running(engine) as worker, asyncio.timeout(60):
+        together = await asyncio.gather(*[worker.generate(request) for _ in range(5)])
+
+    assert [len(one.samples) for one in together] == [12] * 5
