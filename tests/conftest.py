@@ -17,11 +17,11 @@ from app.settings import Settings
 from models.errors import ModelLost
 from models.similarity.protocol import NliConfig
 from tests import fakes
-from tests.worker_servers import listening
+from tests.worker_servers import listening, make_app
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
 from workers.protocol import Workers
-from workers.server import Served, make_app
+from workers.server import Served
 from workers.supervision import running_workers
 from workers.wire import GenerationInfo
 

@@ -4,14 +4,22 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from workers.config import ComparerConfig, GeneratorConfig
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.remote import connect_comparers, connect_generator
-from workers.server import Served, make_app
+from workers.server import HeadCheck, Served, routes
 
 ANYWHERE = LanguageModel.of_id("embedded")
+
+
+def make_app(get_served, secrets=(), **options):
+    """The wire alone, without metrics and health."""
+    check = Middleware(HeadCheck, secrets=secrets)
+    return Starlette(routes=routes(get_served, **options), middleware=[check])
 
 
 class _Server(uvicorn.Server):

@@ -6,8 +6,6 @@ import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -53,14 +51,6 @@ def routes(get_served: GetServed, on_defect: OnDefect = lambda error: None) -> l
     doors = _Doors(get_served, on_defect)
     calls = [Route(path, doors.answer, methods=["POST"]) for path in _CALLS]
     return [Route("/v1/info", doors.info, methods=["GET"]), *calls]
-
-
-def make_app(
-    get_served: GetServed, secrets: Sequence[str] = (), on_defect: OnDefect = lambda error: None
-) -> Starlette:
-    """The wire alone, without metrics and health, for whoever serves it in a process of tests."""
-    check = Middleware(HeadCheck, secrets=secrets)
-    return Starlette(routes=routes(get_served, on_defect), middleware=[check])
 
 
 class HeadCheck:

@@ -3,8 +3,9 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from models.digests import digest_of
 from models.errors import SimilarityUnavailable
@@ -15,6 +16,9 @@ from models.threads import ModelThread
 from workers.batching import MicroBatcher
 from workers.calling import failing_as, together
 from workers.protocol import Comparer, ComparerInfo, NliComparer, PairReply, PairScore
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class SimilarityWorker:
@@ -48,7 +52,7 @@ class SimilarityWorker:
             self._score, max_batch=max_batch_pairs, on_batch=on_batch
         )
         self._contexts: MicroBatcher[ContextAndText, str] = MicroBatcher(
-            self._fit, max_batch=max_batch_pairs
+            partial(self._blocking, model.fit_contexts), max_batch=max_batch_pairs
         )
         self._loops: list[MicroBatcher[Any, Any]] = [self._pairs, self._contexts]
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
@@ -97,13 +101,11 @@ class SimilarityWorker:
         for batcher in self._loops:
             batcher.close()
 
-    async def _fit(self, texts: list[ContextAndText]) -> list[str]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._model.fit_contexts, texts)
+    async def _blocking(self, call: Callable[[list[Item]], Result], items: list[Item]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, items)
 
     async def _score(self, pairs: list[Pair]) -> list[PairScore]:
-        loop = asyncio.get_running_loop()
-        scores = await loop.run_in_executor(self._thread, self._model.score, pairs)
+        scores = await self._blocking(self._model.score, pairs)
         rows = map(tuple, scores.values.tolist())
         return list(zip(rows, scores.truncated.tolist(), strict=True))
 
@@ -118,9 +120,8 @@ class NliWorker(SimilarityWorker):
 
     def __init__(self, model: NliPairModel, **options: Any) -> None:
         super().__init__(model, **options)
-        self._nli = model
         self._texts: MicroBatcher[str, list[int]] = MicroBatcher(
-            self._ends, max_batch=options["max_batch_pairs"]
+            partial(self._blocking, model.token_ends), max_batch=options["max_batch_pairs"]
         )
         self._loops.append(self._texts)
 
@@ -128,10 +129,6 @@ class NliWorker(SimilarityWorker):
         with failing_as(SimilarityUnavailable, "the similarity model"):
             ends = await self._texts.submit(texts)
         return list(map(ends.__getitem__, texts))
-
-    async def _ends(self, texts: list[str]) -> list[list[int]]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._nli.token_ends, texts)
 
 
 # mypy holds the classes to their protocols

@@ -63,7 +63,8 @@ class Grammars:
         if tags is not None:
             ids = tokenizer(tags.start, add_special_tokens=False, verbose=False)["input_ids"]
             self.start_ids = tuple(ids)
-        ends = np.isin(np.arange(32 * self.num_words), self._eos_ids)  # some are in no vocabulary
+        num_bits = math.ceil(self._size / 32) * 32
+        ends = np.isin(np.arange(num_bits), self._eos_ids)  # some are in no vocabulary
         self.all_but_end = np.packbits(~ends, bitorder="little").view(np.int32)
         self._matcher = functools.lru_cache(_MAX_COMPILED)(self._compiled)
         self.unavailable = ""
@@ -73,11 +74,6 @@ class Grammars:
             self.unavailable = "the model's tokenizer has no fast implementation"
         elif not eos_ids:
             self.unavailable = "the model has no token that ends an answer"
-
-    @property
-    def num_words(self) -> int:
-        """Words of 32 bits in a mask."""
-        return (self._size + 31) // 32
 
     def compile(self, grammar: Grammar) -> None:
         """Have a grammar ready for `begin`; may take a second, on any thread.
@@ -153,30 +149,24 @@ class Following:
         self.stage = stage
         self._num_read = num_read  # tokens of the start tag
 
-    @property
-    def num_words(self) -> int:
-        """Words of its masks."""
-        return self._grammars.num_words
-
     def copy(self) -> "Following":
         """The same for rows that go on otherwise."""
         return Following(self._grammars, self._matcher.deep_copy(), self.stage, self._num_read)
 
-    def fill(self, words: NDArray[np.int32]) -> bool:
-        """Write what may come next into a mask of zeros (W,); False where that takes too long.
+    def allowed(self) -> NDArray[np.int32] | None:
+        """Mask (W,) of what may come next; None where that takes too long.
 
         Within a reasoning that is anything but the end of the whole text.
         """
         if self.stage == "thoughts":
-            words[:] = self._grammars.all_but_end
-            return True
-        start_ids = self._grammars.start_ids
+            return self._grammars.all_but_end
+        start_ids, words = self._grammars.start_ids, np.zeros_like(self._grammars.all_but_end)
         if self._num_read == 0:
             self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         if self.stage == "undecided":
             word, bit = divmod(start_ids[self._num_read], 32)
             words.view(np.uint32)[word] |= np.uint32(1 << bit)
-        return not self._matcher.is_error()
+        return None if self._matcher.is_error() else words
 
     def take(self, row: Row) -> bool:
         """Follow the latest token of a row that goes on; False where that takes too long.
@@ -217,10 +207,11 @@ def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJ
         following = row.following
         if following is None or following in slot_of:
             continue
-        slot_of[following] = slot
-        words.append(np.zeros(following.num_words, np.int32))
-        if not following.fill(words[-1]):
+        if (allowed := following.allowed()) is None:
             failed.append(row.job)
+            continue
+        slot_of[following] = slot
+        words.append(allowed)
     if not words:
         return failed
     bits = np.unpackbits(

@@ -110,7 +110,6 @@ class RowJob(Job):
 
     Attributes:
         prompt_ids: token ids of the prompt.
-        max_new_tokens: bound of each row.
         final_length: tokens of the longest possible row, prompt included.
         uniforms: (M, max_new_tokens) of `sample_uniforms`.
         num_rows: the answer and all samples that there may be. A job without rows takes one place
@@ -138,7 +137,6 @@ class RowJob(Job):
     """
 
     prompt_ids: list[int]
-    max_new_tokens: int
     final_length: int
     seed: int
     uniforms: Array

@@ -90,9 +90,14 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
         top_p = torch.tensor(top_ps, dtype=torch.float64, device=device)
         law = Law(temperature, top_p, top_k, is_distinct)
         laws.append((law, indices(members), drawn))
-    has_grammars = any(row.following is not None for row in rows)
-    plan = indices(answers), laws, has_statistics, indices(entropies)
-    return StepPlan(*plan, has_grammars=has_grammars, tops=tops)
+    return StepPlan(
+        greedy=indices(answers),
+        laws=laws,
+        has_statistics=has_statistics,
+        entropies=indices(entropies),
+        has_grammars=any(row.following is not None for row in rows),
+        tops=tops,
+    )
 
 
 def next_tokens(

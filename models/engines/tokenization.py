@@ -78,14 +78,14 @@ class Detokenizer:
 
         Stop strings act on the answer alone.
         """
-        stop = row.job.request.sampling.stop
+        sampling = row.job.request.sampling
         answer = row.token_ids[row.first_of_answer :]
         if row.token_ids[-1] in self._eos_ids:
             row.finish_reason, row.text = "stop", row.lead + self.text(answer[:-1])
-        elif answer and stop and self._has_stop(row.lead, answer, stop):
+        elif answer and sampling.stop and self._has_stop(row.lead, answer, sampling.stop):
             row.finish_reason = "stop"
-            row.text = cut_at_stop(row.lead + self.text(answer), stop) or ""
-        elif len(row.token_ids) == row.job.max_new_tokens:
+            row.text = cut_at_stop(row.lead + self.text(answer), sampling.stop) or ""
+        elif len(row.token_ids) == sampling.max_new_tokens:
             row.finish_reason, row.text = "length", row.lead + self.text(answer)
 
     def sequence(self, row: Row, *, with_texts: bool = True) -> Sequence:

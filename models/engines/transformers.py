@@ -176,7 +176,6 @@ class TransformersEngine:
             request,
             streams,
             prompt_ids=prompt_ids,
-            max_new_tokens=max_new_tokens,
             final_length=len(prompt_ids) + max_new_tokens,
             seed=seed,
             uniforms=sample_uniforms(seed, request.num_samples, max_new_tokens)[num_drawn:],
@@ -192,26 +191,22 @@ class TransformersEngine:
         if request.grammar is not None:
             job.following = self._grammars.begin(request.grammar, in_thoughts=opens)
         if REASONING_SOURCES & request.statistics & self.info.statistics:
-            # What is kept of each row counts like a row that decodes.
-            job.keeps_reasonings = (
-                2 * job.num_rows * job.final_length <= self._limits["max_cache_tokens"]
-            )
-            job.no_reasoned = "" if job.keeps_reasonings else TOO_LARGE
             if job.following is not None:
-                job.keeps_reasonings, job.no_reasoned = False, HELD_TO_GRAMMAR
+                job.no_reasoned = HELD_TO_GRAMMAR
+            # What is kept of each row counts like a row that decodes.
+            elif 2 * job.num_rows * job.final_length > self._limits["max_cache_tokens"]:
+                job.no_reasoned = TOO_LARGE
+            job.keeps_reasonings = not job.no_reasoned
         return job
 
     def prepare_first_token(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> RowJob:
         prompt_ids = encode_prompt(self._tokenizer, request)
-        request = fitted(len(prompt_ids), 0, request, self._limits)
-        max_new_tokens = request.sampling.max_new_tokens or 0
         return RowJob(
-            request,
+            fitted(len(prompt_ids), 0, request, self._limits),
             prompt_ids=prompt_ids,
-            max_new_tokens=max_new_tokens,
-            final_length=len(prompt_ids) + max_new_tokens,
+            final_length=len(prompt_ids),
             seed=0,
             uniforms=sample_uniforms(0, 0, 1),
             first_token_ids=tuple(first_token_ids(self._tokenizer, groups)),

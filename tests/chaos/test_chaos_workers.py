@@ -24,13 +24,13 @@ from tests.chaos.cocoa_process import cocoa, cocoa_serve, outcome, until
 from tests.chaos.proxy import proxy_to
 from tests.chaos.redis_server import running_redis
 from tests.fakes.engine import FakeEngine
-from tests.worker_servers import listening, remote_generator, running
+from tests.worker_servers import listening, make_app, remote_generator, running
 from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.remote import connect_generator
-from workers.server import Served, make_app
+from workers.server import Served
 
 SECRET = "a secret of the test"
 REQUEST = GenerationRequest(

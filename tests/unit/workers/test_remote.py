@@ -13,14 +13,20 @@ from models.similarity.pairs import PairRules
 from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakeNliModel, FakePairModel
-from tests.worker_servers import listening, remote_comparers, remote_generator, running
+from tests.worker_servers import (
+    listening,
+    make_app,
+    remote_comparers,
+    remote_generator,
+    running,
+)
 from workers import wire
 from workers.config import GeneratorConfig
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.remote import connect_generator
-from workers.server import Served, make_app
+from workers.server import Served
 from workers.similarity import NliWorker, SimilarityWorker
 
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,11 @@ from app.settings import Settings
 from app.worker import create_worker_app
 from models.records import GenerationRequest, SamplingParams
 from tests.fakes.engine import FakeEngine
-from tests.worker_servers import running
+from tests.worker_servers import make_app, running
 from workers import wire
 from workers.config import ServerConfig
 from workers.generation import GenerationWorker
-from workers.server import Served, _lines, make_app
+from workers.server import Served, _lines
 
 pytestmark = pytest.mark.anyio
 HEADERS = {wire.WIRE_HEADER: str(wire.VERSION)}

@@ -18,8 +18,9 @@ from app.settings import Settings
 from tests.chaos.listening import listening
 from tests.chaos.redis_server import free_port, running_redis
 from tests.worker_servers import listening as worker_listening
+from tests.worker_servers import make_app
 from workers.config import GeneratorConfig
-from workers.server import Served, make_app
+from workers.server import Served
 
 pytestmark = pytest.mark.anyio
 

@@ -36,7 +36,6 @@ def row_of(sampling, **fields):
         request,
         True,
         prompt_ids=[3],
-        max_new_tokens=sampling.max_new_tokens,
         final_length=1 + sampling.max_new_tokens,
         seed=0,
         uniforms=uniforms,
