@@ -3,7 +3,6 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -52,7 +51,7 @@ class SimilarityWorker:
             self._score, max_batch=max_batch_pairs, on_batch=on_batch
         )
         self._contexts: MicroBatcher[ContextAndText, str] = MicroBatcher(
-            partial(self._blocking, model.fit_contexts), max_batch=max_batch_pairs
+            lambda texts: self._blocking(model.fit_contexts, texts), max_batch=max_batch_pairs
         )
         self._loops: list[MicroBatcher[Any, Any]] = [self._pairs, self._contexts]
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
@@ -121,7 +120,8 @@ class NliWorker(SimilarityWorker):
     def __init__(self, model: NliPairModel, **options: Any) -> None:
         super().__init__(model, **options)
         self._texts: MicroBatcher[str, list[int]] = MicroBatcher(
-            partial(self._blocking, model.token_ends), max_batch=options["max_batch_pairs"]
+            lambda texts: self._blocking(model.token_ends, texts),
+            max_batch=options["max_batch_pairs"],
         )
         self._loops.append(self._texts)
 
