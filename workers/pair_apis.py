@@ -103,7 +103,7 @@ class VllmApi:
         model: the served model's name; "" for the first that it lists.
     """
 
-    def __init__(self, model: str = "") -> None:
+    def __init__(self, model: str) -> None:
         self._model = model
 
     async def look_up(self, calls: Calls) -> Mapping[str, Any]:

@@ -30,7 +30,7 @@ def make_tracing() -> "Tracing | None":
     return Tracing(tells_contents=contents_wanted(), tells_events=events_wanted())
 
 
-def hooks_of(telemetry: Telemetry, tracing: "Tracing | None" = None) -> Hooks:
+def hooks_of(telemetry: Telemetry, tracing: "Tracing | None") -> Hooks:
     """Hooks that count on these metrics, and tell other processes of request and trace."""
 
     def headers() -> Mapping[str, str]:

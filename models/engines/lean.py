@@ -77,7 +77,7 @@ class LeanForward:
     """
 
     def __init__(
-        self, model: PreTrainedModel, watched: dict[int, Tensor], compiler: Compiler = "off"
+        self, model: PreTrainedModel, watched: dict[int, Tensor], compiler: Compiler
     ) -> None:
         decoder: Any = model.model
         config = model.config
