@@ -11,6 +11,8 @@ import sys
 from importlib.util import find_spec, source_from_cache
 from pathlib import Path
 
+from rich.cells import cell_len
+
 import app.cache.redis
 import app.cli.running
 import app.http.tracing
@@ -18,6 +20,7 @@ import app.main
 import app.worker  # noqa: F401
 from app.cli import app as cocoa
 
+cell_len("…")  # rich reads its table of widths only for characters such as this
 command = ["serve", "--help"]
 if find_spec("torch"):
     command = ["ask", "Hello", "--seed=1"]

@@ -243,7 +243,10 @@ class Upstream(Generic[Known]):
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_WATCH_S)
-            await self._follow_names()
+            try:
+                await self._follow_names()
+            except Exception:  # those that are known are watched all the same
+                logger.exception("%s: names of servers cannot be looked up", self.role)
             await asyncio.gather(*map(self._look_at, self.servers))
 
     async def _look_at(self, server: Server[Known]) -> None:

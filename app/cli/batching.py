@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from app.cli.batch_files import Answers, BadFile, BadLine, Line, count_lines, read_lines
 from app.cli.clients import client_of
+from workers.calling import together
 
 # RFC 9218: in the background. The service lets the key's other requests go first.
 _HEADERS = {"Priority": "u=7"}
@@ -92,12 +93,7 @@ class _Batch:
         """
         async with client_of(url, key) as client:
             self._answered_at = asyncio.get_running_loop().time()
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    for _ in range(concurrency):
-                        tasks.create_task(self._answer_some(lines, client))
-            except* (GivenUp, BadFile) as group:
-                raise group.exceptions[0] from None
+            await together(*(self._answer_some(lines, client) for _ in range(concurrency)))
 
     async def _answer_some(self, lines: Iterator[Line], client: httpx.AsyncClient) -> None:
         """Take one line after another; others do the same beside it."""

@@ -244,9 +244,9 @@ def check_no_images(fields: Iterable[str], no_images: str) -> None:
     Raises:
         InvalidRequest: names the first of the fields, and the reason.
     """
-    for place in fields:
-        if no_images:
-            raise InvalidRequest(f"no images are read here: {no_images}", field=place)
+    first = next(iter(fields), None)
+    if no_images and first is not None:
+        raise InvalidRequest(f"no images are read here: {no_images}", field=first)
 
 
 def check_hidden_layers(request: GenerationRequest, num_layers: int) -> None:

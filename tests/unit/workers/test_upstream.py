@@ -226,6 +226,29 @@ async def test_a_watch_heals_until_it_is_closed(monkeypatch):
     await asyncio.wait_for(asyncio.gather(*watches), 5)
 
 
+async def test_a_name_that_cannot_be_looked_up_does_not_end_the_watch(monkeypatch, caplog):
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
+    monkeypatch.setattr("workers.upstream._RESOLVE_S", 0.0)
+    faults = []
+
+    async def resolve(host):
+        if faults:
+            raise faults[0]
+        return ["a"]
+
+    servers = Servers("http://vllm-pods:8000", resolve)
+    await servers.upstream.connect()
+    faults.append(RuntimeError("a resolver of another kind"))
+    watch = asyncio.create_task(servers.upstream.run())
+    await asyncio.sleep(0.05)
+    servers.faults["a"] = DOWN
+    await asyncio.sleep(0.1)
+    assert "generation: names of servers cannot be looked up" in caplog.text
+    assert servers.found["http://a:8000"] == "ConnectError"
+    await servers.upstream.close()
+    await asyncio.wait_for(watch, 5)
+
+
 def test_a_key_comes_from_the_settings_or_from_a_file(tmp_path):
     file = tmp_path / "key"
     file.write_text("from a file\n")
