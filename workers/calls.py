@@ -18,12 +18,20 @@ import orjson
 from pydantic import TypeAdapter
 
 from models.errors import CocoaError, GenerationUnavailable, Overloaded
-from workers.client import MAX_REPLY_BYTES, Client, Refused, Unreachable, body_of, lines
+from workers.client import (
+    MAX_REPLY_BYTES,
+    POOL_S,
+    Client,
+    Refused,
+    Unreachable,
+    body_of,
+    lines,
+)
 
 Structure = TypeVar("Structure")
 
 # The longest wait for a reply: whoever waits for longer has had an error by now.
-_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+_TIMEOUT = httpx.Timeout(600.0, connect=5.0, pool=POOL_S)
 # The longest wait for a reply by which a server is tried out, and all its users with it.
 TRIAL_S = 20.0
 _FIRST_WAIT_S = 0.5

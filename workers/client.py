@@ -15,6 +15,8 @@ MAX_REPLY_BYTES = 67_108_864
 # uvicorn, which vLLM and most others stand on, closes a connection that has rested for 5 s. Whoever
 # keeps it for longer may use it just then.
 _KEEPALIVE_S = 4.0
+# The longest wait for a place in httpx's pool, which has one for each call: a wait is a defect.
+POOL_S = 5.0
 
 
 class Unreachable(Exception):
@@ -76,6 +78,8 @@ class Client:
     ) -> AsyncIterator[httpx.Response]:
         """The response to a call, its body not read; options as of `httpx.AsyncClient.stream`.
 
+        The connection of a call that ends by an exception is closed, and no other call has it.
+
         Raises:
             httpx.TransportError: no response came.
         """
@@ -88,15 +92,13 @@ class Client:
         request = client.build_request(method, path, extensions=own, **options)
         try:
             response = await _sent(client, request)
-        except BaseException:  # one given up as it connects would make the next call wait for it
+            yield response
+            await response.aclose()
+        except BaseException:  # wherever it was given up, the next call might wait for its end
             await self._close(client)
             raise
-        try:
-            yield response
-        finally:
-            await response.aclose()
-            self._resting.append((time.monotonic(), client))
-            await self._close_expired()
+        self._resting.append((time.monotonic(), client))
+        await self._close_expired()
 
     async def get(self, path: str) -> httpx.Response:
         """The response to a GET, with its body."""

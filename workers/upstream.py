@@ -20,7 +20,7 @@ import httpx
 
 from models.errors import ModelNotLoaded
 from workers.addresses import Resolve, urls_of
-from workers.client import Client, Refused, Unreachable, reason_of
+from workers.client import POOL_S, Client, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import Hooks
 
@@ -101,7 +101,7 @@ class Upstream(Generic[Known]):
         self._on_leave = on_leave
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None)
+        timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
         headers = {}
         if keys := api_keys(config, role):
             headers["Authorization"] = f"Bearer {keys[0]}"

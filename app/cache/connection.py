@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -103,17 +104,29 @@ def tls_options(url: str, ca_file: Path | None) -> dict[str, Any]:
 async def within(limit_s: float, exchange: Awaitable[T]) -> T:
     """What the exchange returns.
 
+    The limit passes while the event loop is on time: while the loop is late, a reply may lie there
+    unread. However late it is, an exchange may take `PATIENCE_S` or its limit, if that is longer.
+
     Raises:
         TimeoutError: the limit has passed; the exchange is cancelled.
     """
     task = asyncio.ensure_future(exchange)
+    slice_s, num_left = limit_s / NUM_SLICES, NUM_SLICES
+    now = time.monotonic()
+    ends_at = now + max(limit_s, PATIENCE_S)
     try:
-        for _ in range(NUM_SLICES):
-            await asyncio.wait((task,), timeout=limit_s / NUM_SLICES)
+        while num_left and now < ends_at:
+            began_at = now
+            await asyncio.wait((task,), timeout=slice_s)
             # An exchange that ends cancelled by itself must not pass for the cancellation of its
             # caller.
             if task.done() and not task.cancelled():
                 return task.result()
+            if task.done():
+                break
+            now = time.monotonic()
+            is_on_time = now - began_at < 2 * slice_s
+            num_left -= is_on_time
         raise TimeoutError
     finally:
         if not task.done():

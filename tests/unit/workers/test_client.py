@@ -3,16 +3,19 @@
 import asyncio
 import gzip
 from collections import Counter
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import httpx
 import pytest
 from starlette.responses import Response
 
+from models.errors import Overloaded
 from tests.vanishing import vanishing
 from tests.worker_servers import listening
 from workers import client as client_module
+from workers.calls import Calls, Rejected
 from workers.client import Client, Unreachable, body_of, lines
+from workers.pair_apis import PairServer, TeiApi
 
 pytestmark = pytest.mark.anyio
 NUM_CLIENTS, NUM_CALLS = 4, 20
@@ -166,15 +169,10 @@ async def test_connections_at_rest_for_too_long_are_closed(counted, monkeypatch)
     assert not client._all
 
 
-async def test_a_call_that_is_given_up_leaves_a_client_that_answers_the_next(counted):
-    url, *_ = counted
+async def test_a_call_that_fails_or_is_given_up_leaves_no_connection_to_the_next(counted):
+    url, calls, _, _ = counted
     async with aclosing(Client(url, timeout=30)) as client:
-        for num_turns in range(12):  # of the event loop: some end while it connects
-            call = asyncio.create_task(client.get("/"))
-            for _ in range(num_turns):
-                await asyncio.sleep(0)
-            call.cancel()
-            await asyncio.gather(call, return_exceptions=True)
+        await client.get("/")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await client.get("/wait")
@@ -183,3 +181,72 @@ async def test_a_call_that_is_given_up_leaves_a_client_that_answers_the_next(cou
                 raise RuntimeError("of the caller")
         assert (await client.get("/")).text == "ok"
         assert len(client._resting) == len(client._all) == 1
+    assert sorted(calls.values()) == [1, 1, 2]
+
+
+_EVENTS = b'data: {"choices": []}\n\ndata: [DONE]\n\n'
+_SCORES = b'[[{"label": "0", "score": 0.25}], [{"label": "0", "score": 0.5}]]'
+
+
+async def _whole(calls):
+    return await calls.post("/", {})
+
+
+async def _get(calls):
+    return await calls.get("/")
+
+
+async def _stream(calls):
+    return await calls.post_for_events("/", {}, lambda event: None, 10_000)
+
+
+async def _pairs(calls):
+    server = PairServer("reranker", "1", 512, 32)
+    return await TeiApi().score(calls, server, [("a", "b"), ("c", "d")])
+
+
+@asynccontextmanager
+async def answering(status, content):
+    """Calls of a server that answers each request in one piece, on connections that are kept."""
+    head = f"HTTP/1.1 {status} -\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+
+    async def serve(reader, writer):
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
+                lengths = [line[15:] for line in lines if line.startswith(b"content-length:")]
+                await reader.readexactly(int((lengths or [b"0"])[0]))
+                writer.write(head + content)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with aclosing(Client(f"http://127.0.0.1:{port}", timeout=30)) as client:
+            yield Calls(client, until=0.0)
+
+
+@pytest.mark.parametrize("call", [_whole, _get, _stream, _pairs])
+@pytest.mark.parametrize("status", [200, 400, 429, 502])
+async def test_a_call_given_up_at_any_step_of_the_loop_leaves_a_client_that_answers(call, status):
+    content = {_stream: _EVENTS, _pairs: _SCORES}.get(call, b"{}")
+    async with answering(status, content) as calls:
+
+        async def outcome():
+            try:
+                return await call(calls)
+            except (Unreachable, Rejected, Overloaded) as error:
+                return type(error)
+
+        async with asyncio.timeout(60):
+            expected = await outcome()
+            num_steps, has_ended = 0, False
+            while not has_ended:
+                given_up = asyncio.create_task(call(calls))
+                for _ in range(num_steps):
+                    await asyncio.sleep(0)
+                has_ended = given_up.done()
+                given_up.cancel()
+                await asyncio.gather(given_up, return_exceptions=True)
+                assert await outcome() == expected
+                num_steps += 1
+    assert num_steps > 4

@@ -90,3 +90,28 @@ async def socket_pair():
     ours = await asyncio.open_connection(*server.sockets[0].getsockname())
     server.close()
     return ours, await accepted
+
+
+async def test_an_exchange_of_many_turns_that_are_all_late_is_no_fault_and_one_without_end_is():
+    """Twelve turns, each longer than a slice of the limit, as where a gateway is busy."""
+
+    async def exchange():
+        for _ in range(12):
+            await asyncio.sleep(0.001)
+            time.sleep(0.02)  # noqa: ASYNC251
+        return b"replied"
+
+    assert await within(0.025, exchange()) == b"replied"
+
+    async def be_busy():
+        while True:
+            time.sleep(0.02)  # noqa: ASYNC251
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(be_busy())
+    began_at = time.monotonic()
+    with pytest.raises(TimeoutError):
+        await within(0.025, asyncio.Event().wait())
+    assert time.monotonic() - began_at < 30  # and not never
+    busy.cancel()
+    await asyncio.gather(busy, return_exceptions=True)
