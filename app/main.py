@@ -94,7 +94,8 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
             if tracing is not None:
                 await asyncio.to_thread(tracing.close)
             if service.scorer is not None:
-                service.scorer.thread.shutdown(wait=False)
+                for thread in service.scorer.threads.values():
+                    thread.shutdown(wait=False)
 
     sessions: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     app = FastAPIOffline(
@@ -173,7 +174,7 @@ async def _start(
     if cache is not None:
         memory = Memory(cache, telemetry)
     service.scorer = Scorer(workers, admission, memory, policy, telemetry)
-    await service.supervisor.start(workers.by_name(), {"estimators": service.scorer.thread})
+    await service.supervisor.start(workers.by_name(), service.scorer.threads)
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from app.scoring.ask import Ask
 from app.scoring.claims import Split
@@ -47,8 +47,16 @@ from models.similarity.pairs import (
     matrix_pairs,
     similarity_matrix,
 )
+from models.threads import ModelThread
+from models.units.steps import Steps
 from models.waves import num_taken
 from workers.protocol import PairScore, Workers
+
+Found = TypeVar("Found")
+
+# What is charged for work that no model does: texts that came with an ask, and fields compared.
+_CHARACTERS_A_TOKEN = 4
+_STEPS_A_TOKEN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +83,12 @@ class Computation:
         plan, ask: what is wanted.
         recorded: what the generator said earlier; it is not asked then.
         name: of the entry in a cache, by the weights that were there at the start; "" without.
+        steps: that comparing its fields may take.
 
     Args:
         plan, ask, recorded: see above.
         workers: that are asked.
+        thread: where the parts of answers are made and compared.
         memory: of pairs; None where none may serve.
         observer: told of pairs.
         limits: of pairs; None bounds none.
@@ -89,6 +99,7 @@ class Computation:
         plan: Plan,
         ask: Ask,
         workers: Workers,
+        thread: ModelThread,
         memory: Memory | None,
         observer: Observer,
         limits: AskLimits | None = None,
@@ -96,6 +107,8 @@ class Computation:
     ) -> None:
         self.plan = plan
         self.ask = ask
+        self.steps = Steps()
+        self._thread = thread
         self._generator = workers.generator
         self._info = workers.generator.info
         self._comparer = workers.comparers[plan.similarity]
@@ -153,6 +166,7 @@ class Computation:
         if self.recorded is not None:
             return await self._as_recorded(self.recorded.generation)
         if not self.ask.has_prompt:
+            self.ask.caller.charge(_num_characters(self.ask) // _CHARACTERS_A_TOKEN)
             return None
         request = generation_request(self.ask, self.plan.generated, timeout_s)
         # Of other strategies nobody knows yet which sequence is y*; `check_streamed` refuses them.
@@ -241,7 +255,18 @@ class Computation:
         if self._made is None:
             return Parts()
         table = await self._parts_scores.table(pairs)
-        return await asyncio.to_thread(self._made.parts, table)
+        parts = await self.aside(self._made.parts, table)
+        self.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
+        return parts
+
+    async def aside(self, work: Callable[..., Found], *args: Any) -> Found:
+        """What pure work on parts returns, on its thread; once nobody awaits it, its steps end."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, work, *args)
+        except asyncio.CancelledError:
+            self.steps.end()
+            raise
 
     @property
     def _parts_scores(self) -> PairScores:
@@ -260,7 +285,7 @@ class Computation:
         if self._made is None:
             self._made = await self._make_parts(subject, split)
         rules = self._parts_scores.info.rules
-        return await asyncio.to_thread(unknown_pairs, self._made.pairs, rules)
+        return await self.aside(unknown_pairs, self._made.pairs, rules)
 
     async def _make_parts(self, subject: Subject, split: Split | None) -> Fields | Statements:
         """The parts of the answer, which are not compared yet; those of long ones take a second.
@@ -270,22 +295,22 @@ class Computation:
         """
         if self.ask.units == "fields":
             schema, tools = self.ask.json_schema, self.ask.tools
-            return await asyncio.to_thread(Fields, subject, schema, self._max_units, tools)
+            return await self.aside(Fields, subject, schema, self._max_units, tools, self.steps)
         samples, most = subject.other_texts, self._max_units
         claims = self.ask.claims if split is None else split.claims
         texts = [subject.answer.text, *samples]
-        spans = await asyncio.to_thread(spans_of, texts, self.ask.tools)
+        spans = await self.aside(spans_of, texts, self.ask.tools)
         if claims is not None:
-            stated = await asyncio.to_thread(stated_claims, subject, most, claims)
+            stated = await self.aside(stated_claims, subject, most, claims)
         else:
-            stated = await asyncio.to_thread(stated_sentences, subject, most, spans)
+            stated = await self.aside(stated_sentences, subject, most, spans)
         if split is not None:
             stated = as_split(stated, split)
         ends: dict[str, list[int]] | None = None
         if self._nli_model is not None and self.plan.parts_compared_by == "nli":
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self._nli_model.token_ends(read), strict=True))
-        made = await asyncio.to_thread(Statements, stated, samples, spans, ends)
+        made = await self.aside(Statements, stated, samples, spans, ends)
         if self._nli is not None:
             self._nli.check_number(made.num_pairs)
             self._nli.num_tokens |= made.num_tokens
@@ -350,3 +375,11 @@ class Computation:
         self._generator_is_current &= reply.identity == self._info.identity
         true, false = reply.logprobs
         return true, false
+
+
+def _num_characters(ask: Ask) -> int:
+    """Of the answer and the samples that came with an ask."""
+    num_characters = sum(len(sample.text) for sample in ask.samples or ())
+    if ask.answer is not None:
+        num_characters += len(ask.answer.text)
+    return num_characters

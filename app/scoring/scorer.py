@@ -50,6 +50,7 @@ _NO_PROBE = "no probe of whole answers is loaded for this model"
 _SHARE_FOR_SECOND = 0.9
 # Word overlap of long samples takes a while; the others take less than handing them to a thread.
 _SLOW = frozenset({"lexical_similarity"})
+_ESTIMATORS, _PARTS = "estimators", "parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Scorer:
         admission: how many asks may be under way; what the cache holds is not counted.
         memory: of earlier asks; None remembers nothing.
         judge: says what their uncertainties mean.
-        thread: where slow estimators run.
+        threads: by name, those of slow estimators and of parts of answers.
 
     Args:
         workers: ready ones.
@@ -97,7 +98,7 @@ class Scorer:
     ) -> None:
         self.workers = workers
         self.admission = admission
-        self.thread = ModelThread("estimators")
+        self.threads = {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
         self.memory = memory
         self._policy = policy or Policy()
         self._observer = observer or Observer()
@@ -179,7 +180,10 @@ class Scorer:
             if ask.cache:
                 memory = self.memory
             limits, workers = self._policy.limits, self.workers
-            computation = Computation(plan, ask, workers, memory, self._observer, limits, recorded)
+            thread = self.threads[_PARTS]
+            computation = Computation(
+                plan, ask, workers, thread, memory, self._observer, limits, recorded
+            )
             computed, source = await self._obtain(computation, memory, on_token)
             evidence, answer = computed.evidence, computed.evidence.subject.answer
             if on_token is not None and source != "computed":
@@ -211,8 +215,9 @@ class Scorer:
             )
             of_units: UnitsJudgement | None = None
             if units is not None and ask.units in PARTS:
-                judged = ask, plan, self.judge.calibrator(), answer, units
-                of_units = await asyncio.to_thread(judge_units, *judged, warned=warned)
+                judged = ask, plan, self.judge.calibrator(), answer, units, computation.steps
+                judge = partial(judge_units, warned=warned)
+                of_units = await computation.aside(judge, *judged)
             now = time.monotonic()
             second = self._policy.second_model
             escalation = await _escalation(second, ask, judgement, now - began_at)
@@ -321,11 +326,12 @@ class Scorer:
             scored = score(*given)
         else:
             loop = asyncio.get_running_loop()
-            scored = await loop.run_in_executor(self.thread, score, *given)
+            scored = await loop.run_in_executor(self.threads[_ESTIMATORS], score, *given)
         if ask.units is None:
             return *scored, None
         of_parts = plan, evidence, absent, parts, scored, self._observer.observe_failure
-        return *scored, await asyncio.to_thread(scored_units, *of_parts)
+        loop = asyncio.get_running_loop()
+        return *scored, await loop.run_in_executor(self.threads[_PARTS], scored_units, *of_parts)
 
 
 async def _escalation(

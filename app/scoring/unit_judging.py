@@ -17,6 +17,7 @@ from models.units.fields import without
 from models.units.json_values import parsed
 from models.units.schemas import BadSchema, may_be_null
 from models.units.sentences import without_sentences
+from models.units.steps import Steps
 from models.units.unit import PREDICTED
 
 _NO_PARTS = "the answer has no parts"
@@ -97,6 +98,7 @@ def judge_units(
     calibrator: Calibrator | None,
     answer: Sequence,
     units: ScoredUnits,
+    steps: Steps,
     *,
     warned: Collection[str] = (),
 ) -> UnitsJudgement:
@@ -108,10 +110,11 @@ def judge_units(
         calibrator: that is served.
         answer: y*.
         units: of it, the answer itself first.
+        steps: that reading the schema may take.
         warned: as in `Judge.judge`.
 
     Raises:
-        InvalidRequest: the schema is none, as only now shows.
+        InvalidRequest: the schema is none, as only now shows, or takes too many steps.
     """
     parts = units.units[1:]
     found = _calibration(ask, plan, calibrator)
@@ -124,7 +127,7 @@ def judge_units(
         # An answer of another kind than was foreseen.
         judged = (JudgedUnit(accept=False, reason=str(found)),) * len(parts)
         decision = no_decision(ask.target_error, str(found))
-        return _refined(ask, answer, units, UnitsJudgement(judged, str(found), decision))
+        return _refined(ask, answer, units, steps, UnitsJudgement(judged, str(found), decision))
     part, calibration = found
     unlike = why_unlike(answer, plan, {}, part.binding, warned=warned)
     if ask.target_error is None:
@@ -136,7 +139,7 @@ def judge_units(
     told = [_judged(one, plan, calibration, threshold, unlike) for one in parts]
     decision = _decision(threshold, calibrator, told, units, unlike)
     decision = decision.acting(_least_confidence(told), ask)
-    return _refined(ask, answer, units, UnitsJudgement(tuple(told), unlike, decision))
+    return _refined(ask, answer, units, steps, UnitsJudgement(tuple(told), unlike, decision))
 
 
 def _calibration(
@@ -210,7 +213,7 @@ def _least_confidence(judged: list[JudgedUnit]) -> float | None:
 
 
 def _refined(
-    ask: Ask, answer: Sequence, units: ScoredUnits, judgement: UnitsJudgement
+    ask: Ask, answer: Sequence, units: ScoredUnits, steps: Steps, judgement: UnitsJudgement
 ) -> UnitsJudgement:
     """The judgement with the answer's text without the parts that do not pass, where asked."""
     if ask.on_unit_reject != "remove":
@@ -225,7 +228,7 @@ def _refined(
     if value is None:
         return replace(judgement, no_refined_text=_NO_PARTS)
     try:
-        removable = may_be_null(value, ask.json_schema)
+        removable = may_be_null(value, ask.json_schema, steps)
     except BadSchema as error:
         raise InvalidRequest(str(error), field="json_schema") from None
     removed, told = [], []

@@ -24,6 +24,7 @@ from models.units.characters import token_spans
 from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import Value, parsed
 from models.units.schemas import BadSchema
+from models.units.steps import Steps
 from models.units.tool_calls import as_value, names_of, schema_of
 from models.units.unit import PREDICTED, Unit, cut, summary
 
@@ -106,12 +107,13 @@ class Fields:
         schema: that the answer follows; true where there is none.
         max_units: that are told of one answer, and as many of what it lacks.
         tools: that the model may call. An answer without calls may then be text.
+        steps: that all comparing may take.
 
     Attributes:
         pairs: of strings whose similarity `parts` reads, in both directions.
 
     Raises:
-        InvalidRequest: the schema is none.
+        InvalidRequest: the schema is none, or comparing takes too many steps.
     """
 
     def __init__(
@@ -119,9 +121,11 @@ class Fields:
         subject: Subject,
         schema: Mapping[str, Any] | bool,
         max_units: int,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, Any]],
+        steps: Steps,
     ) -> None:
         self._max_units = max_units
+        self._steps = steps
         self._may_be_text = bool(tools) and schema is True
         read, self._answer = parsed, None
         if tools:
@@ -144,7 +148,7 @@ class Fields:
         self.pairs: list[Pair] = []
         if self._answer is not None:
             try:
-                asked = string_pairs(self._answer, self._samples, schema)
+                asked = string_pairs(self._answer, self._samples, schema, steps)
             except BadSchema as error:
                 raise InvalidRequest(str(error), field="json_schema") from None
             for first, second in asked:
@@ -169,7 +173,9 @@ class Fields:
         def similarity(first: str, second: str) -> float:
             return table.both_directions(first, second, "similarity")
 
-        units, extra = compared(self._units, self._answer, self._samples, self._schema, similarity)
+        units, extra = compared(
+            self._units, self._answer, self._samples, self._schema, similarity, self._steps
+        )
         missing = dict(itertools.islice(extra.items(), self._max_units))
         if len(missing) < len(extra):
             warnings = ("units_cut",)

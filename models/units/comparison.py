@@ -11,6 +11,7 @@ import numpy as np
 from models.units.assignment import assign
 from models.units.json_values import Value, escaped, json_type, leaves
 from models.units.schemas import Rule
+from models.units.steps import Steps
 
 # Of two stripped strings that differ and are not empty: symmetric, in [0, 1].
 Similarity = Callable[[str, str], float]
@@ -52,14 +53,17 @@ class Comparer:
     Attributes:
         max_leaf_pairs: of two arrays whose elements are matched; those of larger ones are compared
             in their order.
+        steps: that the comparisons may take.
     """
 
     rules: Mapping[str, Rule]
     similarity: Similarity
     max_leaf_pairs: int = MAX_LEAF_PAIRS
+    steps: Steps = field(default_factory=Steps)
 
     def compare(self, answer: Value, sample: Value | None, path: str = "") -> Comparison:
         """The answer's part at a path beside its counterpart in a sample, if that has one."""
+        self.steps.take()
         found = Comparison()
         if answer.is_leaf():
             found.agreements[path] = self._agreement(answer, sample, path)
@@ -95,6 +99,7 @@ class Comparer:
         num_leaf_pairs = _num_leaves(elements) * _num_leaves(partners)
         if not agree_in_order and num_leaf_pairs <= self.max_leaf_pairs:
             weights = np.zeros((len(elements), len(partners)))
+            self.steps.take(weights.size)
             for pair in np.ndindex(weights.shape):
                 weights[pair] = weight(*pair)
             pairs = assign(weights)

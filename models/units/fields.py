@@ -12,6 +12,7 @@ from models.units.characters import TokenSpans, overlapping
 from models.units.comparison import MAX_LEAF_PAIRS, Comparer, Comparison, Similarity
 from models.units.json_values import Value, leaves
 from models.units.schemas import rules
+from models.units.steps import Steps
 from models.units.unit import Unit
 
 
@@ -31,6 +32,7 @@ def compared(
     samples: Sequence[Value | None],
     schema: object,
     similarity: Similarity,
+    steps: Steps | None = None,
 ) -> tuple[list[Unit], dict[str, float]]:
     """Fields with what each of M samples says of them, and what the answer lacks, with its share.
 
@@ -41,11 +43,12 @@ def compared(
             object are compared once.
         schema: that the answer follows; true where there is none.
         similarity: known for all of `string_pairs`.
+        steps: that it may take.
 
     Raises:
-        BadSchema: see `rules`.
+        BadSchema, InvalidRequest: see `rules`.
     """
-    comparisons = _comparisons(answer, samples, schema, similarity)
+    comparisons = _comparisons(answer, samples, schema, similarity, steps or Steps())
     changed = []
     for unit in units:
         path = unit.path or ""
@@ -73,25 +76,34 @@ def without(text: str, units: Iterable[Unit]) -> str:
     return text
 
 
-def string_pairs(answer: Value, samples: Iterable[Value | None], schema: object) -> list[Pair]:
-    """All pairs of strings whose similarity `compared` may read, each once, in sorted order."""
+def string_pairs(
+    answer: Value, samples: Iterable[Value | None], schema: object, steps: Steps | None = None
+) -> list[Pair]:
+    """All pairs of strings whose similarity `compared` may read, each once, in sorted order.
+
+    Raises as `compared` does.
+    """
     asked: dict[Pair, None] = {}
 
     def ask(first: str, second: str) -> float:
         asked[min(first, second), max(first, second)] = None
         return 0.0
 
-    _comparisons(answer, list(samples), schema, ask)
+    _comparisons(answer, list(samples), schema, ask, steps or Steps())
     return list(asked)
 
 
 def _comparisons(
-    answer: Value, samples: Sequence[Value | None], schema: object, similarity: Similarity
+    answer: Value,
+    samples: Sequence[Value | None],
+    schema: object,
+    similarity: Similarity,
+    steps: Steps,
 ) -> list[Comparison]:
     """The answer beside each sample; one that occurs several times is compared once."""
     distinct = {id(sample): sample for sample in samples}
     most = MAX_LEAF_PAIRS // max(1, len(distinct))
-    comparer = Comparer(rules(answer, schema), similarity, most)
+    comparer = Comparer(rules(answer, schema, steps), similarity, most, steps)
     found = {}
     for name, sample in distinct.items():
         found[name] = comparer.compare(answer, sample)

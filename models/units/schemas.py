@@ -3,7 +3,7 @@
 Remote references are never fetched. A pattern is never run: a hostile one would not end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from models.units.json_values import MAX_DEPTH, Value, escaped, json_type
+from models.units.steps import Steps
 
 # Formats that name a thing: another text names another thing, however alike.
 NAMING_FORMATS = frozenset(
@@ -44,7 +45,7 @@ class Rule:
     tolerance: float = 0.0
 
 
-def rules(value: Value, schema: object) -> dict[str, Rule]:
+def rules(value: Value, schema: object, steps: Steps | None = None) -> dict[str, Rule]:
     """A rule for each leaf of a value, by JSON Pointer.
 
     Local references are resolved, all of `allOf` holds, of `anyOf` and `oneOf` the first branch
@@ -53,29 +54,31 @@ def rules(value: Value, schema: object) -> dict[str, Rule]:
     Args:
         value: the answer.
         schema: as JSON; true and false say nothing.
+        steps: that it may take; as many as a request may where there are none.
 
     Raises:
         BadSchema: for `{"type": 7}` and the like.
+        InvalidRequest: it takes too many steps.
 
     >>> from models.units.json_values import parse
     >>> rules(parse('{"km": 7}'), {"properties": {"km": {"x-relative-tolerance": 0.1}}})
     {'/km': Rule(exact=False, tolerance=0.1)}
     """
     with _known_as_bad():
-        return {path: _rule(place.holding) for path, place in _Reader(schema).leaves(value)}
+        return {path: _rule(place.holding) for path, place in _Reader(schema, steps).leaves(value)}
 
 
-def may_be_null(value: Value, schema: object) -> frozenset[str]:
+def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> frozenset[str]:
     """JSON Pointers of the leaves of a value that could be null under its schema.
 
     Raises:
-        BadSchema: see `rules`.
+        BadSchema, InvalidRequest: see `rules`.
 
     >>> from models.units.json_values import parse
     >>> may_be_null(parse('{"km": 7, "at": 8}'), {"properties": {"km": {"type": "integer"}}})
     frozenset({'/at'})
     """
-    reader, found = _Reader(schema), set()
+    reader, found = _Reader(schema, steps), set()
     with _known_as_bad():
         for path, place in reader.leaves(value):
             if all(reader.is_valid(one, _NULL) for one in place.schemas):
@@ -108,11 +111,13 @@ class _Place:
 class _Reader:
     """Reads one schema beside one value."""
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, steps: Steps | None) -> None:
         self._root = root
+        self._steps = steps or Steps()
         # By identity of schema and value. A pair that is being judged counts as invalid meanwhile:
         # references in a circle end, and nothing is judged twice.
         self._judged: dict[tuple[int, int], bool] = {}
+        self._plains: dict[int, Any] = {}
 
     def leaves(self, value: Value) -> Iterator[tuple[str, _Place]]:
         """Each leaf of a value by JSON Pointer."""
@@ -138,6 +143,7 @@ class _Reader:
         seen = set()
         pending = list(schemas)
         for one in pending:  # grows meanwhile
+            self._steps.take()
             if one is False:
                 one = _NOTHING
             if not isinstance(one, dict) or id(one) in seen:
@@ -171,9 +177,15 @@ class _Reader:
             self._judged[pair] = depth > 0 and self._judge(schema, value, depth - 1)
         return self._judged[pair]
 
+    def _plain(self, value: Value) -> Any:
+        if id(value) not in self._plains:
+            self._plains[id(value)] = value.plain()
+        return self._plains[id(value)]
+
     def _judge(self, schema: object, value: Value, depth: int) -> bool:
         for one in self._holding([schema], value, depth):
-            if not _is_valid_alone(one, value):
+            self._steps.take(len(one.get("enum", ())) + len(one.get("required", ())))
+            if not _is_valid_alone(one, value, partial(self._plain, value)):
                 return False
             for token, child in value.children():
                 if not self._is_valid(_at(one, token), child, depth):
@@ -181,7 +193,7 @@ class _Reader:
         return True
 
 
-def _is_valid_alone(schema: Mapping[str, Any], value: Value) -> bool:
+def _is_valid_alone(schema: Mapping[str, Any], value: Value, plain: Callable[[], Any]) -> bool:
     """Whether type, constants, limits and required members hold, of the value itself."""
     content, types, constants = value.content, schema.get("type"), schema.get("enum")
     if isinstance(types, str):
@@ -190,7 +202,7 @@ def _is_valid_alone(schema: Mapping[str, Any], value: Value) -> bool:
         constants = [schema["const"]]
     if types and not any(map(partial(_has_type, content), types)):
         return False
-    if constants and not any(map(partial(_is_same, value), constants)):
+    if constants and not any(map(partial(_is_same, plain()), constants)):
         return False
     if isinstance(content, dict) and not content.keys() >= set(schema.get("required", [])):
         return False
@@ -209,8 +221,8 @@ def _has_type(content: Any, name: object) -> bool:
     return json_type(content) == name
 
 
-def _is_same(value: Value, constant: object) -> bool:
-    return json_type(constant) == json_type(value.content) and constant == value.plain()
+def _is_same(plain: object, constant: object) -> bool:
+    return json_type(constant) == json_type(plain) and constant == plain
 
 
 def _rule(schemas: Iterable[Mapping[str, Any]]) -> Rule:

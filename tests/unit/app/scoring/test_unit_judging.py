@@ -16,6 +16,7 @@ from models.units.fields import fields
 from models.units.json_values import parsed
 from models.units.prose import sentences
 from models.units.sentences import sentence_spans
+from models.units.steps import Steps
 from models.units.unit import Unit
 from tests.made_calibrators import calibration, calibrator, with_fields
 from tests.results import a_plan, sequence
@@ -39,7 +40,7 @@ def scored(*uncertainties, text=TEXT, **changes):
 
 
 def judged(units, ask=ASK, answer=ANSWER, made=MADE, **options):
-    return judge_units(ask, PLAN, made, answer, units, **options)
+    return judge_units(ask, PLAN, made, answer, units, Steps(), **options)
 
 
 def test_a_part_passes_up_to_the_threshold_and_has_the_confidence_of_its_curve():
@@ -123,7 +124,7 @@ def test_without_a_decision_confidences_are_told():
 def test_behind_a_reasoning_nothing_is_calibrated_and_nothing_passes():
     plan = replace(PLAN, is_reasoned=True)
     ask = replace(ASK, on_unit_reject="remove")
-    found = judge_units(ask, plan, MADE, ANSWER, scored(0.1, 0.1))
+    found = judge_units(ask, plan, MADE, ANSWER, scored(0.1, 0.1), Steps())
 
     assert "behind a reasoning" in found.reason
     assert found.decision.accept is False

@@ -28,6 +28,7 @@ from models.records import GivenAnswer, Reasoning, SamplingParams
 from models.similarity.pairs import PairRules, PairTable
 from models.statistics import supplied_by
 from models.units.characters import token_spans
+from models.units.steps import Steps
 from models.units.unit import support
 from tests.results import a_plan, generation, sequence
 from tests.unit.app.scoring.test_scorer import num_calls, scoring
@@ -50,7 +51,7 @@ def table(fields, score=0.5):
 
 
 def parts_of(given_subject, max_units=100, schema=True):
-    fields = Fields(given_subject, schema, max_units)
+    fields = Fields(given_subject, schema, max_units, (), Steps())
     return fields.parts(table(fields))
 
 
