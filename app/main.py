@@ -15,19 +15,17 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
 from app.cache.making import make_cache
-from app.cache.memory import MemoryCache
 from app.cache.protocol import Cache
 from app.feedback.collecting import make_feedback
 from app.http.access import make_access
 from app.http.document import add_document
 from app.http.errors import add_error_handlers
-from app.http.guardrail import AskedCalls
 from app.http.hooks import hooks_of, make_tracing
 from app.http.json_calls import JsonCalls
 from app.http.middleware import add_middleware
 from app.http.origins import Origins
 from app.http.repeats import Repeats
-from app.http.routes import feedback, generate, guardrail, openai, ops, page, score
+from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
 from app.scoring.calibrators import load_calibrator
@@ -108,12 +106,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     )
     app.state.settings, app.state.service = settings, service
     app.state.is_draining, app.state.repeats = False, Repeats(service)
-    memory = Memory(cache or MemoryCache(settings.cache), telemetry)
-    max_bytes = settings.cache.max_entry_bytes
-    app.state.asked_calls = AskedCalls(memory, settings.guardrail_ttl_s, max_bytes)
     app.state.body_thread = ThreadPoolExecutor(1, "bodies")
     endpoints: list[BaseRoute] = []
-    for module in (generate, score, openai, feedback, guardrail, ops, page):
+    for module in (generate, score, openai, feedback, ops, page):
         app.include_router(module.router)
         endpoints += module.router.routes
     app.add_middleware(JsonCalls, routes=endpoints)  # the innermost

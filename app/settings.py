@@ -141,8 +141,6 @@ class Settings(BaseSettings):
     escalation: EscalationConfig = EscalationConfig()
     cache: CacheConfig = CacheConfig()
     feedback: FeedbackConfig = FeedbackConfig()
-    # From a request that LiteLLM tells of to its answer.
-    guardrail_ttl_s: Annotated[int, Field(ge=1)] = 600
     keys: KeysConfig = KeysConfig()
     limits: Limits = Limits()
     worker: ServerConfig = ServerConfig()

@@ -10,7 +10,6 @@ Drawn by arrow: who asked whom when it went wrong.
                                └─ LightNeedsHiddenStates
     client ──→ gateway      UnknownModel             a name that is none of this deployment's
     client ──→ gateway      UnknownAnswer            nothing of this id can be labelled
-    client ──→ gateway      UnknownCall              nobody remembers what was asked
     client ──→ gateway      Unauthorized, Forbidden, RateLimited    what its key is good for
     gateway ──→ itself      Overloaded, NotReady, DeadlineExceeded, FeedbackDisabled
     gateway ──→ labels      FeedbackUnavailable      the file or the Redis that keeps them
@@ -98,12 +97,6 @@ class UnknownAnswer(CocoaError):
     """A label for an answer that nobody remembers."""
 
     code = "unknown_answer"
-
-
-class UnknownCall(CocoaError):
-    """An answer of a call to a model of which nobody remembers what was asked."""
-
-    code = "unknown_call"
 
 
 class FeedbackDisabled(CocoaError):

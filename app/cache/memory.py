@@ -37,9 +37,9 @@ class MemoryCache:
             found.append(value)
         return found
 
-    def put(self, entries: Mapping[str, bytes], ttl_s: int | None = None) -> None:
+    def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries that are not too large."""
-        expires_at = self._clock() + (ttl_s or self._config.ttl_s)
+        expires_at = self._clock() + self._config.ttl_s
         for key, value in entries.items():
             if len(value) > self._config.max_entry_bytes:
                 continue

@@ -129,10 +129,10 @@ class Cache(Protocol):
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The entries in the order of the keys, None for a miss; one round trip."""
 
-    def put(self, entries: Mapping[str, bytes], ttl_s: int | None = None) -> None:
+    def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries some time after the call, or not at all; returns at once.
 
-        They are forgotten `ttl_s` after that; None for the time that the deployment says.
+        They are forgotten after the time that the deployment says.
         """
 
     async def claim(self, key: str) -> bool:

@@ -70,11 +70,10 @@ class RedisCache:
                 self._keepers[key] = asyncio.create_task(self._keep(key))
         return True
 
-    def put(self, entries: Mapping[str, bytes], ttl_s: int | None = None) -> None:
-        ttl_s = ttl_s or self._config.ttl_s
+    def put(self, entries: Mapping[str, bytes]) -> None:
         for key, value in entries.items():
             if len(value) <= self._config.max_entry_bytes:
-                self._tell("SET", key, value, "EX", ttl_s, size=len(key) + len(value))
+                self._tell("SET", key, value, "EX", self._config.ttl_s, size=len(key) + len(value))
 
     def release(self, key: str) -> None:
         if (keeper := self._keepers.pop(key, None)) is not None:

@@ -21,7 +21,6 @@ from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.requests.feedback import FeedbackRequest
-from app.http.requests.guardrail import GuardrailCall
 from app.http.schemas import ErrorBody, ErrorResponse
 
 _EXAMPLES = Path(__file__).with_name("examples.json")
@@ -31,7 +30,6 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (ScoreRequest, "validation"),
     (ScoreBatch, "validation"),
     (FeedbackRequest, "validation"),
-    (GuardrailCall, "validation"),
     (ChatRequest, "validation"),
     (CompletionRequest, "validation"),
     (ErrorResponse, "serialization"),

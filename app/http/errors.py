@@ -29,7 +29,6 @@ STATUS: dict[type[errors.CocoaError], int] = {
     errors.NotCalibrated: 422,
     errors.UnknownModel: 404,
     errors.UnknownAnswer: 404,
-    errors.UnknownCall: 404,
     errors.FeedbackDisabled: 404,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,

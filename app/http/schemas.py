@@ -229,15 +229,6 @@ class ScoreResults(Described):
     """in the order of the items"""
 
 
-class GuardrailVerdict(Described):
-    """Whether LiteLLM may go on."""
-
-    action: Literal["NONE", "BLOCKED"]
-    """go on, or refuse the answer"""
-    blocked_reason: str = ABSENT
-    """with BLOCKED: why, in a sentence"""
-
-
 class FeedbackKept(Described):
     """A label that is durable."""
 

@@ -108,12 +108,12 @@ class Memory:
             values.append(value)
         return values
 
-    def put(self, payloads: Mapping[str, bytes], ttl_s: int | None = None) -> None:
+    def put(self, payloads: Mapping[str, bytes]) -> None:
         """Store the payloads by name, in place of what was there; see `Cache.put`."""
         entries = {}
         for name, payload in payloads.items():
             entries[name] = seal(name, payload)
-        self.cache.put(entries, ttl_s)
+        self.cache.put(entries)
 
     async def holds(self, name: str, entry: bytes) -> bool:
         """Whether the cache has this very entry, which was found valid before."""

@@ -19,7 +19,6 @@ from app.http.schemas import (
     ErrorResponse,
     FeedbackKept,
     GenerateResponse,
-    GuardrailVerdict,
     ScoreResults,
 )
 from tests.conftest import GENERATE
@@ -30,7 +29,6 @@ MODELS = {
     GENERATE: GenerateResponse,
     "/score": GenerateResponse | ScoreResults,
     "/feedback": FeedbackKept,
-    "/beta/litellm_basic_guardrail_api": GuardrailVerdict,
     "/livez": Status,
     "/readyz": Status,
     "/version": Version,
@@ -42,7 +40,7 @@ MODELS = {
 }
 
 
-BODIES = ("GenerateRequest", "ScoreRequest", "ScoreBatch", "FeedbackRequest", "GuardrailCall")
+BODIES = ("GenerateRequest", "ScoreRequest", "ScoreBatch", "FeedbackRequest")
 
 
 async def document_of(service):
@@ -101,7 +99,7 @@ def numbers_of(schema):
 async def test_every_field_of_every_request_is_described(service):
     schemas = (await document_of(service))["components"]["schemas"]
     undescribed = []
-    for name in (*BODIES, "ChatMessage", "GuardrailParams"):
+    for name in (*BODIES, "ChatMessage"):
         for field, schema in schemas[name]["properties"].items():
             if "description" not in schema:
                 undescribed.append(f"{name}.{field}")
@@ -159,7 +157,7 @@ async def test_every_route_with_a_body_has_an_example_of_it_that_is_answered(ser
             assert response.status_code == 200, response.text
             for outcome in response.json().get("results", []):
                 assert outcome["error"] is None
-    assert num_sent == 10
+    assert num_sent == 8
 
 
 async def test_every_example_of_a_response_is_one(service):

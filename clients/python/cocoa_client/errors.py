@@ -137,12 +137,6 @@ class UnknownAnswer(CocoaError):
     default_code = "unknown_answer"
 
 
-class UnknownCall(CocoaError):
-    """An answer of a call that nobody remembers, for LiteLLM's guardrail."""
-
-    default_code = "unknown_call"
-
-
 class FeedbackDisabled(CocoaError):
     """The deployment collects no labels."""
 

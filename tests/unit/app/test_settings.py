@@ -152,7 +152,6 @@ BOUNDS = {
     "port": ("COCOA_PORT", ["-1", "65536", "http"], "0"),
     "log_level": ("COCOA_LOG_LEVEL", ["loud"], "error"),
     "drain_s": ("COCOA_DRAIN_S", ["-1", "nan", "inf"], "0.9"),
-    "guardrail_ttl_s": ("COCOA_GUARDRAIL_TTL_S", ["0", "1.5"], "1"),
     "stall_s": ("COCOA_STALL_S", ["-1", "nan"], "0"),
     "max_body_bytes": ("COCOA_LIMITS__MAX_BODY_BYTES", ["1023"], "1024"),
     "max_concurrent_items": ("COCOA_LIMITS__MAX_CONCURRENT_ITEMS", ["0"], "1"),
