@@ -13,7 +13,6 @@ from app.cli.key import key
 from app.cli.mcp import mcp
 from app.cli.run_batch import run_batch
 from app.cli.serve import serve
-from app.cli.size import size
 from app.cli.worker import worker
 
 # Other distributions add commands under this group; each entry point is a function or a Typer.
@@ -83,7 +82,6 @@ app.command()(ask)
 app.command("run-batch")(run_batch)
 app.command()(mcp)
 app.command()(doctor)
-app.command()(size)
 app.command()(estimators)
 app.add_typer(key, name="key")
 
