@@ -41,7 +41,7 @@ from transformers import (
 )
 
 from models.embedded import LANGUAGE_MODEL_DIR
-from models.engines.protocol import Compiler, EngineConfig
+from models.engines.protocol import EngineConfig
 from models.engines.rows import RowCache
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
@@ -93,7 +93,6 @@ def main(
     concurrency: Annotated[str, typer.Option(help="Requests at once.")] = "1,8,32",
     rounds: Annotated[int, typer.Option(min=1, help="Times that each is measured.")] = 3,
     minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
-    compiler: Annotated[Compiler, typer.Option(help="COCOA_GENERATION__COMPILER.")] = "off",
     vllm_url: Annotated[str | None, typer.Option(help="vLLM with the same model.")] = None,
     save: Annotated[Path | None, typer.Option(help="Only write the model there.")] = None,
 ) -> None:
@@ -111,16 +110,15 @@ def main(
     def start(count: int) -> AbstractContextManager[Round]:
         if vllm_url is not None:
             return vllm(vllm_url, *tokens, count)
-        return in_process(*loaded(), compiler, *tokens, count)
+        return in_process(*loaded(), *tokens, count)
 
     settings = {"shape": shape, "device": device, "tokens": tokens, "side": side}
-    settings["compiler"] = compiler
     with reporting("gpu", minutes, len(os.sched_getaffinity(0)), **settings) as report:
         for count in counts:
             of = f"{side}, {count} at once"
             report.measure(of, rounds, partial(start, count), partial(_figures, of))
         if vllm_url is None:
-            passes = partial(forward_passes, loaded, compiler, prompt_tokens)
+            passes = partial(forward_passes, loaded, prompt_tokens)
             report.measure("forward passes", rounds, passes, _each_ms)
             report.measure("similarity", rounds, partial(similarity, shape, device), _each_ms)
 
@@ -142,15 +140,10 @@ def language_model(shape: str, device: str) -> tuple[Any, Any]:
 
 @contextmanager
 def in_process(
-    model: Any,
-    tokenizer: Any,
-    compiler: Compiler,
-    prompt_tokens: int,
-    new_tokens: int,
-    count: int,
+    model: Any, tokenizer: Any, prompt_tokens: int, new_tokens: int, count: int
 ) -> Iterator[Round]:
     """Requests to the engine behind its worker."""
-    config = EngineConfig(max_rows=(M + 1) * count, max_cache_tokens=2**20, compiler=compiler)
+    config = EngineConfig(max_rows=(M + 1) * count, max_cache_tokens=2**20)
     thread = ModelThread("generation")
     load = partial(TransformersEngine, model_id="random", revision="1")
     engine = thread.submit(load, model, tokenizer, config).result()
@@ -231,13 +224,10 @@ def _figures(of: str, rounds: Sequence[Values]) -> list[Figure]:
 
 @contextmanager
 def forward_passes(
-    loaded: Callable[[], tuple[Any, Any]],
-    compiler: Compiler,
-    prompt_tokens: int,
-    repetitions: int = 30,
+    loaded: Callable[[], tuple[Any, Any]], prompt_tokens: int, repetitions: int = 30
 ) -> Iterator[Round]:
     """Milliseconds of one decoding step's pass with one row, and with eleven of one prompt."""
-    rows = RowCache(loaded()[0], compiler)
+    rows = RowCache(loaded()[0])
 
     def ms(num_rows: int) -> float:
         rows.clear()

@@ -15,9 +15,7 @@ from torch import Tensor, nn
 
 from models.engines.attention import Attend, Beside, SharedPrompts, Whole, mask_of
 from models.engines.products import Product, may_pack, product_of
-from models.engines.protocol import Compiler
-from models.errors import ModelNotLoaded
-from models.pretrained import DynamicCache, PreTrainedModel, is_one_of
+from models.pretrained import PreTrainedModel, is_one_of
 
 # Those whose rotations depend on the position alone.
 _FIXED_ROTATIONS = {"default", "linear", "llama3", "yarn"}
@@ -69,21 +67,14 @@ class LeanForward:
         model: one that `is_llama_like`; its weights move into larger tensors, of which its own
             parameters become views.
         watched: by layer, whose states (rows, d) at the last position are put there by each pass.
-        compiler: of each layer before and after its attention, for rows that read one token. Made
-            for the number of threads that torch has here.
-
-    Raises:
-        ModelNotLoaded: it cannot be compiled.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, watched: dict[int, Tensor], compiler: Compiler
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, watched: dict[int, Tensor]) -> None:
         decoder: Any = model.model
         config = model.config
         self._watched = watched
         self._embedding = decoder.embed_tokens.weight
-        packs = compiler == "off" and may_pack(model)
+        packs = may_pack(model)
         self._blocks = [_block_of(layer, packs=packs) for layer in decoder.layers]
         self._norm = _norm_of(decoder.norm)
         self._head = product_of(model.lm_head, packs=packs)
@@ -91,9 +82,6 @@ class LeanForward:
         self._heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self._head_size = int(decoder.layers[0].self_attn.head_dim)
         self._cos = self._sin = self._embedding.new_empty(0, self._head_size)
-        self._of_one_token = _to_attend, _after_attention
-        if compiler != "off":
-            self._compile(compiler)
 
     def __call__(
         self,
@@ -153,8 +141,7 @@ class LeanForward:
     ) -> Tensor:
         """States (rows, wanted, d) after a layer, of the last positions among (rows, S, d)."""
         rows, num_new, _ = states.shape
-        before, after = (_to_attend, _after_attention) if num_new > 1 else self._of_one_token
-        queries, keys, values = before(block, states, cos, sin, self._heads)
+        queries, keys, values = _to_attend(block, states, cos, sin, self._heads)
         if index < len(cache.layers):  # quicker than the cache's own `update`
             layer = cache.layers[index]
             layer.keys = keys = torch.cat([layer.keys, keys], dim=2)
@@ -164,26 +151,7 @@ class LeanForward:
         if wanted < num_new:
             queries, states = queries[:, :, -wanted:], states[:, -wanted:]
         attended = attend(queries, keys, values, index)
-        return after(block, states, attended.transpose(1, 2).reshape(rows, wanted, -1))
-
-    def _compile(self, compiler: Compiler) -> None:
-        """Compile for one row, which is a case of its own, and for any larger number."""
-        options: Any = {"backend": compiler, "fullgraph": True, "isolate_recompiles": True}
-        zeros = self._embedding.new_zeros(2, 1, dtype=torch.long)
-        try:
-            self._of_one_token = (
-                torch.compile(_to_attend, **options),
-                torch.compile(_after_attention, **options),
-            )
-            with torch.inference_mode():
-                for rows in (1, 2):  # the second number leads to code for any
-                    self(zeros[:rows], DynamicCache(), None)
-        except Exception as error:  # backends have their own, and files may be missing
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise ModelNotLoaded(
-                f"its decoding step cannot be compiled ({reason}): it takes a C++ compiler and a "
-                "folder to write to; or leave COCOA_GENERATION__COMPILER unset"
-            ) from error
+        return _after_attention(block, states, attended.transpose(1, 2).reshape(rows, wanted, -1))
 
     def _rotations(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Cosines and signed sines (rows, 1, S, head size) of positions (rows, S).
@@ -222,24 +190,6 @@ def _after_attention(block: _Block, states: Tensor, attended: Tensor) -> Tensor:
     states = states + block.output(attended)
     gate, up = block.gate_up(block.mlp_norm(states)).chunk(2, dim=-1)
     return states + block.down(block.activation(gate) * up)
-
-
-def lean_forward_of(
-    model: PreTrainedModel, watched: dict[int, Tensor], compiler: Compiler
-) -> LeanForward | None:
-    """The pass of a model that `is_llama_like`; None for others.
-
-    Raises:
-        ModelNotLoaded: it cannot be compiled.
-    """
-    if is_llama_like(model):
-        return LeanForward(model, watched, compiler)
-    if compiler != "off":
-        raise ModelNotLoaded(
-            f"is a {type(model).__name__}, of which no decoding step is compiled: "
-            "leave COCOA_GENERATION__COMPILER unset"
-        )
-    return None
 
 
 def is_llama_like(model: PreTrainedModel) -> bool:

@@ -22,7 +22,6 @@ NO_IMAGES = "the model in this process or in a worker reads texts alone"
 NO_DISTINCT = "draws that do not repeat need the model in this process or in a worker"
 REASONS_FIRST = "the model reasons before its answers, which may repeat after other reasonings"
 # Backends of torch.compile. "aot_eager" makes no code: it tells whether "inductor" is at fault.
-Compiler = Literal["off", "inductor", "aot_eager"]
 # "auto", "off", or a tag, a comma and the other tag.
 _REASONING = r"^(auto|off|[^,\s]+\s*,\s*[^,\s]+)$"
 
@@ -39,7 +38,6 @@ class EngineConfig:
             "auto" takes them from its chat template and tokenizer, "off" calls it all answer.
         dtype: "auto" takes the checkpoint's own.
         device: "auto" takes CUDA where there is one.
-        compiler: of the decoding step of Llama-like models, at the start.
         max_rows: rows (answers and samples of all requests) that decode together.
         max_cache_tokens: bound of rows times the longest row's final length, so of key-value
             memory.
@@ -53,7 +51,6 @@ class EngineConfig:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     attn_implementation: str | None = None
-    compiler: Compiler = "off"
     reasoning: Annotated[str, StringConstraints(pattern=_REASONING)] = "auto"
     max_rows: Annotated[int, Ge(1)] = 256
     max_cache_tokens: Annotated[int, Ge(1)] = 131_072

@@ -16,8 +16,7 @@ from torch import Tensor
 from models.engines.attention import SharedPrompts
 from models.engines.hidden import HiddenTap
 from models.engines.jobs import Kept, Prefix
-from models.engines.lean import lean_forward_of
-from models.engines.protocol import Compiler
+from models.engines.lean import LeanForward, is_llama_like
 from models.engines.sampling import entropies
 from models.errors import ModelLost
 from models.pretrained import (
@@ -58,12 +57,14 @@ class RowCache:
         tap: hidden states of the latest pass, a prefill's or a step's.
     """
 
-    def __init__(self, model: PreTrainedModel, compiler: Compiler = "off") -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.mergeable = is_mergeable(model)
         self.tap = HiddenTap(model)
         self._tensor = functools.partial(torch.tensor, dtype=torch.long, device=model.device)
-        self._lean = lean_forward_of(model, self.tap.states, compiler)
+        self._lean = None
+        if is_llama_like(model):
+            self._lean = LeanForward(model, self.tap.states)
         self.clear()
 
     def clear(self) -> None:

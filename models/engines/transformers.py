@@ -79,7 +79,7 @@ class TransformersEngine:
         self._detokenizer = Detokenizer(tokenizer, eos_ids, self._tags)
         num_logits = int(model.config.get_text_config(decoder=True).vocab_size)
         self._grammars = Grammars(tokenizer, eos_ids, num_logits, self._tags)
-        self._cache = RowCache(model, config.compiler)
+        self._cache = RowCache(model)
         self._batch = InflightBatch(
             self._cache,
             self._detokenizer,

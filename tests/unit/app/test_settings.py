@@ -169,7 +169,6 @@ BOUNDS = {
     "admission_limit": ("COCOA_GENERATION__ADMISSION_LIMIT", ["0"], "1"),
     "threads": ("COCOA_GENERATION__THREADS", ["-1"], "0"),
     "dtype": ("COCOA_GENERATION__DTYPE", ["float8"], "bfloat16"),
-    "compiler": ("COCOA_GENERATION__COMPILER", ["", "gcc"], "inductor"),
     "max_batch_pairs": ("COCOA_SIMILARITY__MAX_BATCH_PAIRS", ["0"], "1"),
 }
 
