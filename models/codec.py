@@ -31,7 +31,6 @@ from models.records import (
     Generation,
     GenerationRequest,
     ProbeReading,
-    Reasoned,
     Reasoning,
     Sequence,
 )
@@ -84,13 +83,6 @@ class _Reading(TypedDict):
 
 
 @with_config(_EXACT)
-class _Reasoned(TypedDict):
-    texts: list[str]
-    behind: list[_Count]
-    logprobs: list[list[Logprob]]
-
-
-@with_config(_EXACT)
 class _Generation(TypedDict):
     answer: _Sequence
     samples: list[_Sequence]
@@ -110,7 +102,6 @@ class _Generation(TypedDict):
     sentence_readings: NotRequired[list[Annotated[tuple[_Span, _Reading], _LIST]]]
     mte_bounds: list[Entropy] | None
     absent: dict[str, str]
-    reasoned: NotRequired[_Reasoned | None]
 
 
 _GENERATION, _REQUEST = TypeAdapter(_Generation), TypeAdapter(GenerationRequest)
@@ -133,14 +124,12 @@ def request_from_json(value: Any) -> GenerationRequest:
 def generation_to_json(generation: Generation) -> dict[str, Any]:
     """Every field of a generation."""
     readings, of_sentences = generation.probe_readings, generation.sentence_readings
-    reasoned = generation.reasoned
     return _fields_of(generation) | {
         "answer": _fields_of(generation.answer),
         "samples": list(map(_fields_of, generation.samples)),
         "sentence_hidden_means": list(generation.sentence_hidden_means.items()),
         "probe_readings": dict(zip(readings, map(asdict, readings.values()), strict=True)),
         "sentence_readings": [(at, asdict(one)) for at, one in of_sentences.items()],
-        "reasoned": None if reasoned is None else _fields_of(reasoned),
     }
 
 
@@ -174,8 +163,6 @@ def generation_from_json(value: Any) -> Generation:
         if lower > upper:
             raise ValueError("the least is greater than the greatest")
         changed["mte_bounds"] = lower, upper
-    if (reasoned := found.get("reasoned")) is not None:
-        changed["reasoned"] = _reasoned(reasoned)
     return Generation(**{**found, **changed})
 
 
@@ -183,16 +170,6 @@ def _fields_of(record: Any) -> dict[str, Any]:
     """A record's fields as they are; `asdict` would copy every array."""
     names = record.__dataclass_fields__
     return dict(zip(names, attrgetter(*names)(record), strict=True))
-
-
-def _reasoned(found: _Reasoned) -> Reasoned:
-    texts, behind = tuple(found["texts"]), tuple(found["behind"])
-    if len(set(texts)) != len(texts) or len(set(behind)) != len(behind):
-        raise ValueError("a text or a sample stands twice")
-    if list(map(len, found["logprobs"])) != [len(behind)] * len(texts):
-        raise ValueError("a log-prob for each text behind each reasoning is wanted")
-    logprobs = np.array(found["logprobs"], dtype=np.float64)
-    return Reasoned(texts, behind, logprobs.reshape(len(texts), len(behind)))
 
 
 def _sequence(found: _Sequence) -> Sequence:

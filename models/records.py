@@ -262,22 +262,6 @@ class ProbeReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoned:
-    """Final answers read behind the reasonings of samples.
-
-    Attributes:
-        texts: (D,) the distinct compared texts of the answer and the samples that have ended.
-        behind: (N,) indices of the samples whose reasonings are finished.
-        logprobs: (D, N) nats, ln p(text | prompt, reasoning), by the token ids of the text's first
-            occurrence, the terminating one included.
-    """
-
-    texts: tuple[str, ...]
-    behind: tuple[int, ...]
-    logprobs: Array
-
-
-@dataclass(frozen=True, slots=True)
 class Generation:
     """What a generator returns: the answer, its M samples, and what they cost.
 
@@ -297,7 +281,6 @@ class Generation:
         mte_bounds: least and greatest that the answer's mean token entropy can be, in nats, where
             only the likeliest tokens are known; see `models.entropy_bounds`.
         absent: statistics that were wanted and cannot be had of this request, and why.
-        reasoned: final answers behind the samples' reasonings; None where not wanted.
     """
 
     answer: Sequence
@@ -318,7 +301,6 @@ class Generation:
     sentence_readings: Mapping[Span, ProbeReading] = field(default_factory=dict)
     mte_bounds: tuple[float, float] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
-    reasoned: Reasoned | None = None
 
 
 @dataclass(frozen=True, slots=True)

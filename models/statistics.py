@@ -13,14 +13,12 @@ from typing import Literal
 from models.ranges import COUNTS, ENTROPIES, LOGPROBS, PROBABILITIES, Range
 
 # answer, samples: the generator, token by token. reasoning: what the generator wrote before the
-# answer, which comes unasked. all_reasonings: the generator, which reads the final answers behind
-# those of all samples. probe: the generator's probes. question: the generator, asked about its own
-# answer. texts: nobody, equal texts tell it. similarity, nli: the comparers.
+# answer, which comes unasked. probe: the generator's probes. question: the generator, asked about
+# its own answer. texts: nobody, equal texts tell it. similarity, nli: the comparers.
 Source = Literal[
     "answer",
     "samples",
     "reasoning",
-    "all_reasonings",
     "probe",
     "question",
     "texts",
@@ -29,9 +27,8 @@ Source = Literal[
 ]
 
 
-# T: tokens of the answer. M: samples. T_m: tokens of each of them. A: y* and the other distinct
-# final answers. N: samples other than y* whose reasonings are finished.
-Dimension = Literal["T", "M", "T_m", "A", "N"]
+# T: tokens of the answer. M: samples. T_m: tokens of each of them.
+Dimension = Literal["T", "M", "T_m"]
 # Names of the values that pair models give.
 Label = Literal["similarity", "entailment", "contradiction"]
 
@@ -77,14 +74,8 @@ def _nli(shape: tuple[Dimension, ...], label: Label, cost: str) -> Statistic:
     return Statistic("nli", shape, frozenset({"sample_texts"}), f"M samples, {cost}", label=label)
 
 
-def _reasoned(shape: tuple[Dimension, ...], within: Range) -> Statistic:
-    made_of = frozenset({"sample_texts", "sample_reasonings"})
-    return Statistic("all_reasonings", shape, made_of, _REASONED, within=within)
-
-
 # What a probe of sentences predicts.
 SENTENCES_READ = "sentence_dissimilarity"
-_REASONED = "M samples, A readings of an answer behind N reasonings"
 _MATRIX = "≤ D(D - 1) NLI pairs"
 _ROW = "≤ 2D NLI pairs"
 
@@ -98,9 +89,6 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
         "sample_token_entropies": _samples(("M", "T_m"), "token_entropies", ENTROPIES),
         "sample_token_texts": _samples(("M", "T_m"), "token_texts", None),
         "reasoning_tokens": Statistic("reasoning", (), within=COUNTS),
-        "sample_reasonings": Statistic("all_reasonings", (), cost="M samples", within=None),
-        "reasoned_logprobs": _reasoned(("A", "N"), LOGPROBS),
-        "reasoned_similarity": _reasoned(("A",), PROBABILITIES),
         "predicted_dissimilarity": Statistic("probe", (), cost="a probe"),
         "predicted_high_semantic_entropy": Statistic("probe", (), cost="a probe"),
         # The mean over sentences, of which each has its own `predicted_dissimilarity`.
@@ -134,9 +122,6 @@ def supplied_by(*sources: Source) -> frozenset[str]:
 ANSWER_STATISTICS = supplied_by("answer")
 SAMPLE_STATISTICS = supplied_by("samples")
 PROBE_STATISTICS = supplied_by("probe")
-# What a generator is asked for, and what is made of it.
-REASONING_SOURCES = frozenset({"sample_reasonings"})
-REASONING_STATISTICS = supplied_by("all_reasonings") - REASONING_SOURCES
 
 
 def fields_of(names: frozenset[str], source: Source) -> frozenset[str]:

@@ -4,8 +4,6 @@ from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest
 from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,
-    REASONING_SOURCES,
-    REASONING_STATISTICS,
     SAMPLE_STATISTICS,
     SENTENCES_READ,
     STATISTICS,
@@ -21,7 +19,7 @@ def check_answers(request: GenerationRequest, generation: Generation) -> None:
     Raises:
         ValueError: it has.
     """
-    samples, wanted, absent = generation.samples, request.statistics, generation.absent
+    samples, wanted = generation.samples, request.statistics
     generated = samples
     if request.answer is None:
         generated = (generation.answer, *samples)
@@ -46,11 +44,6 @@ def check_answers(request: GenerationRequest, generation: Generation) -> None:
         _expect((sequence.token_tops is not None) == (num_tops > 0))
         for tops in sequence.token_tops or ():
             _expect(len(tops) <= num_tops)
-    reasoned, is_wanted = generation.reasoned, bool(wanted & REASONING_SOURCES)
-    _expect(is_wanted or reasoned is None)
-    _expect(not is_wanted or (reasoned is None) == bool(REASONING_STATISTICS & absent.keys()))
-    if reasoned is not None:
-        _expect(max(reasoned.behind, default=-1) < len(samples))
     _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
     _expect(not generation.sentence_readings or SENTENCES_READ in wanted)
     hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean

@@ -37,11 +37,10 @@ from models.records import (
     SamplingParams,
     Token,
 )
-from models.statistics import REASONING_SOURCES, REASONING_STATISTICS
 from models.threads import ModelThread
 from workers.calling import Listener, failing_as, in_time
 from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
-from workers.protocol import NOT_READ_BEHIND, FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 
 Result = TypeVar("Result")
 
@@ -319,9 +318,6 @@ class GenerationWorker:
 def _info_of(
     engine: EngineInfo, probes: Mapping[str, Probe], domain: PromptDomain | None
 ) -> GeneratorInfo:
-    absent: dict[str, str] = {}
-    if not engine.statistics >= REASONING_SOURCES:
-        absent = dict.fromkeys(REASONING_STATISTICS, NOT_READ_BEHIND)
     told = {name: ProbeInfo.of(probe.card) for name, probe in probes.items()}
     return GeneratorInfo(
         identity=engine.fingerprint,
@@ -335,7 +331,6 @@ def _info_of(
         probes=told,
         prompts="" if domain is None else domain.sha256,
         self_test_tokens=engine.self_test_tokens,
-        absent=absent,
         no_reasoning_limit=engine.no_reasoning_limit,
         max_tops=engine.max_tops,
         no_grammar=engine.no_grammar,

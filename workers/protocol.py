@@ -16,8 +16,6 @@ from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText
 
-# Why most generators have no statistics of `reasonings`.
-NOT_READ_BEHIND = "the model is not known to reason, or its server reads no answer behind others"
 # The K values of one pair, and whether it was cut to the model's length.
 PairScore = tuple[tuple[float, ...], bool]
 

@@ -37,7 +37,7 @@ from models.similarity.protocol import ContextAndText
 from workers.asked_for import check_answers
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
-VERSION = 4
+VERSION = 5
 # Headers of every call.
 WIRE_HEADER = "X-Cocoa-Wire"
 TIMEOUT_HEADER = "X-Timeout-S"

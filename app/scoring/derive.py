@@ -3,7 +3,6 @@
 Whatever a plan wants is there in the end, or has its reason; anything else is a defect and raised.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -23,7 +22,6 @@ from models.similarity.pairs import (
 from models.similarity.relevance import token_relevance
 from models.statistics import (
     PROBE_STATISTICS,
-    REASONING_STATISTICS,
     SENTENCES_READ,
     STATISTICS,
     supplied_by,
@@ -37,8 +35,6 @@ UNFINISHED = "reasoning_unfinished: the model was cut off before it gave an answ
 BEHIND_REASONING = "the probability of an answer behind its own reasoning is not that of the answer"
 NO_REASONING = "the answer has no reasoning before it"
 _UNREAD = "nobody has counted the tokens of the reasoning before the answer"
-
-_NOT_ONE_OF_ALL = "the answer was cut before its end, or has no reasoning before it"
 
 _NLI = supplied_by("nli")
 _BY_TOKEN = supplied_by("answer", "samples")
@@ -114,9 +110,6 @@ def derive(
     if subject.is_reasoned:
         absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:
-        if generation.reasoned is not None:
-            statistics |= reasoned_statistics(subject, generation, statistics)
-        absent |= dict.fromkeys(REASONING_STATISTICS - statistics.keys(), _NOT_ONE_OF_ALL)
         for name, why in generation.absent.items():
             if name not in statistics:
                 absent[name] = why
@@ -143,36 +136,6 @@ def derive(
     if forgotten := plan.statistics - statistics.keys() - absent.keys():
         raise RuntimeError(f"planned and forgotten: {', '.join(sorted(forgotten))}")
     return Evidence(subject, statistics, absent, truncated)
-
-
-def reasoned_statistics(
-    subject: Subject, generation: Generation, statistics: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What answers are behind other samples' reasonings, y* first; nothing where it is not known.
-
-    Args:
-        subject: y* and the samples, or the first of them.
-        generation: that they are of.
-        statistics: the similarity of y* to each other sample among them, where it is wanted.
-    """
-    found, y = generation.reasoned, subject.answer.compared_text
-    if found is None or y not in found.texts:
-        return {}
-    others = subject.other_texts
-    texts = [y]
-    for text in dict.fromkeys(others):
-        if text != y and text in found.texts:
-            texts.append(text)
-    rows = list(map(found.texts.index, texts))
-    columns = []
-    for column, index in enumerate(found.behind):
-        if index != subject.answer_sample and index < len(subject.samples):
-            columns.append(column)
-    known: dict[str, Any] = {"reasoned_logprobs": found.logprobs[np.ix_(rows, columns)]}
-    if "similarity" in statistics:
-        of_others = [statistics["similarity"][others.index(text)] for text in texts[1:]]
-        known["reasoned_similarity"] = np.array([1.0, *of_others])
-    return known
 
 
 def token_statistics(subject: Subject) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from app.scoring.ask import Ask
-from app.scoring.derive import Computed, Evidence, reasoned_statistics, token_statistics
+from app.scoring.derive import Computed, Evidence, token_statistics
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject, generation_request, subject_of
@@ -26,15 +26,13 @@ from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_sam
 from models.waves import ends_by_agreement, num_taken
 from workers.protocol import ComparerInfo, GeneratorInfo
 
-_FORMAT = 3
+_FORMAT = 4
 # Parameters that decide each sample, and those that decide how many there are.
 _LAW: tuple[str, ...] = ("temperature", "top_k", "top_p", "seed")
 _HOW_MANY = ("num_samples", "stop_mass")
 # What follows from the texts and from what was asked about them; the rest comes with the texts.
 _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
-_MAY_BE_ABSENT = supplied_by(
-    "answer", "samples", "reasoning", "all_reasonings", "probe", "question"
-)
+_MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
 
 
 def statistics_name(
@@ -171,8 +169,6 @@ def decode(payload: bytes, plan: Plan, ask: Ask) -> Computed | None:
     statistics = token_statistics(subject)
     for name, value in values["derived"].items():
         statistics[name] = _derived(name, value, subject)
-    if generation is not None:
-        statistics |= reasoned_statistics(subject, generation, statistics)
     absent, truncated = _absent(values["absent"], subject), values["truncated"]
     readings: set[str] = set()
     if generation is not None:
@@ -229,7 +225,6 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) 
     statistics = token_statistics(subject)
     for name in evidence.statistics.keys() & _DERIVED:
         statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
-    statistics |= reasoned_statistics(subject, taken, statistics)
     return replace(
         computed,
         generation=taken,

@@ -19,8 +19,6 @@ from models.selection import Strategy
 from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,
-    REASONING_SOURCES,
-    REASONING_STATISTICS,
     SAMPLE_STATISTICS,
     SENTENCES_READ,
     STATISTICS,
@@ -58,7 +56,7 @@ _COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
     "claim": "nli",
 }
 # Statistics that a generator is asked for in one go; `p_true_logprob` is a question of its own.
-_GENERATED = supplied_by("answer", "samples", "all_reasonings", "probe")
+_GENERATED = supplied_by("answer", "samples", "probe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +118,17 @@ def available_statistics(ask: Ask, supplied: frozenset[str], *, has_nli: bool) -
     """What can be known of an ask where a generator supplies these statistics.
 
     Without a prompt no model is asked; a probe reads greedy answers only; samples that are brought
-    along have texts, and maybe log-probs; of an answer with its own log-probs no others are taken;
-    reasonings are kept of what the model writes alone.
+    along have texts, and maybe log-probs; of an answer with its own log-probs no others are taken.
     """
     sources: frozenset[str] = frozenset()
     if ask.has_prompt:
         sources = supplied
     if ask.answer is not None:
-        sources = sources - PROBE_STATISTICS - REASONING_SOURCES
+        sources = sources - PROBE_STATISTICS
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
         sources = (sources - ANSWER_STATISTICS) | {"answer_token_logprobs"}
     if ask.samples is not None:
-        sources = (sources - SAMPLE_STATISTICS - REASONING_SOURCES) | {"sample_texts"}
+        sources = (sources - SAMPLE_STATISTICS) | {"sample_texts"}
         if all(sample.token_logprobs is not None for sample in ask.samples):
             sources = sources | {"sample_token_logprobs"}
     return derivable(sources, has_nli=has_nli)
@@ -179,9 +176,6 @@ def make_plan(
         if missing := FOUND_MASS_NEEDS - available:
             message = f"auto reads {', '.join(sorted(missing))}, which cannot be supplied here"
             raise StatisticUnavailable(message, field="num_samples")
-        if wanted & REASONING_STATISTICS:
-            message = "must be a number here: answers are read behind the reasonings of all samples"
-            raise InvalidRequest(message, field="num_samples")
         wanted |= FOUND_MASS_NEEDS
     shown: frozenset[str] = frozenset()
     if ask.return_samples:

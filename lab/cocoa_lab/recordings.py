@@ -13,7 +13,7 @@ from cocoa_lab.log import AnotherRun, InOrder, LineFile, as_json, check_same
 from models.codec import generation_from_json, generation_to_json
 from models.records import Generation
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)

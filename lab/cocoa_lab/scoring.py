@@ -17,7 +17,7 @@ from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
 from models.records import Generation, SamplingParams
 from models.selection import Strategy
-from models.statistics import REASONING_STATISTICS, reads_samples
+from models.statistics import reads_samples
 from workers.protocol import Generator
 
 
@@ -55,12 +55,9 @@ def variants(
         asks += [_variant(first, compared, strategies[0], name) for name in similarities[1:]]
     sampled = [name for name in estimators if reads_samples(needs([name]))]
     for draw in draws[1:]:
-        compared = sampled
-        if draw.stop_mass is not None:  # all reasonings are read behind one number of them
-            compared = [name for name in sampled if not needs([name]) & REASONING_STATISTICS]
         other = drawing(ask, draw)
-        for strategy in strategies if compared else ():
-            asks.append(_variant(other, compared, strategy, similarities[0]))
+        for strategy in strategies if sampled else ():
+            asks.append(_variant(other, sampled, strategy, similarities[0]))
     return asks
 
 

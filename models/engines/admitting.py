@@ -1,7 +1,7 @@
 """Pure: which waiting jobs join a batch next, and which of them are prefilled together."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from models.engines.jobs import Row, RowJob
 
@@ -13,7 +13,6 @@ _MAX_PREFILL_TOKENS = 2048
 def admitted(
     waiting: deque[RowJob],
     rows: Sequence[Row],
-    keeping: Iterable[RowJob],
     *,
     max_rows: int,
     max_cache_tokens: int,
@@ -22,14 +21,11 @@ def admitted(
     """The next jobs, first in first out, and how many of their rows join now.
 
     Together with the running ones: rows <= max_rows, and rows x longest final length <=
-    max_cache_tokens. A job that keeps reasonings holds twice the room of all its rows from the
-    first of them to its end: several that waited for their last rows, each with what it keeps,
-    would wait for ever. What is left of a job stays first.
+    max_cache_tokens. What is left of a job stays first.
 
     Args:
         waiting: jobs in their order; those that join leave it.
         rows: that run.
-        keeping: jobs that keep reasonings, some of their rows among these.
         max_rows: see above.
         max_cache_tokens: see above.
         mergeable: whether rows of several jobs run together.
@@ -38,29 +34,18 @@ def admitted(
     if not waiting:
         return found
     running, longest = len(rows), 0
-    places = sum(not row.job.keeps_reasonings for row in rows)
     for row in rows:
         longest = max(longest, row.job.final_length)
-    for job in keeping:
-        longest = max(longest, job.final_length)
-        places += 2 * job.num_rows
     while waiting and (mergeable or running == 0):
         job = waiting[0]
         longest = max(longest, job.final_length)
         pending = job.num_opened - job.num_joined
-        room = max_cache_tokens // longest - places
-        count = min(pending, max_rows - running)
-        if not job.keeps_reasonings:
-            taken = count = min(count, room)
-        elif job.num_joined:
-            taken = 0
-        else:
-            taken = 2 * job.num_rows
-        if count <= 0 or taken > room:
+        most = min(max_rows, max_cache_tokens // longest)
+        count = min(pending, most - running)
+        if count <= 0:
             break
         found.append((job, count))
         running += count
-        places += taken
         if count < pending:
             break
         waiting.popleft()

@@ -23,7 +23,6 @@ from models.engines.grammars import follow, mask
 from models.engines.hidden import MAX_KEPT, HiddenMean
 from models.engines.jobs import Prefix, Row, RowJob
 from models.engines.protocol import StepReport
-from models.engines.reasoned import Reasonings
 from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
@@ -41,16 +40,9 @@ class InflightBatch:
     """Decodes jobs first in, first out, under `max_rows` and `max_cache_tokens`."""
 
     def __init__(
-        self,
-        cache: RowCache,
-        detokenizer: Detokenizer,
-        *,
-        max_rows: int,
-        max_cache_tokens: int,
-        max_context_tokens: int,
+        self, cache: RowCache, detokenizer: Detokenizer, *, max_rows: int, max_cache_tokens: int
     ) -> None:
         self._cache = cache
-        self._reasonings = Reasonings(cache, max_context_tokens)
         self._detokenizer = detokenizer
         self._max_rows = max_rows
         self._max_cache_tokens = max_cache_tokens
@@ -65,7 +57,7 @@ class InflightBatch:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or waits."""
-        return not (self._rows or self._waiting or self._reasonings.jobs)
+        return not (self._rows or self._waiting)
 
     @torch.inference_mode()
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
@@ -87,11 +79,7 @@ class InflightBatch:
                 alive.append(i)
         if len(alive) < len(self._rows):
             self._keep(alive)
-        if self._reasonings.jobs:
-            self._reasonings.drop()
         self._read_tokens()
-        if self._reasonings.jobs:
-            self._reasonings.step(report)
         self._join(report)
         report.num_rows = len(self._rows)
         if self._rows:
@@ -102,7 +90,6 @@ class InflightBatch:
         """Forget every job that has started; those that only wait stay."""
         self._waiting = deque(job for job in self._waiting if job.started_at is None)
         self._rows, self._slots, self._unread, self._plan = [], [], [], None
-        self._reasonings.drop(everything=True)
         self._cache.clear()
 
     def _join(self, report: StepReport) -> None:
@@ -110,7 +97,6 @@ class InflightBatch:
         joining = admitted(
             self._waiting,
             self._rows,
-            self._reasonings.jobs,
             max_rows=self._max_rows,
             max_cache_tokens=self._max_cache_tokens,
             mergeable=self._cache.mergeable,
@@ -128,8 +114,6 @@ class InflightBatch:
                 continue
             first = job.num_joined
             job.num_joined += count
-            if job.keeps_reasonings and first == 0:
-                self._reasonings.jobs.append(job)
             if job.num_joined == job.num_rows:
                 job.prefix = None
             if job.first_token_ids is not None:
@@ -245,8 +229,7 @@ class InflightBatch:
         for i, row in enumerate(self._rows):
             if row.forced:
                 columns[0][i] = row.forced.pop(0)
-        together = zip(self._rows, self._slots, *columns, strict=True)
-        for row, slot, token, logprob, entropy, best_logit in together:
+        for row, token, logprob, entropy, best_logit in zip(self._rows, *columns, strict=True):
             if row.job.cancelled:
                 continue
             if not math.isfinite(best_logit):
@@ -257,8 +240,6 @@ class InflightBatch:
             row.entropies.append(entropy)
             if (row.is_undecided or row.in_thoughts) and (tags := self._detokenizer.tags):
                 self._detokenizer.find_answer(row, tags)
-                if row.is_reasoned and not row.in_thoughts:
-                    self._reasonings.keep(row, slot)
             self._detokenizer.finish(row)
             if row.job.streams and row.index == row.job.request.streamed:
                 for new in new_tokens(row, self._detokenizer):
@@ -327,10 +308,7 @@ class InflightBatch:
             self._waiting.appendleft(job)  # it came before all who have not begun
             return
         job.prefix = job.following = None
-        if job.keeps_reasonings:
-            self._reasonings.begin(job)
-        else:
-            report.finished.append(job)
+        report.finished.append(job)
 
     def _fail(self, job: RowJob, error: CocoaError, report: StepReport) -> None:
         job.cancelled = True

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
-from models.records import AnswerForm, Array, FinishReason, Reasoned
+from models.records import AnswerForm, Array, FinishReason
 
 if TYPE_CHECKING:
     from models.engines.grammars import Following
@@ -21,21 +21,6 @@ class Prefix:
     cache: Any
     length: int
     logits: Tensor
-
-
-@dataclass(eq=False, slots=True)
-class Kept:
-    """What a row had read when its reasoning ended.
-
-    Attributes:
-        cache: of the row alone.
-        prompt: that it reads besides; None where the cache has it.
-        last: token that ended the reasoning, not read yet.
-    """
-
-    cache: Any
-    prompt: Prefix | None
-    last: int
 
 
 @dataclass(eq=False, slots=True)
@@ -129,10 +114,6 @@ class RowJob(Job):
         num_joined: rows that have joined the batch.
         told: what was reported of the streamed sequence.
         finished: rows that have ended.
-        keeps_reasonings: whether answers are to be read behind the samples' reasonings.
-        kept: those reasonings by their tokens.
-        reasoned: what the answers' log-probs are behind them.
-        no_reasoned: why nobody knows them, where they were wanted.
         found: by `models.engines.distinct`, what earlier waves have found.
     """
 
@@ -155,8 +136,4 @@ class RowJob(Job):
     num_joined: int = 0
     told: Told = field(default_factory=Told)
     finished: list[Row] = field(default_factory=list)
-    keeps_reasonings: bool = False
-    kept: dict[tuple[int, ...], Kept] = field(default_factory=dict)
-    reasoned: Reasoned | None = None
-    no_reasoned: str = ""
     found: Mapping[tuple[int, ...], Mapping[int, float]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from models.engines.attention import SharedPrompts
 from models.engines.hidden import HiddenTap
-from models.engines.jobs import Kept, Prefix
+from models.engines.jobs import Prefix
 from models.engines.lean import LeanForward, is_llama_like
 from models.engines.sampling import entropies
 from models.errors import ModelLost
@@ -26,7 +26,6 @@ from models.pretrained import (
     PreTrainedModel,
     get_layer_types_and_kwargs,
 )
-from models.records import Array
 
 _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
@@ -169,57 +168,6 @@ class RowCache:
                 self.lengths.append(0)
         self.cache = _together(caches)
         self._read_beside(prompts)
-
-    def kept(self, row: int, last: int) -> Kept:
-        """A copy of what a row has read; `last` is its token that was not read yet."""
-        first = self.cache.get_seq_length() - self.lengths[row]
-        layers = []
-        for layer in self.cache.layers:
-            own = layer.keys[row : row + 1, :, first:], layer.values[row : row + 1, :, first:]
-            layers.append((own[0].clone(), own[1].clone()))
-        return Kept(_cache_of(layers), self._prompts[row], last)
-
-    def joined(self, kept: Sequence[Kept]) -> tuple[Any, list[int]]:
-        """A cache of all that was kept, one row each, with their prompts; the rows' lengths."""
-        caches: list[Any] = []
-        for one in kept:
-            if one.prompt is None:
-                caches.append(one.cache)
-                continue
-            layers = []
-            for parts in zip(one.prompt.cache.layers, one.cache.layers, strict=True):
-                keys = torch.cat([part.keys for part in parts], dim=2)
-                layers.append((keys, torch.cat([part.values for part in parts], dim=2)))
-            caches.append(_cache_of(layers))
-        return _together(caches), [cache.get_seq_length() for cache in caches]
-
-    def read_behind(
-        self,
-        cache: Any,
-        lengths: Sequence[int],
-        tokens: Sequence[Sequence[int]],
-        chosen: Sequence[int],
-        num_read: int,
-    ) -> tuple[Any, Array]:
-        """A cache that has read tokens (N, S) besides, and the summed log-probs (N,) of `chosen`.
-
-        The given cache stays as it was.
-
-        Args:
-            cache: of N rows.
-            lengths: (N,) of the rows, but for `num_read`.
-            tokens: that each row reads.
-            chosen: (S,) the tokens that follow each of them.
-            num_read: tokens that all rows have read since.
-        """
-        grown = _part_of(cache, slice(None), slice(None))
-        lengths = [length + num_read + len(chosen) for length in lengths]
-        ids = self._tensor([list(row) for row in tokens])
-        logits = self._forward(ids, grown, lengths, num_logits=len(chosen)).float()
-        wanted = self._tensor(list(chosen))[None, :, None].expand(len(lengths), -1, 1)
-        logprobs = logits.gather(2, wanted)[:, :, 0] - logits.logsumexp(-1)
-        summed: Array = logprobs.double().sum(1).numpy(force=True)
-        return grown, summed
 
     def forward(self, tokens: Sequence[int]) -> None:
         """Feed one token to every row; `logits` then predict the token after it."""

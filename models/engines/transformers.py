@@ -27,7 +27,6 @@ from models.engines.protocol import (
     check_hidden_layers,
     fitted,
 )
-from models.engines.reasoned import HELD_TO_GRAMMAR, TOO_LARGE
 from models.engines.reasoning import opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
@@ -48,12 +47,7 @@ from models.pretrained import (
     PreTrainedTokenizerBase,
 )
 from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Grammar, Span
-from models.statistics import (
-    REASONING_SOURCES,
-    REASONING_STATISTICS,
-    fields_of,
-    supplied_by,
-)
+from models.statistics import fields_of, supplied_by
 from models.units.prose import sentences_of
 from models.waves import num_further
 
@@ -85,7 +79,6 @@ class TransformersEngine:
             self._detokenizer,
             max_rows=config.max_rows,
             max_cache_tokens=config.max_cache_tokens,
-            max_context_tokens=_context_length(model, tokenizer),
         )
         self._limits = {
             "the model's context": _context_length(model, tokenizer),
@@ -99,8 +92,6 @@ class TransformersEngine:
         statistics = supplied_by("answer", "samples", "question")
         if self._tags is not None:
             statistics |= supplied_by("reasoning")
-            if self._cache.mergeable:
-                statistics |= REASONING_SOURCES
         self.info = EngineInfo(
             model_id=model_id,
             revision=revision,
@@ -190,13 +181,6 @@ class TransformersEngine:
         )
         if request.grammar is not None:
             job.following = self._grammars.begin(request.grammar, in_thoughts=opens)
-        if REASONING_SOURCES & request.statistics & self.info.statistics:
-            if job.following is not None:
-                job.no_reasoned = HELD_TO_GRAMMAR
-            # What is kept of each row counts like a row that decodes.
-            elif 2 * job.num_rows * job.final_length > self._limits["max_cache_tokens"]:
-                job.no_reasoned = TOO_LARGE
-            job.keeps_reasonings = not job.no_reasoned
         return job
 
     def prepare_first_token(
@@ -231,9 +215,6 @@ class TransformersEngine:
         prompt_state = None
         if job.prompt_state is not None:
             prompt_state = job.prompt_state.numpy(force=True)
-        absent: dict[str, str] = {}
-        if job.no_reasoned:
-            absent = dict.fromkeys(REASONING_STATISTICS, job.no_reasoned)
         return Generation(
             answer=answer,
             samples=tuple(samples),
@@ -245,8 +226,6 @@ class TransformersEngine:
             answer_hidden_mean=hidden_mean,
             sentence_hidden_means=sentence_means,
             prompt_state=prompt_state,
-            absent=absent,
-            reasoned=job.reasoned,
         )
 
     def first_token_logprobs(self, job: RowJob) -> list[float | None]:

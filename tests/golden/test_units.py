@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from models.estimators import ESTIMATORS, score
-from models.estimators.marginal import marginal_cocoa_sp, marginal_rb_consistency, marginal_sp
 from models.units.characters import overlapping, spans_of_bytes, spans_of_texts
 from models.units.fields import compared, fields, string_pairs
 from models.units.json_values import parse
@@ -117,22 +116,3 @@ def test_tokens_lie_on_every_character_of_which_they_hold_a_byte(case):
     indices = overlapping(tokens, [case["span"]])
 
     assert indices.tolist() == list(range(*case["expected"]["tokens"]))
-
-
-@cases("marginal")
-def test_marginal_scores_have_their_golden_value(case):
-    others = [text for text in dict.fromkeys(case["sample_answers"]) if text != case["answer"]]
-    texts = [case["answer"], *others]
-    logprobs = np.array([case["logprobs"][text] for text in texts])
-    of_texts = np.array([case["similarity"][text] for text in texts])
-    similarity = np.array([case["similarity"][text] for text in case["sample_answers"]])
-
-    scores = {
-        "mass": np.exp(logprobs).mean(axis=1).sum(),
-        "marginal_sp": marginal_sp(logprobs),
-        "consistency": (1 - similarity).mean(),
-        "marginal_rb_consistency": marginal_rb_consistency(logprobs, of_texts, similarity),
-        "marginal_cocoa_sp": marginal_cocoa_sp(logprobs, of_texts, similarity),
-    }
-
-    assert scores == near(case["expected"])

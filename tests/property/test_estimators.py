@@ -32,7 +32,6 @@ def statistics(draw, min_samples=2):
     np.fill_diagonal(contradiction, 0.0)
     np.fill_diagonal(similarity, 1.0)
     pairs = np.ix_(kinds, kinds)
-    answers = [4, *(kind for kind in dict.fromkeys(kinds.tolist()) if kind != 4)]
     return {
         "answer_token_logprobs": texts[4],
         "answer_token_entropies": rng.random(len(texts[4])) * 11,
@@ -49,9 +48,6 @@ def statistics(draw, min_samples=2):
         "sample_token_relevance": [rng.random(len(texts[kind])) for kind in kinds],
         "p_true_logprob": draw(st.floats(-20, 0)),
         "reasoning_tokens": float(draw(st.integers(1, 10_000))),
-        # The answers' probabilities behind each sample's reasoning, and what none of them has.
-        "reasoned_logprobs": np.log(rng.dirichlet(np.ones(6), num_samples).T[: len(answers)]),
-        "reasoned_similarity": similarity[4, answers],
         **{name: draw(st.floats(0, 1)) for name in PREDICTED},
     }
 
@@ -68,7 +64,7 @@ def reordered(stats, order):
         moved[name] = [stats[name][i] for i in order]
     moved |= {name: stats[name][order] for name in VECTORS}
     moved |= {name: stats[name][np.ix_(order, order)] for name in MATRICES}
-    return moved | {"reasoned_logprobs": stats["reasoned_logprobs"][:, order]}
+    return moved
 
 
 def value(name, stats):
@@ -77,7 +73,7 @@ def value(name, stats):
 
 def test_the_strategy_supplies_every_statistic():
     of_answer = {"answer_token_logprobs", "answer_token_entropies", "token_relevance"}
-    of_samples = {*PER_SAMPLE, *VECTORS, *MATRICES, "reasoned_logprobs", "reasoned_similarity"}
+    of_samples = {*PER_SAMPLE, *VECTORS, *MATRICES}
     of_question = {"p_true_logprob", "reasoning_tokens"}
     assert needs(ESTIMATORS) == of_answer | of_samples | of_question | {*PREDICTED}
 
@@ -194,8 +190,6 @@ def test_two_thousand_unlikely_tokens_stay_finite(name):
         "sample_token_relevance": [np.full(2000, 1e-9)] * samples,
         "p_true_logprob": -2000.0,
         "reasoning_tokens": 1e6,
-        "reasoned_logprobs": np.full((2, samples), -2000.0),
-        "reasoned_similarity": np.array([1.0, 0.0]),
         **dict.fromkeys(PREDICTED, 1.0),
     }
 
@@ -219,8 +213,6 @@ def one_sample(matches):
         "sample_token_relevance": [np.array([1.0, 0.0])],
         "p_true_logprob": math.log(0.5),
         "reasoning_tokens": 60.0,
-        "reasoned_logprobs": np.array([[-1.0], [-2.0]]),
-        "reasoned_similarity": np.array([1.0, 0.25]),
         **dict.fromkeys(PREDICTED, 0.5),
     }
 

@@ -11,12 +11,11 @@ from models.records import MAX_TOPS
 from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,
-    REASONING_STATISTICS,
     SAMPLE_STATISTICS,
     supplied_by,
 )
 from models.units.reasoning import Tags
-from workers.protocol import NOT_READ_BEHIND, GeneratorInfo, ProbeInfo
+from workers.protocol import GeneratorInfo, ProbeInfo
 
 # Whether a sample's log-probs are those of the untouched distribution: always, only where the
 # temperature is 1, or never.
@@ -299,7 +298,6 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
     if can.columns is None:
         reason = _NO_ENTROPIES + needs_ids if can.tells_logprobs else _NO_LOGPROBS
         absent |= dict.fromkeys(("answer_token_entropies", "sample_token_entropies"), reason)
-    absent |= dict.fromkeys(REASONING_STATISTICS, NOT_READ_BEHIND)
     reason = ""
     if can.columns is None:
         reason = f"{_NO_HIDDEN_STATES}: that needs the plugin cocoa-vllm{needs_ids}"

@@ -17,7 +17,6 @@ from models.records import (
     GenerationRequest,
     GivenAnswer,
     ProbeReading,
-    Reasoned,
     SamplingParams,
     Sequence,
 )
@@ -51,7 +50,6 @@ GENERATION = Generation(
     prompt_state=np.array([0.5, -2.0], dtype=np.float32),
     probe_readings={"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)},
     sentence_readings={(1, 6): ProbeReading(0.5, 3.25, False)},
-    reasoned=Reasoned(("Paris é", ""), (1,), np.array([[-1 / 3], [-2000.0]])),
 )
 REQUEST = GenerationRequest(
     prompt="a",
@@ -91,7 +89,7 @@ def test_a_request_comes_back_with_every_field(request_):
 
 
 # What entries of before lack.
-NEWER = {"prompt_state", "reasoned", "sentence_hidden_means", "sentence_readings"}
+NEWER = {"prompt_state", "sentence_hidden_means", "sentence_readings"}
 
 
 @pytest.mark.parametrize("field", sorted({one.name for one in fields(Generation)} - NEWER))
@@ -99,31 +97,6 @@ def test_a_generation_without_a_field_is_none(field):
     values = sent(generation_to_json(GENERATION))
     del values[field]
     with pytest.raises(ValueError, match=field):
-        generation_from_json(values)
-
-
-def test_an_entry_of_before_has_no_answers_behind_reasonings():
-    values = sent(generation_to_json(GENERATION))
-    del values["reasoned"]
-    assert_same(generation_from_json(values), replace(GENERATION, reasoned=None))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"texts": ["Paris", "Paris"]},
-        {"behind": [0, 1]},
-        {"behind": [-1]},
-        {"logprobs": [[-1.0]]},
-        {"logprobs": [[0.5], [-1.0]]},
-        {"logprobs": [[None], [-1.0]]},
-    ],
-    ids=str,
-)
-def test_answers_behind_reasonings_are_as_many_as_they_say(changes):
-    values = sent(generation_to_json(GENERATION))
-    values["reasoned"] |= changes
-    with pytest.raises(ValueError, match=r"reasoned|wanted|twice"):
         generation_from_json(values)
 
 

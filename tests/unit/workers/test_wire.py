@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.records import GenerationRequest, GivenAnswer, Reasoned, SamplingParams, Token
+from models.records import GenerationRequest, GivenAnswer, SamplingParams, Token
 from models.similarity.pairs import PairRules
-from models.statistics import REASONING_SOURCES, REASONING_STATISTICS, supplied_by
+from models.statistics import supplied_by
 from tests.fakes.engine import FakeEngine
 from tests.same import assert_same
 from workers import wire
@@ -79,37 +79,6 @@ def test_a_generation_that_answers_another_request_is_none(asked):
     value = result_of(wire.encode_generation(generated(request)))
     with pytest.raises(wire.Garbled):
         wire.decode_generation(value, replace(request, **asked))
-
-
-def behind(reasoned, *, absent=(), wanted=True):
-    """A generation with answers behind reasonings, read by whoever wants them or does not."""
-    request = replace(REQUEST, messages=None, prompt="Hello", chat_template_kwargs={}, answer=None)
-    reasons = dict.fromkeys(absent, "no room")
-    written = replace(generated(request), reasoned=reasoned, absent=reasons)
-    if wanted:
-        request = replace(request, statistics=request.statistics | REASONING_SOURCES)
-    return wire.decode_generation(result_of(wire.encode_generation(written)), request)
-
-
-def test_answers_behind_reasonings_come_back_or_their_reason():
-    reasoned = Reasoned(("Paris", "Rome"), (0, 2), np.array([[-1 / 3, -9.0], [-2.0, -0.1]]))
-    assert_same(behind(reasoned).reasoned, reasoned)
-    assert behind(None, absent=REASONING_STATISTICS).reasoned is None
-
-
-@pytest.mark.parametrize(
-    ("reasoned", "fields"),
-    [
-        (None, {}),
-        (Reasoned((), (), np.empty((0, 0))), {"wanted": False}),
-        (Reasoned((), (), np.empty((0, 0))), {"absent": REASONING_STATISTICS}),
-        (Reasoned(("a",), (3,), np.array([[-1.0]])), {}),
-    ],
-    ids=["neither these nor a reason", "nobody wanted them", "both", "a sample that is not there"],
-)
-def test_answers_behind_reasonings_that_nobody_asked_for_are_none(reasoned, fields):
-    with pytest.raises(wire.Garbled):
-        behind(reasoned, **fields)
 
 
 @pytest.mark.parametrize("wrong", [3, [1], {"predicted_dissimilarity": 0.5}, None])
@@ -186,9 +155,9 @@ def test_what_a_worker_is_comes_back():
     ("kind", "body", "reason"),
     [
         ("generation", b"<html>", "no generation worker"),
-        ("generation", b'{"wire": 1}', "version 1 of the wire, not 4"),
-        ("generation", b'{"wire": 4, "comparers": {}}', "no generation worker"),
-        ("similarity", b'{"wire": 4, "generator": 3}', "no similarity worker"),
+        ("generation", b'{"wire": 1}', "version 1 of the wire, not 5"),
+        ("generation", b'{"wire": 5, "comparers": {}}', "no generation worker"),
+        ("similarity", b'{"wire": 5, "generator": 3}', "no similarity worker"),
         ("similarity", b"3", "no similarity worker"),
     ],
 )

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.derive import Replies, derive, reasoned_statistics
+from app.scoring.derive import Replies, derive
 from app.scoring.questions import Subject, questions
-from models.records import ProbeReading, Reasoned, Reasoning
+from models.records import ProbeReading
 from models.similarity.pairs import PairRules, PairTable
-from models.statistics import PROBE_STATISTICS, REASONING_STATISTICS
+from models.statistics import PROBE_STATISTICS
 from tests.results import a_plan, generation, sequence
 
 RULES = PairRules()
@@ -90,69 +90,3 @@ def test_a_planned_statistic_that_nobody_supplied_is_loud():
     said = Replies(table(), None)
     with pytest.raises(RuntimeError, match="forgotten: entailment, sample_token_logprobs"):
         derived({"sample_token_logprobs", "entailment"}, without, said)
-
-
-# y* and two others behind the reasonings of four samples, of which the third has none that ended.
-REASONED = Reasoned(
-    ("Paris", "Rome", "Lyon"),
-    (0, 1, 3),
-    np.log([[0.9, 0.1, 0.8], [0.09, 0.7, 0.1], [0.01, 0.2, 0.1]]),
-)
-SIMILARITY = {("Paris", one): value for one, value in (("Rome", 0.25), ("Lyon", 0.5), ("Oslo", 0))}
-SIMILARITY["Oslo", "Rome"] = 0.0
-SIMILARITY |= {pair[::-1]: value for pair, value in SIMILARITY.items()}
-
-
-def reasoned(text):
-    return sequence(text, reasoning=Reasoning("hm", 3, True))
-
-
-def marginal(found, written, **plan):
-    wanted = {"similarity", *REASONING_STATISTICS}
-    return derived(wanted, found, Replies(table(SIMILARITY), None), written=written, **plan)
-
-
-def test_answers_behind_reasonings_have_y_first_and_each_other_text_once():
-    samples = tuple(map(reasoned, ("Rome", "Paris", "Oslo", "Rome")))
-    written = generation(reasoned("Paris"), samples, reasoned=REASONED)
-    found = marginal(Subject(written.answer, None, samples), written).statistics
-
-    assert np.exp(found["reasoned_logprobs"]) == pytest.approx(np.exp(REASONED.logprobs[:2]))
-    assert found["reasoned_similarity"].tolist() == [1.0, 0.25]
-
-
-def test_a_sampled_answer_is_not_read_behind_its_own_reasoning():
-    samples = tuple(map(reasoned, ("Rome", "Paris", "Oslo", "Lyon")))
-    written = generation(reasoned("Lyon"), samples, reasoned=REASONED)
-    found = marginal(Subject(samples[1], 1, samples), written, strategy="sample").statistics
-
-    assert np.exp(found["reasoned_logprobs"]) == pytest.approx(
-        np.array([[0.9, 0.8], [0.09, 0.1], [0.01, 0.1]])
-    )
-    assert found["reasoned_similarity"].tolist() == [1.0, 0.25, 0.5]
-
-
-def test_the_first_samples_alone_are_read_alone():
-    samples = tuple(map(reasoned, ("Paris", "Paris", "Oslo", "Lyon")))
-    written = generation(reasoned("Paris"), samples, reasoned=REASONED)
-    found = reasoned_statistics(Subject(written.answer, None, samples[:2]), written, {})
-
-    assert list(found) == ["reasoned_logprobs"]
-    assert np.exp(found["reasoned_logprobs"]) == pytest.approx(np.array([[0.9, 0.1]]))
-
-
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"reasoned": REASONED}, "cut before its end"),
-        ({"absent": dict.fromkeys(REASONING_STATISTICS, "no room")}, "no room"),
-    ],
-    ids=["y* is none of them", "nobody knows them"],
-)
-def test_answers_that_nobody_read_behind_reasonings_have_a_reason(fields, reason):
-    samples = (reasoned("Rome"),)
-    written = generation(reasoned("Oslo"), samples, **fields)
-    found = marginal(Subject(written.answer, None, samples), written)
-
-    assert found.statistics.keys().isdisjoint(REASONING_STATISTICS)
-    assert all(reason in found.absent[name] for name in REASONING_STATISTICS)

@@ -12,8 +12,6 @@ from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import (
     ANSWER_STATISTICS,
     PROBE_STATISTICS,
-    REASONING_SOURCES,
-    REASONING_STATISTICS,
     SAMPLE_STATISTICS,
     supplied_by,
 )
@@ -149,30 +147,6 @@ def test_everything_of_the_ask_that_a_generator_heeds_reaches_it():
 def test_samples_that_an_ask_brings_are_not_drawn():
     ask = Ask(prompt="a", samples=(GivenSample("Paris"),))
     assert generation_request(ask, ALL & supplied_by("answer", "samples")).num_samples == 0
-
-
-def test_reasonings_are_kept_only_where_an_estimator_reads_answers_behind_them():
-    known = ALL | REASONING_SOURCES | REASONING_STATISTICS
-    reading = plan(known, estimators=("marginal_sp",))
-    assert reading.generated == {"sample_texts", "sample_reasonings"}
-    assert generation_request(Ask(prompt="a"), reading.generated).num_samples == 10
-    assert not plan(known).generated & REASONING_SOURCES
-
-
-def test_reasonings_are_kept_of_what_the_model_writes_alone():
-    given = {"a given answer": {"answer": GivenAnswer("b")}, "samples": {"samples": ()}}
-    for brought in given.values():
-        ask = Ask(prompt="a", **brought)
-        known = available_statistics(ask, SAMPLE_STATISTICS | REASONING_SOURCES, has_nli=False)
-        assert known.isdisjoint(REASONING_STATISTICS)
-
-
-def test_auto_cannot_read_answers_behind_samples_that_are_not_there_yet():
-    sampling = SamplingParams(stop_mass=0.7)
-    known = ALL | REASONING_STATISTICS | {"exact_match"}
-    with pytest.raises(InvalidRequest, match="must be a number") as refused:
-        plan(known, estimators=("marginal_sp",), sampling=sampling)
-    assert refused.value.field == "num_samples"
 
 
 # id: (ask, what is available of a generator that supplies everything)

@@ -15,7 +15,6 @@ from models.engines.grammars import Following, Grammars
 from models.errors import DeadlineExceeded, InvalidRequest
 from models.grammars import grammar_of
 from models.records import GivenAnswer, Grammar
-from models.statistics import REASONING_SOURCES
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.test_reasoning import asking, reasoning
 from tests.unit.models.engines.tiny_engines import (
@@ -260,18 +259,6 @@ async def test_an_answer_held_to_a_grammar_does_not_end_within_its_reasoning():
     assert not any("</s>" in sample.reasoning.text for sample in ended)
     for sample in held.samples:
         assert sample.text in TEXTS or sample.finish_reason == "length"
-
-
-async def test_answers_held_to_a_grammar_are_not_read_behind_other_reasonings():
-    async with reasoning() as worker:
-        request = asking(grammar=CHOICES)
-        request = replace(request, statistics=request.statistics | REASONING_SOURCES)
-        generation = await worker.generate(request)
-
-    assert generation.reasoned is None
-    assert set(generation.absent.values()) == {
-        "answers are not read behind other reasonings where a grammar holds them"
-    }
 
 
 async def test_how_far_rows_came_in_a_grammar_goes_with_them_and_waits_for_no_collector(llama):
