@@ -18,8 +18,6 @@ Span = tuple[int, int]
 DEFAULT_NEW_TOKENS = 256
 # The warning of a prompt that lies far from those of the calibration (`models.probes.domain`).
 PROMPT_OUT_OF_DOMAIN = "prompt_out_of_domain"
-# The warning that a router had no room for further waves of samples.
-SAMPLES_SHED = "samples_shed"
 # As OpenAI's clients may ask for, of each token.
 MAX_TOPS = 20
 # The variable by which chat templates are told how long their model may reason.

@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.worker_servers import listening
-from workers.openai.router_headers import OBJECTIVE
 
 BOS, EOS = 0, 1
 _SPECIALS = [b"<s>", b"</s>"]
@@ -78,7 +77,6 @@ class Traits:
             such schema.
         images: what becomes of them: they are "heeded", "refused" or "ignored".
         refuses_ids: whether a prompt of token ids is refused, as routers do.
-        sheds: what answers each next call that a router may shed; None lets it through.
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         delay_s: before each answer, and between the events of a stream.
@@ -114,7 +112,6 @@ class Traits:
     larks: bool = True
     images: str = "refused"
     refuses_ids: bool = False
-    sheds: list[Response | None] = field(default_factory=list)
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
     delay_s: float = 0.0
@@ -555,8 +552,6 @@ def openai_app(traits):
         traits.sessions.add(request.headers.get("x-session-id"))
         traits.connections.add(request.client)
         traits.keys.add(request.headers.get("authorization"))
-        if OBJECTIVE in request.headers and traits.sheds and (shed := traits.sheds.pop(0)):
-            return shed
         traits.num_running += 1
         try:
             await _delay(request, traits)

@@ -5,19 +5,18 @@ allows. No exception quotes what was sent or what came back.
 """
 
 import asyncio
-import copy
 import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import orjson
 from pydantic import TypeAdapter
 
-from models.errors import CocoaError, GenerationUnavailable, Overloaded
+from models.errors import Overloaded
 from workers.client import (
     MAX_REPLY_BYTES,
     POOL_S,
@@ -74,7 +73,6 @@ class Calls:
         Refused: it wants another key.
         Rejected, Failed: see there.
         Overloaded: it asks for more patience than the deadline has.
-        GenerationUnavailable: the same, of calls that may be shed.
 
     Attributes:
         system_fingerprints: that replies carried.
@@ -104,31 +102,11 @@ class Calls:
         self._client = client
         self._model = {"model": model} if model else {}
         self._until = until
-        self._may_be_shed = False
         self._on_open = on_open
         self._timeout_s: float | None = None
         if is_trial:
             self._timeout_s = TRIAL_S
         self._headers = {"Content-Type": "application/json", **(headers or {})}
-
-    def that_may_be_shed(self, headers: Mapping[str, str]) -> Self:
-        """Calls for the same request that a router may refuse when it is busy, by these headers.
-
-        Without headers there is no such router.
-        """
-        if not headers:
-            return self
-        other = copy.copy(self)
-        other._headers, other._may_be_shed = {**self._headers, **headers}, True
-        return other
-
-    def not_repeated(self) -> Self:
-        """The same, without patience for a router that sheds them."""
-        if not self._may_be_shed:
-            return self
-        other = copy.copy(self)
-        other._until = 0.0
-        return other
 
     async def get(self, path: str) -> Any:
         """What a GET answers."""
@@ -213,7 +191,7 @@ class Calls:
                 self._on_open()
 
         content = json.dumps({**self._model, **body})  # orjson knows no integer beyond 64 bits
-        patience = _Patience(self._until, may_be_shed=self._may_be_shed)
+        patience = _Patience(self._until)
         while True:
             async with self._client.stream(
                 "POST",
@@ -279,34 +257,28 @@ def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:
 class _Patience:
     """How long to wait for a server that has no room, within a deadline."""
 
-    def __init__(self, until: float | None, *, may_be_shed: bool) -> None:
+    def __init__(self, until: float | None) -> None:
         if until is None:
             until = time.monotonic() + _MOST_PATIENCE_S
         self._until = until
-        self._may_be_shed = may_be_shed
         self._next_s = _FIRST_WAIT_S
 
     def wait_s(self, status: int, headers: httpx.Headers) -> float | None:
         """Seconds to wait before the next try; None where the reply asks for none.
 
         Raises:
-            Overloaded, GenerationUnavailable: there is no time for that.
+            Overloaded: there is no time for that.
         """
         asked_s = _seconds(headers.get("retry-after"))
-        is_busy = status == 503 and (asked_s is not None or self._may_be_shed)
-        if status != 429 and not is_busy:
+        if status != 429 and not (status == 503 and asked_s is not None):
             return None
         wait_s = self._next_s
         if asked_s is not None:
             wait_s = max(asked_s, 0.05)
         self._next_s = min(2 * self._next_s, 8.0)
         if time.monotonic() + wait_s >= self._until:
-            error: type[CocoaError] = Overloaded
             message = "the server of the model has no room, and asks to be left alone for longer"
-            if self._may_be_shed:
-                error = GenerationUnavailable
-                message = "the router of the model sheds samples, which have to wait for longer"
-            raise error(f"{message} than there is time", retry_after_s=math.ceil(wait_s))
+            raise Overloaded(f"{message} than there is time", retry_after_s=math.ceil(wait_s))
         return wait_s
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from annotated_types import Ge, Gt
-from pydantic import AfterValidator, SecretStr, StringConstraints
+from pydantic import AfterValidator, SecretStr
 
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
@@ -34,8 +34,6 @@ def _without_user(url: str) -> str:
     return url
 
 
-# What a header may hold.
-_HEADER = r"^[A-Za-z0-9._/-]{0,253}$"
 # One url or several. A password in it would be logged, and would be sent in place of the API key.
 Url = Annotated[str, AfterValidator(_without_user)]
 
@@ -85,7 +83,6 @@ class OpenAIServers(Servers):
     admission_limit: int
     max_request_tokens: int
     routing: Routing
-    samples_objective: str
     context: int
     capabilities: str
 
@@ -132,7 +129,6 @@ class GeneratorConfig(EngineConfig, Servers):
             for; 0 for any number.
         routing: who chooses among replicas: this process by the prompt's hash, among the urls or
             all addresses that their names have, or the router at the one url.
-        samples_objective: name of the objective that such a router gives samples; "" for none.
         context: tokens of prompt and answer that fit; 0 for what the server says.
         capabilities: what it can, as JSON (`workers.openai.declared`); "" tries it out.
     """
@@ -140,7 +136,6 @@ class GeneratorConfig(EngineConfig, Servers):
     api: Literal["cocoa", "openai"] = "cocoa"
     max_request_tokens: Annotated[int, Ge(0)] = 0
     routing: Routing = "own"
-    samples_objective: Annotated[str, StringConstraints(pattern=_HEADER)] = ""
     context: Annotated[int, Ge(0)] = 0
     capabilities: str = ""
 
@@ -156,9 +151,6 @@ class GeneratorConfig(EngineConfig, Servers):
             if self.routing == "upstream" and len(self.urls) > 1:
                 message = "names several servers, among which a router would choose"
                 raise ModelNotLoaded(f"{variable('generation.url')} {message}")
-            if self.samples_objective and self.routing != "upstream":
-                message = f"is heeded with {variable('generation.routing')}=upstream only"
-                raise ModelNotLoaded(f"{variable('generation.samples_objective')} {message}")
             return _heeded("generation", self, OpenAIServers)
         return _heeded("generation", self, OurGenerators)
 
@@ -327,9 +319,7 @@ def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Pl
 
 
 # Settings of the group that no other place heeds.
-_OF_OPENAI_SERVERS = frozenset(
-    {"max_request_tokens", "routing", "samples_objective", "context", "capabilities"}
-)
+_OF_OPENAI_SERVERS = frozenset({"max_request_tokens", "routing", "context", "capabilities"})
 
 
 def _changed(config: Any) -> list[str]:

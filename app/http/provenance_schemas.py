@@ -61,7 +61,7 @@ class Provenance(Described):
     """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
     num_distinct_samples: int = ABSENT
     """different texts among the samples, 1 to 64; absent where there are none"""
-    stopped_by: Literal["found_mass", "agreement", "max_samples", "shed"] = ABSENT
+    stopped_by: Literal["found_mass", "agreement", "max_samples"] = ABSENT
     """what ended the waves of samples, where num_samples was auto"""
     seed: int = ABSENT
     """≥ 0, repeats the samples that a model drew"""

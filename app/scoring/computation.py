@@ -32,7 +32,6 @@ from app.scoring.statements import Statements, as_split, spans_of, stated_claims
 from app.scoring.units import Fields, Parts, unknown_pairs
 from models.errors import PromptTooLong
 from models.records import (
-    SAMPLES_SHED,
     Array,
     Generation,
     GenerationRequest,
@@ -198,9 +197,7 @@ class Computation:
             self.ask.caller.charge(sum(one.num_written for one in wave.samples))
             return wave
 
-        generation = await drawn_on(request, generation, self._agree, draw)
-        self._has_unnamed |= SAMPLES_SHED in generation.warnings
-        return generation
+        return await drawn_on(request, generation, self._agree, draw)
 
     async def evidence(self, generation: Generation | None) -> Computed:
         """Every statistic of the plan, or its reason.

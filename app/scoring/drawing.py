@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from models.errors import EngineError, InvalidRequest
-from models.records import SAMPLES_SHED, Generation, GenerationRequest, GivenAnswer
+from models.records import Generation, GenerationRequest, GivenAnswer
 from models.statistics import SAMPLE_STATISTICS
 from models.waves import ends_by_agreement, wave_end
 
@@ -31,8 +31,6 @@ async def drawn_on(
     """
     answer = generation.answer
     while 0 < len(generation.samples) < request.num_samples:
-        if SAMPLES_SHED in generation.warnings:
-            break
         if not ends_by_agreement(request, answer, generation.samples) or await agree(generation):
             break
         wave = await draw(generation)

@@ -19,7 +19,7 @@ from models.estimators import (
     found_mass,
     needs,
 )
-from models.records import SAMPLES_SHED, Generation, ProbeReading
+from models.records import Generation, ProbeReading
 from models.statistics import SENTENCES_READ
 from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
@@ -192,13 +192,11 @@ class Result:
         return self.generation.mte_bounds
 
     @property
-    def stopped_by(self) -> Literal["found_mass", "agreement", "max_samples", "shed"] | None:
+    def stopped_by(self) -> Literal["found_mass", "agreement", "max_samples"] | None:
         """What ended the waves of samples; None where all were drawn at once, or none."""
         sampling, subject = self.ask.sampling, self.evidence.subject
         if self.samples_source != "model" or sampling.stop_mass is None:
             return None
-        if self.generation is not None and SAMPLES_SHED in self.generation.warnings:
-            return "shed"
         is_early = len(subject.samples) < sampling.num_samples
         if subject.is_reasoned:
             if is_early or self._all_agree:

@@ -5,16 +5,11 @@ from collections.abc import Collection, Mapping
 from app.scoring.plan import Plan
 from models.calibration import Binding
 from models.estimators import needs
-from models.records import PROMPT_OUT_OF_DOMAIN, SAMPLES_SHED, ProbeReading, Sequence
+from models.records import PROMPT_OUT_OF_DOMAIN, ProbeReading, Sequence
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 MAX_SHARE_CUT = 0.01
-# By the warning of a generation.
-_WARNED = {
-    PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
-    SAMPLES_SHED: "no answers with fewer samples than were wanted were calibrated",
-}
 UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like this one"
 
 
@@ -34,9 +29,8 @@ def why_unlike(
         return "empty_answer: an answer without text is neither right nor wrong"
     if answer.finish_reason == "length" and binding.share_cut <= MAX_SHARE_CUT:
         return "answer_truncated: answers that are cut at max_new_tokens were not calibrated"
-    for code, reason in _WARNED.items():
-        if code in warned:
-            return f"{code}: {reason}"
+    if PROMPT_OUT_OF_DOMAIN in warned:
+        return f"{PROMPT_OUT_OF_DOMAIN}: no prompts like this one were calibrated"
     for name in needs([plan.primary]) & readings.keys():
         if readings[name].out_of_domain:
             return UNLIKE_TRAINING

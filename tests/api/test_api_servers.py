@@ -4,7 +4,6 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from starlette.responses import JSONResponse
 
 from app.main import create_app
 from app.settings import Settings
@@ -143,37 +142,3 @@ async def test_a_request_that_asks_for_more_tokens_than_the_budget_is_refused():
     assert (error["code"], error["field"]) == ("invalid_request", "max_new_tokens")
     assert "200" in error["message"]
     assert "max_new_tokens_clamped" in clamped["warnings"]
-
-
-SHEDDING = {"routing": "upstream", "samples_objective": "samples"}
-WAVES = {"num_samples": "auto", "stop_mass": 1.0}
-
-
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("traits", [{}, {"budget": "ignored"}], ids=["plain", "reasoning"])
-async def test_with_auto_a_router_that_sheds_ends_the_waves_and_nothing_is_remembered(
-    status, traits
-):
-    async with serving_over(SHEDDING, **traits) as (client, server):
-        server.sheds += [JSONResponse({}, status), None, JSONResponse({}, status)]
-        shed = await generated(client, max_new_tokens=100, **WAVES)
-        whole = await generated(client, max_new_tokens=100, **WAVES)
-
-    provenance = shed["provenance"]
-    assert (provenance["num_samples"], provenance["stopped_by"]) == (2, "shed")
-    assert "samples_shed" in shed["warnings"]
-    assert shed["scores"]["consistency"] is not None
-    assert (whole["provenance"]["num_samples"], whole["cached"]) == (10, False)
-    assert "samples_shed" not in whole["warnings"]
-
-
-async def test_a_fixed_number_of_samples_is_asked_for_again_and_is_else_unavailable():
-    async with serving_over(SHEDDING) as (client, server):
-        server.sheds += [JSONResponse({}, 503), JSONResponse({}, 429)]
-        assert len((await generated(client, return_samples=True))["samples"]) == 10
-        server.sheds.append(JSONResponse({}, 429, {"Retry-After": "3000"}))
-        asked = {"prompt": QUESTION, "seed": 4}
-        response = await client.post("/generate-with-uncertainty", json=asked)
-
-    assert (response.status_code, response.headers["retry-after"]) == (503, "3000")
-    assert response.json()["error"]["code"] == "generation_unavailable"

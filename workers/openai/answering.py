@@ -9,11 +9,10 @@ from typing import Any
 from models import records
 from models.engines.protocol import fitted
 from models.entropy_bounds import mean_bounds
-from models.errors import EngineError, GenerationUnavailable, InvalidRequest
+from models.errors import EngineError, InvalidRequest
 from models.records import (
     DEFAULT_NEW_TOKENS,
     PROMPT_OUT_OF_DOMAIN,
-    SAMPLES_SHED,
     AnswerForm,
     Generation,
     GenerationRequest,
@@ -59,7 +58,6 @@ class OpenAIRequest:
 
     Args:
         calls: of the server.
-        sampling: the same, for samples; a router may shed those.
         server: what it can do.
         request: that it is asked.
         budget: tokens of prompt, answer and samples together; 0 for any number.
@@ -69,14 +67,12 @@ class OpenAIRequest:
     def __init__(
         self,
         calls: Calls,
-        sampling: Calls,
         server: OpenAIServer,
         request: GenerationRequest,
         budget: int,
         listener: Listener,
     ) -> None:
         self._calls = calls
-        self._sampling = sampling
         self._server = server
         self._can = server.capabilities
         self._request = request
@@ -97,7 +93,6 @@ class OpenAIRequest:
             InvalidRequest: the request does not fit.
             InvalidLogits: an entropy is no number.
             ChangedModel: the answer is not of the weights that were tried out.
-            GenerationUnavailable: a router shed samples that the request cannot be without.
             Unreachable, Rejected, Failed: the server's.
         """
         began_at = time.monotonic()
@@ -120,9 +115,7 @@ class OpenAIRequest:
         answer, samples = await together(
             self._answer(forms), self._draw(num_further(asked, None, ()), asked.num_drawn)
         )
-        while SAMPLES_SHED not in self._warnings:
-            if not (num := num_further(self._request, answer, samples)):
-                break
+        while num := num_further(self._request, answer, samples):
             samples += await self._draw(num, asked.num_drawn + len(samples))
         self._listener.tell_rest((answer, *samples)[asked.streamed])
         generation = Generation(
@@ -184,7 +177,7 @@ class OpenAIRequest:
             top = max(top, num_tops)
         by_text = not mode and ("answer_token_texts" in wanted or num_tops > 0)
         body = self._body(0, top=top, mode=mode, by_text=by_text)
-        [told] = await self._choices(self._calls, body, 1, is_streamed=not self._request.streamed)
+        [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         choice = told.choice
         if mode:
             columns.check(choice, self._server)
@@ -200,10 +193,7 @@ class OpenAIRequest:
         return await self._sequence(told, "answer", 0)
 
     async def _draw(self, num: int, num_drawn: int) -> list[records.Sequence]:
-        """The next samples of the request, those of before not among them.
-
-        A router that sheds them ends the waves after the first.
-        """
+        """The next samples of the request, those of before not among them."""
         if not num:
             return []
         request, can = self._request, self._can
@@ -221,24 +211,15 @@ class OpenAIRequest:
         body = self._body(1, top=top, mode=mode, by_text=by_text)
         seed = first_seed(self._seed) + num_drawn
         at_once = num if can.draws_several else 1
-        drawing, calls = [], self._sampling
-        if num_drawn:
-            calls = calls.not_repeated()
+        drawing = []
         for first in range(0, num, at_once):
             call = drawn(can, body, request.sampling, num=at_once, seed=seed + first)
             place = request.streamed - 1 - num_drawn - first
             is_streamed = 0 <= place < at_once
-            choices = self._choices(calls, call, at_once, is_streamed=is_streamed, place=place)
+            choices = self._choices(call, at_once, is_streamed=is_streamed, place=place)
             drawing.append(choices)
         samples: list[records.Sequence] = []
-        try:
-            all_drawn = await together(*drawing)
-        except GenerationUnavailable:
-            if not num_drawn:
-                raise
-            self._warn(SAMPLES_SHED)
-            return []
-        for drawn_at_once in all_drawn:
+        for drawn_at_once in await together(*drawing):
             for told in drawn_at_once:
                 index = num_drawn + len(samples) + 1
                 samples.append(await self._sequence(told, "samples", index))
@@ -263,7 +244,7 @@ class OpenAIRequest:
         return body
 
     async def _choices(
-        self, calls: Calls, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
+        self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
     ) -> list[Counted]:
         """Choices of one call, with the token counts that `usage` reports."""
         path = self._prompt.path
@@ -271,10 +252,10 @@ class OpenAIRequest:
             opened, tag_ids = self._prompt.opened, self._can.tag_ids
             teller = Teller(self._request, place, self._listener, opened=opened, tag_ids=tag_ids)
             max_bytes = most_bytes(body, num)
-            events = await calls.post_for_events(path, body, teller.hear, max_bytes)
+            events = await self._calls.post_for_events(path, body, teller.hear, max_bytes)
             reply = merged(events)
         else:
-            reply = await calls.post(path, body, most_bytes(body, num))
+            reply = await self._calls.post(path, body, most_bytes(body, num))
         choices = read_choices(reply, num, self._request.sampling.stop)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)

@@ -27,11 +27,11 @@ from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Calls, Failed, Rejected
 from workers.config import OpenAIServers, probe_folders, variable
 from workers.hooks import Hooks
-from workers.openai import router_headers
 from workers.openai.answering import OpenAIRequest
 from workers.openai.capabilities import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.first_tokens import first_tokens
 from workers.openai.needed import check_heeded, tried_out, untried
+from workers.openai.router_headers import router_headers
 from workers.openai.start_log import tell
 from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -98,9 +98,8 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
 
         async def ask(calls: Calls, known: OpenAIServer) -> Generation:
             check_heeded(known.capabilities, request)
-            samples = calls.that_may_be_shed(router_headers.of_samples(self._servers))
             budget = self._servers.max_request_tokens
-            return await OpenAIRequest(calls, samples, known, request, budget, listener).run()
+            return await OpenAIRequest(calls, known, request, budget, listener).run()
 
         return await self._ask(request, ask, listener.has_heard_nothing)
 
@@ -120,7 +119,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         until, key = deadline_of(request.timeout_s), prompt_key(request)
         # For routers between here and the servers, and for their logs.
         headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
-        headers |= router_headers.of_all(self._servers, self._tenant())
+        headers |= router_headers(self._servers, self._tenant())
 
         async def send(server: Server[OpenAIServer]) -> Reply:
             async def ask_it(standing: Standing[OpenAIServer], known: OpenAIServer) -> Reply:

@@ -22,7 +22,6 @@ const WARNINGS = {
   empty_answer: "Nothing was said, which may look sure.",
   answer_truncated: "The answer was cut at its limit of tokens.",
   samples_truncated: "Samples were cut at their limit of tokens.",
-  samples_shed: "The language model’s servers were busy: fewer samples were drawn.",
   similarity_truncated: "A text was too long for the similarity model, and was cut.",
   similarity_out_of_domain: "The embedded similarity model does not know this language model’s answers.",
   reasoning_excluded: "The reasoning before the answer was left out of what is compared.",

@@ -230,7 +230,7 @@ class Provenance(BaseModel):
     """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
     num_distinct_samples: int | None = None
     """different texts among the samples, 1 to 64; absent where there are none"""
-    stopped_by: Literal["found_mass", "agreement", "max_samples", "shed"] | None = None
+    stopped_by: Literal["found_mass", "agreement", "max_samples"] | None = None
     """what ended the waves of samples, where num_samples was auto"""
     seed: int | None = None
     """≥ 0, repeats the samples that a model drew"""

@@ -22,7 +22,7 @@ from workers.config import GeneratorConfig
 from workers.hooks import Hooks
 from workers.openai.generator import OpenAIGenerator, probe_infos
 from workers.openai.requests import COMPLETIONS
-from workers.openai.router_headers import FAIRNESS, OBJECTIVE
+from workers.openai.router_headers import FAIRNESS
 
 pytestmark = pytest.mark.anyio
 
@@ -139,22 +139,16 @@ async def test_a_revision_that_the_plugin_denies_is_refused(caplog):
 
 
 @pytest.mark.parametrize("routing", ["own", "upstream"])
-async def test_a_router_is_told_whose_request_it_is_and_what_can_wait(routing):
-    settings = {"routing": routing}
-    if routing == "upstream":
-        settings["samples_objective"] = "samples"
+async def test_a_router_is_told_whose_request_it_is(routing):
     async with openai_server(**PLUGIN) as server:
-        servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
+        servers = GeneratorConfig(url=server.url, api="openai", routing=routing).place()
         generator = OpenAIGenerator(servers, hooks=Hooks(tenant=lambda: "team-a"))
         await generator.connect()
         server.heads.clear()
         await generator.generate(REQUEST)
         await generator.close()
-    told = {(head.get(FAIRNESS), head.get(OBJECTIVE)) for head in server.heads}
-    if routing == "own":
-        assert told == {(None, None)}
-    else:
-        assert told == {("team-a", None), ("team-a", "samples")}
+    told = {head.get(FAIRNESS) for head in server.heads}
+    assert told == {"team-a" if routing == "upstream" else None}
 
 
 async def test_one_lost_replica_leaves_the_router_in_and_asks_it_nothing_anew():
@@ -257,23 +251,14 @@ async def balanced(urls):
             yield f"http://127.0.0.1:{port}"
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (
-            {"url": "http://a,http://b", "routing": "upstream"},
-            "COCOA_GENERATION__URL names several",
-        ),
-        ({"url": "http://a", "samples_objective": "x"}, "GENERATION__ROUTING=upstream only"),
-    ],
-)
-def test_settings_that_do_nothing_are_refused(settings, words):
-    with pytest.raises(ModelNotLoaded, match=words):
-        GeneratorConfig(api="openai", **settings).place()
+def test_several_servers_behind_a_router_are_refused():
+    config = GeneratorConfig(api="openai", url="http://a,http://b", routing="upstream")
+    with pytest.raises(ModelNotLoaded, match="COCOA_GENERATION__URL names several"):
+        config.place()
 
 
-@pytest.mark.parametrize("name", ["routing", "context", "samples_objective"])
+@pytest.mark.parametrize("name", ["routing", "context"])
 def test_settings_of_routers_are_for_openai_servers(name):
-    value = {"routing": "upstream", "context": 5, "samples_objective": "x"}[name]
+    value = {"routing": "upstream", "context": 5}[name]
     with pytest.raises(ModelNotLoaded, match="GENERATION__API=openai only"):
         GeneratorConfig(url="http://a", **{name: value}).place()
