@@ -207,7 +207,7 @@ class Computation:
             CocoaError: a worker failed.
         """
         began_at = time.monotonic()
-        plan, rules = self.plan, self._similarity.info.rules
+        plan, rules = self.plan, self._similarity.rules
         subject = subject_of(self.ask, generation)
         matrix: PairTable | None = None
         if plan.strategy == "mbr":
@@ -281,7 +281,9 @@ class Computation:
             return []
         if self._made is None:
             self._made = await self._make_parts(subject, split)
-        rules = self._parts_scores.info.rules
+        rules = self._parts_scores.rules
+        if isinstance(self._made, Statements):
+            rules = rules.of_texts_alone()
         return await self.aside(unknown_pairs, self._made.pairs, rules)
 
     async def _make_parts(self, subject: Subject, split: Split | None) -> Fields | Statements:
@@ -307,7 +309,7 @@ class Computation:
         if self._nli_model is not None and self.plan.parts_compared_by == "nli":
             read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
             ends = dict(zip(read, await self._nli_model.token_ends(read), strict=True))
-        made = await self.aside(Statements, stated, samples, spans, ends)
+        made = await self.aside(Statements, stated, samples, spans, ends, question_of(self.ask))
         if self._nli is not None:
             self._nli.check_number(made.num_pairs)
             self._nli.num_tokens |= made.num_tokens
@@ -319,7 +321,7 @@ class Computation:
             return
         subject = subject_of(self.ask, None)
         contexts = [""] * len(read_by_token(self.plan, subject))
-        rules = self._similarity.info.rules
+        rules = self._similarity.rules
         asked = questions(self.plan, self.ask, subject, contexts, rules)
         self._similarity.check(asked.similarity)
         if self._nli is not None:
@@ -345,7 +347,7 @@ class Computation:
         """
         began_at = time.monotonic()
         subject, strategy = subject_of(self.ask, generation), self.plan.strategy
-        rules, texts = self._similarity.info.rules, subject.texts
+        rules, texts = self._similarity.rules, subject.texts
         statistics: dict[str, Array] = {}
         if strategy == "mbr":
             table = await self._similarity.table(matrix_pairs(texts, rules))

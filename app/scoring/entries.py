@@ -22,6 +22,7 @@ from app.scoring.questions import Subject, generation_request, subject_of
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation, GenerationRequest
+from models.similarity.sameness import VERSION as RULES_VERSION
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import ends_by_agreement, num_taken
 from workers.protocol import ComparerInfo, GeneratorInfo
@@ -92,11 +93,11 @@ def statistics_name(
         if ask.sampling.distinct:
             parts["sampling"]["distinct"] = True
     if plan.reads("similarity"):
-        parts["similarity"] = comparer.identity
+        parts["similarity"] = [comparer.identity, RULES_VERSION]
     if "exact_match" in needed:
-        parts["rules"] = asdict(comparer.rules)
+        parts["rules"] = [comparer.rules.strip, comparer.rules.exact_match]
     if plan.reads("nli") and nli is not None:
-        parts["nli"] = nli.identity
+        parts["nli"] = [nli.identity, RULES_VERSION]
     for name in sorted(needed & PROBE_STATISTICS):
         parts[name] = generator.probes[name].sha256
     if ask.has_prompt and generator.prompts:

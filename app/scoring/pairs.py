@@ -11,6 +11,7 @@ from app.scoring.entries import digest, pair_name
 from app.scoring.limits import AskLimits
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
+from app.scoring.questions import question_of
 from models.errors import InvalidRequest, SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
@@ -24,6 +25,7 @@ class PairScores:
 
     Attributes:
         info: of the comparer as the ask found it.
+        rules: which pairs need no asking.
         is_current: whether every reply came from those weights, so that it may be remembered.
         num_tokens: of texts, as far as they are known without counting.
 
@@ -49,6 +51,7 @@ class PairScores:
         known: dict[Pair, PairScore] | None = None,
     ) -> None:
         self.info = comparer.info
+        self.rules = self.info.rules.of_question(question_of(ask))
         self.is_current = True
         self.num_tokens: dict[str, int] = {}
         self._comparer = comparer
@@ -129,7 +132,7 @@ class PairScores:
                 self._memory.put(entries)
             self._known |= reply.scores
             self._take(missing)
-        return PairTable(self.info.labels, self._values, self.info.rules, self._is_cut)
+        return PairTable(self.info.labels, self._values, self.rules, self._is_cut)
 
     def _take(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Make those that are known part of this ask; the others."""

@@ -6,6 +6,7 @@ Sentences of an answer and claims are both statements; they differ in where they
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from app.scoring.units import Parts
 from models.records import Array, Pair, Span
 from models.similarity.lexical import jaccard
 from models.similarity.pairs import PairTable
+from models.similarity.sameness import covers, reading, relation_of_words
 from models.units.characters import token_spans
 from models.units.chunks import beginning, chunk_spans, num_tokens
 from models.units.prose import Tools, claim, sentences, spans_in, supported
@@ -27,6 +29,7 @@ TokenEnds = Mapping[str, Sequence[int]]
 SentenceSpans = Mapping[str, Sequence[Span]]
 # Of a statement, what samples say instead: each may be as long as a chunk.
 _MAX_ALTERNATIVES = 3
+_LABELS = ("entailment", "contradiction")
 
 
 class Statements:
@@ -37,6 +40,7 @@ class Statements:
         samples: that the answer is none of. Equal ones are read once.
         spans: of the sentences of each distinct sample.
         token_ends: of the NLI model, of each distinct statement and sample; None compares none.
+        question: that answer and samples answer; a statement may repeat its numbers.
 
     Attributes:
         num_pairs: of a chunk of a distinct sample and a statement, without looking whether they are
@@ -50,6 +54,7 @@ class Statements:
         samples: Sequence[str],
         spans: SentenceSpans,
         token_ends: TokenEnds | None,
+        question: str = "",
     ) -> None:
         self._stated = stated
         self._is_compared = token_ends is not None and bool(samples)
@@ -72,6 +77,7 @@ class Statements:
                     premise = self._read(sample, chunk, token_ends)
                     self._chunks[sample].append(premise)
                     self._sentences[premise] = _within(sample, chunk, spans[sample])
+        self._by_rule = _by_rule(self._hypotheses, self._chunks, self._sentences, question)
         self.num_pairs = len(self._hypotheses) * sum(map(len, self._chunks.values()))
 
     @property
@@ -80,7 +86,9 @@ class Statements:
         pairs: list[Pair] = []
         for chunks in self._chunks.values():
             for chunk in chunks:
-                pairs += [(chunk, hypothesis) for hypothesis in self._hypotheses]
+                for hypothesis in self._hypotheses:
+                    if len(self._by_rule.get((chunk, hypothesis), {})) < len(_LABELS):
+                        pairs.append((chunk, hypothesis))
         return pairs
 
     def parts(self, table: PairTable) -> Parts:
@@ -89,10 +97,11 @@ class Statements:
         Args:
             table: scores of all `pairs`.
         """
+        table = replace(table, rules=table.rules.of_texts_alone())
         units, warnings = self._stated.units, self._stated.warnings + self._shortened
         if self._is_compared:
             says = {}
-            for label in ("entailment", "contradiction"):
+            for label in _LABELS:
                 of_sample = {}
                 for sample, chunks in self._chunks.items():
                     of_sample[sample] = self._values(chunks, table, label)
@@ -132,8 +141,51 @@ class Statements:
         """What each chunk of a sample scores for each statement: (C, U)."""
         values = np.empty((len(chunks), len(self._hypotheses)))
         for row, chunk in zip(values, chunks, strict=True):
-            row[:] = [table.value(chunk, one, label) for one in self._hypotheses]
+            for column, hypothesis in enumerate(self._hypotheses):
+                value = self._by_rule.get((chunk, hypothesis), {}).get(label)
+                if value is None:
+                    value = table.value(chunk, hypothesis, label)
+                row[column] = value
         return values
+
+
+def _by_rule(
+    statements: Iterable[str],
+    chunks: Mapping[str, Sequence[str]],
+    sentences: Mapping[str, Sequence[str]],
+    question: str,
+) -> dict[Pair, dict[str, float]]:
+    """What rules tell of chunks and statements, by label, whatever a model would say.
+
+    A sample supports what it says word for word, and denies it with other numbers or a negation in
+    the same words. A chunk that lacks a number of the statement does not entail it.
+
+    Args:
+        statements: U of them.
+        chunks: of each distinct sample.
+        sentences: of each chunk.
+        question: see `Statements`.
+    """
+    known, found = reading(question).numbers, dict[Pair, dict[str, float]]()
+    own = {one: reading(one) for one in statements}
+    of_sentences = {one: reading(one) for chunk in sentences.values() for one in chunk}
+    for of_sample in chunks.values():
+        for statement, read in own.items():
+            related = {}
+            for chunk in of_sample:
+                related[chunk] = {
+                    relation_of_words(of_sentences[one], read) for one in sentences[chunk]
+                }
+            is_said = any("same" in one for one in related.values())
+            for chunk, relations in related.items():
+                numbers = [*known, *chain(*(of_sentences[s].numbers for s in sentences[chunk]))]
+                if is_said:
+                    found[chunk, statement] = {"entailment": 1.0, "contradiction": 0.0}
+                elif "different" in relations:
+                    found[chunk, statement] = {"entailment": 0.0, "contradiction": 1.0}
+                elif not covers(numbers, read.numbers):
+                    found[chunk, statement] = {"entailment": 0.0}
+    return found
 
 
 def _within(text: str, chunk: Span, sentences: Iterable[Span]) -> list[str]:

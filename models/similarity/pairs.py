@@ -1,23 +1,46 @@
 """Pure: the pairs a statistic needs, and their scores as vectors and matrices over samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
 from models.records import Array, Pair
+from models.similarity.sameness import MAX_CHARACTERS, Reading, Relation, reading, relation
 
-# What two equal texts score on each label; texts of which one is empty score 0 on all.
-_EQUAL = {"similarity": 1.0, "entailment": 1.0, "neutral": 0.0, "contradiction": 0.0}
+# What a pair scores on each label that is known without a model; where one text is empty, 0 on all.
+_KNOWN = {
+    "same": {"similarity": 1.0, "entailment": 1.0, "neutral": 0.0, "contradiction": 0.0},
+    "different": {"similarity": 0.0, "entailment": 0.0, "neutral": 0.0, "contradiction": 1.0},
+    "empty": dict.fromkeys(("similarity", "entailment", "neutral", "contradiction"), 0.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """Which pairs are known without a model: `SimilarityConfig.strip` and `.exact_match`."""
+    """Which pairs are known without a model.
+
+    Attributes:
+        strip: `SimilarityConfig.strip`.
+        exact_match: `SimilarityConfig.exact_match`; without it no pair is known.
+        question: that the texts answer, whose numbers tell no answers apart; "" without one.
+        has_facts: whether `models.similarity.sameness` is asked as well.
+    """
 
     strip: bool = True
     exact_match: bool = True
+    question: str = ""
+    has_facts: bool = True
+    _readings: dict[str, Reading] = field(default_factory=dict, compare=False, repr=False)
+
+    def of_question(self, question: str) -> "PairRules":
+        """The same for answers to a question."""
+        return PairRules(self.strip, self.exact_match, question, self.has_facts)
+
+    def of_texts_alone(self) -> "PairRules":
+        """The same for texts that are not whole answers: only equal and empty ones are known."""
+        return PairRules(self.strip, self.exact_match, has_facts=False)
 
     def normalise(self, text: str) -> str:
         """The text as it is compared."""
@@ -26,8 +49,30 @@ class PairRules:
         return text
 
     def is_known(self, a: str, b: str) -> bool:
-        """Whether the score of two normalised texts is known: they are equal, or one is empty."""
-        return self.exact_match and (a == b or not a or not b)
+        """Whether the score of two normalised texts is known."""
+        return self.value(a, b, "similarity") is not None
+
+    def value(self, a: str, b: str, label: str) -> float | None:
+        """Score of two normalised texts where it is known: they are equal, or a rule tells it."""
+        if not self.exact_match:
+            return None
+        if a == b:
+            return _KNOWN["same"][label]
+        if not a or not b:
+            return _KNOWN["empty"][label]
+        related = self._relation(a, b)
+        return None if related is None else _KNOWN[related][label]
+
+    def _relation(self, a: str, b: str) -> Relation | None:
+        if not self.has_facts or max(len(a), len(b)) > MAX_CHARACTERS:
+            return None
+        known = self._reading(self.question[-MAX_CHARACTERS:]).numbers
+        return relation(self._reading(a), self._reading(b), known)
+
+    def _reading(self, text: str) -> Reading:
+        if text not in self._readings:
+            self._readings[text] = reading(text)
+        return self._readings[text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +99,8 @@ class PairTable:
         """Scores of ordered pairs of normalised texts on one label."""
         column, found = self.labels.index(label), []
         for a, b in pairs:
-            if not self.rules.is_known(a, b):
-                found.append(self.scores[a, b][column])
-            elif a == b:
-                found.append(_EQUAL[label])
-            else:
-                found.append(0.0)
+            known = self.rules.value(a, b, label)
+            found.append(self.scores[a, b][column] if known is None else known)
         return found
 
     def both_directions(self, a: str, b: str, label: str) -> float:

@@ -1,6 +1,7 @@
 """Pure: how much of a text's meaning each of its tokens carries. Duan et al. 2024."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,7 @@ def token_relevance(context: str, token_texts: Sequence[str], table: PairTable) 
         token_texts: (T,) the text that each token adds.
         table: with every pair that `relevance_pairs` names.
     """
+    table = replace(table, rules=table.rules.of_texts_alone())
     whole = _join(context, token_texts)
     similarity = np.ones(len(token_texts))
     for t, text in enumerate(_without_each(context, token_texts)):

@@ -33,8 +33,10 @@ async def test_own_claims_have_support_without_a_prompt(service):
     assert claims[0]["spans"] == [[0, 4], [12, 27]]
     assert "spans" not in claims[1]
     assert "span" not in claims[2]
-    # The fake entails the share of the premise's words that the hypothesis has.
-    assert [one["support"] for one in claims] == pytest.approx([15 / 24, 11 / 24, 11 / 24])
+    # Word for word in one sample, and denied by the number of the other; of the others the fake
+    # entails the share of the premise's words that the hypothesis has.
+    assert [one["support"] for one in claims] == pytest.approx([15 / 24, 0, 11 / 24])
+    assert [one["contradicted_by"] for one in claims] == [[], [1], []]
     for one in claims:
         assert one["scores"]["consistency"] == pytest.approx(1 - one["support"])
         assert one["uncertainty"] == one["scores"]["consistency"]

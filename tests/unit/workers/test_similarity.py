@@ -123,8 +123,8 @@ async def test_the_flag_is_that_of_the_callers_own_pairs():
 async def test_requests_at_once_share_a_call_and_get_their_own_values():
     async with working() as worker:
         results = await asyncio.gather(
-            similarity(worker, "a b", ["a c"]),
-            similarity(worker, "a b", ["a c", "b"]),
+            similarity(worker, "k b", ["k c"]),
+            similarity(worker, "k b", ["k c", "b"]),
             similarity(worker, "q", ["r"]),
         )
         assert worker._model.batches == [6]
@@ -143,7 +143,7 @@ async def test_a_poisoned_pair_fails_its_own_caller_only():
         good, bad, other = await asyncio.gather(
             similarity(worker, "a b", ["a c"]),
             similarity(worker, "a b", ["<poison> secret"]),
-            similarity(worker, "a b", ["b"]),
+            similarity(worker, "k b", ["b"]),
             return_exceptions=True,
         )
         assert isinstance(bad, SimilarityUnavailable)

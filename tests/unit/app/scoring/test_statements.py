@@ -69,7 +69,7 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
     for number, (says, denies) in enumerate(
         zip(case["entailment"], case["contradiction"], strict=True)
     ):
-        chunks = [f"{number}.{i}" for i in range(len(says))]
+        chunks = [f"{chr(97 + number)}{chr(97 + i)}" for i in range(len(says))]
         text = "".join(chunks)
         starts = np.cumsum([0, *map(len, chunks)]).tolist()
         samples.append(text)
@@ -87,7 +87,9 @@ def test_golden_sentences_keep_their_scores_on_the_way_of_an_ask(case):
     )
     subject = Subject(answer, None, tuple(map(sequence, samples)))
     ends |= {hypothesis: [0] for hypothesis in hypotheses}
-    statements = Statements(stated_sentences(subject, 100, spans), samples, spans, ends)
+    stated = stated_sentences(subject, 100, spans)
+    # The chunks have no numbers: those of the sentences are known from the question.
+    statements = Statements(stated, samples, spans, ends, case["text"])
 
     assert set(statements.pairs) == scores.keys()
     units = scored(answer, statements.parts(table(scores)))

@@ -1,0 +1,172 @@
+"""Pure: what two texts say without a model: that they are the same, or that they cannot be.
+
+Models read digits as a bag and overlook negations, so the rules stand in front of each of them.
+They are for short texts: long ones have many numbers, and a model judges them as a whole.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from models.similarity.numbers import JOINING, Number, read
+
+Relation = Literal["same", "different"]
+
+# Of these rules, in the names of what is remembered.
+VERSION = 1
+# Of a text that they are for.
+MAX_CHARACTERS = 400
+
+_ARTICLES = frozenset(
+    word
+    for words in (
+        "a an the",
+        "der die das den dem des ein eine einen einem einer",
+        "le la les un une",
+        "el los las una",
+        "il lo gli i",
+        "o os as um uma",
+    )
+    for word in words.split()
+)
+_NEGATIONS = frozenset(
+    word
+    for words in (
+        "not no never without nor",
+        "nicht kein keine keinen keinem keiner nie ohne nein",
+        "ne pas non jamais sans",
+        "nunca sin",
+        "mai senza",
+        "não nem sem",
+    )
+    for word in words.split()
+)
+_AFFIRMATIONS = frozenset(("yes", "yeah", "ja", "oui", "sí", "sì", "sim"))
+# What is left of a word before "n't" where that is not the word itself.
+_BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
+_NUMBER = "#"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the rules see of a text.
+
+    Attributes:
+        frame: its words in lower case without articles; a sign in the place of each number.
+        numbers: in the order of the frame, those of one list in ascending order.
+        affirmed: the frame without words that negate or affirm.
+        is_negated: whether it has a word that negates.
+    """
+
+    frame: tuple[str, ...]
+    numbers: tuple[Number, ...]
+    affirmed: tuple[str, ...]
+    is_negated: bool
+
+
+def reading(text: str) -> Reading:
+    """What the rules see of a text.
+
+    >>> reading("It isn't the C++ of 1998.").frame
+    ('it', 'is', 'not', 'c++', 'of', '#')
+    """
+    frame, numbers = _frame(read(text))
+    affirmed = tuple(word for word in frame if word not in _NEGATIONS | _AFFIRMATIONS)
+    return Reading(frame, numbers, affirmed, not _NEGATIONS.isdisjoint(frame))
+
+
+def relation(a: Reading, b: Reading, known: Sequence[Number] = ()) -> Relation | None:
+    """How two answers to one question are related by rule; None where a model has to say.
+
+    As `relation_of_words` tells; else different where both have numbers that are not known already,
+    and neither has all of the other's.
+
+    Args:
+        a: of one text.
+        b: of the other.
+        known: numbers of the question, which an answer may repeat or leave out.
+    """
+    if related := relation_of_words(a, b):
+        return related
+    if a.frame == b.frame:
+        return None
+    ours, theirs = _without(a.numbers, known), _without(b.numbers, known)
+    if ours and theirs and not covers(ours, theirs) and not covers(theirs, ours):
+        return "different"
+    return None
+
+
+def relation_of_words(a: Reading, b: Reading) -> Relation | None:
+    """How two texts of nearly the same words are related; None for others.
+
+    - The same: equal up to case, articles, punctuation and the form of numbers.
+    - Different: the same words around other numbers, or with a negation more.
+    """
+    if not a.frame or not b.frame:
+        return None
+    if a.frame == b.frame:
+        return _in_one_frame(a.numbers, b.numbers)
+    if a.affirmed == b.affirmed and a.is_negated != b.is_negated:
+        return "different"
+    return None
+
+
+def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:
+    """Whether each of the others may be one of the numbers."""
+    return all(any(one.may_be(other) for one in numbers) for other in others)
+
+
+def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:
+    pairs = list(zip(ours, theirs, strict=True))
+    if all(one.is_same(other) for one, other in pairs):
+        return "same"
+    if not all(one.may_be(other) for one, other in pairs):
+        return "different"
+    return None
+
+
+def _without(numbers: Iterable[Number], known: Sequence[Number]) -> list[Number]:
+    return [number for number in numbers if not covers(known, [number])]
+
+
+def _frame(items: Sequence[str | Number]) -> tuple[tuple[str, ...], tuple[Number, ...]]:
+    """Words and numbers apart; numbers that are listed one after another are put in order."""
+    frame: list[str] = []
+    numbers: list[Number] = []
+    in_list = 0  # numbers at the end of the frame that are one list
+    for i, item in enumerate(items):
+        following = items[i + 1] if i + 1 < len(items) else ""
+        if isinstance(item, Number):
+            frame.append(_NUMBER)
+            numbers.append(item)
+            in_list += 1
+            numbers[-in_list:] = sorted(numbers[-in_list:], key=_order)
+            continue
+        word = item.casefold()
+        if in_list and word in JOINING and isinstance(following, Number):
+            continue
+        if is_said := _words(item, is_first=not i, following=following):
+            in_list = 0
+        frame += is_said
+    return tuple(frame), tuple(numbers)
+
+
+def _words(item: str, *, is_first: bool, following: str | Number) -> list[str]:
+    """What a word counts as: nothing if it is an article, two words if it ends in "n't"."""
+    word = item.casefold().replace("\u2019", "'")
+    is_last = following == ""
+    is_article = item.islower() or (is_first and len(item) > 1)  # "O negative", "A minor"
+    if word in _ARTICLES and not is_last and is_article:
+        return []
+    if word == "no" and (isinstance(following, Number) or following[:1].isupper()):
+        return ["no."]  # "No. 5"; in Portuguese "in the"
+    if word == "cannot":
+        return ["can", "not"]
+    if word.endswith("n't"):
+        verb = word.removesuffix("n't")
+        return [_BEFORE_NOT.get(verb, verb), "not"]
+    return [word.removeprefix("l'").removesuffix("'s")]
+
+
+def _order(number: Number) -> tuple[str, float]:
+    return number.dimension, max(number.values) * number.factor

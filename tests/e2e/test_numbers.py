@@ -1,0 +1,74 @@
+"""Numbers, negations and sentences word for word, by the default deployment's similarities."""
+
+import pytest
+
+from tests.e2e.embedded_service import embedded_service
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def client():
+    async with embedded_service() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+async def scored(client, **body):
+    response = await client.post("/score", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize("similarity", ["cross_encoder", "nli", "align", "rouge_l", "jaccard"])
+@pytest.mark.parametrize(
+    ("answer", "sample", "expected"),
+    [
+        ("It is 24.", "It is 42.", 1),
+        ("Take 15 mg twice a day.", "Take 51 mg twice a day.", 1),
+        ("In 1945.", "In 1954.", 1),
+        ("The room is 207.", "The room is 270.", 1),
+        ("It is safe.", "It is not safe.", 1),
+        ("12", "twelve", 0),
+        ("The answer is 1,000.", "the answer is 1000", 0),
+    ],
+)
+async def test_rules_stand_in_front_of_every_similarity(
+    client, similarity, answer, sample, expected
+):
+    samples = [{"text": sample}] * 3
+    body = await scored(
+        client, answer=answer, samples=samples, similarity=similarity, estimators=["consistency"]
+    )
+    assert body["scores"]["consistency"] == expected
+
+
+async def test_a_field_of_another_number_in_words_is_not_the_same(client):
+    body = await scored(
+        client,
+        answer='{"a": "twelve rooms", "b": "flat 15"}',
+        samples=[{"text": '{"a": "12 rooms", "b": "flat 51"}'}],
+        units="fields",
+    )
+    assert [unit["support"] for unit in body["units"][1:]] == [1, 0]
+
+
+async def test_a_sentence_that_every_sample_has_is_supported_whatever_the_model_says(client):
+    start = "The capital of France is Paris. The capital of Italy is"
+    body = await scored(
+        client,
+        answer=f"{start} Madrid.",
+        samples=[
+            {"text": f"{start} Rome."},
+            {"text": f"the capital of France is  Paris!  {start} Rome"},
+        ],
+        units="sentences",
+        estimators=["consistency"],
+    )
+    _, first, second = body["units"]
+    assert (first["support"], first["contradiction"]) == (1, 0)
+    assert second["support"] < 0.05

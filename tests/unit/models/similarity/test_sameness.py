@@ -1,0 +1,153 @@
+"""What rules say of two short texts, in six languages, and in any frame."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from models.similarity.numbers import Number, read
+from models.similarity.pairs import PairRules, PairTable
+from models.similarity.sameness import reading, relation
+
+SAME = [
+    ("12", "twelve"),
+    ("1,000", "1000"),
+    ("It is the Eiffel Tower.", "it is Eiffel tower"),
+    ("It isn't safe.", "It is not safe!"),
+    ("twenty-one", "21"),
+    ("two hundred and five", "205"),
+    ("two thousand five hundred", "2,500"),
+    ("5 km", "5000 m"),
+    ("It costs $5.", "It costs 5 dollars."),
+    ("5 million people", "5,000,000 people"),
+    ("1 billion", "1,000,000,000"),
+    ("10 %", "10 percent"),
+    ("8 May 1945", "May 8, 1945"),
+    ("8 May 1945", "1945-05-08"),
+    ("10:25 pm", "22:25"),
+    ("The roots are 3 and 5.", "The roots are 5 and 3."),
+    ("einundzwanzig Jahre", "21 Jahre"),
+    ("1.000 Euro", "1000 €"),
+    ("08.05.1945", "8. Mai 1945"),
+    ("1,5 Liter", "1.5 Liter"),
+    ("quatre-vingt-dix-sept", "97"),
+    ("soixante et onze", "71"),
+    ("L'eau", "eau"),
+    ("treinta y cinco", "35"),
+    ("veintidós", "22"),
+    ("ventuno", "21"),
+    ("trentadue anni", "32 anni"),
+    ("vinte e dois", "22"),
+]
+DIFFERENT = [
+    ("It is 24.", "It is 42."),
+    ("Take 15 mg twice a day.", "Take 51 mg twice a day."),
+    ("In 1945.", "In 1954."),
+    ("The room is 207.", "The room is 270."),
+    ("It was in 1945.", "The war ended in 1954, they say."),
+    ("It is 10:25.", "It is 10:52."),
+    ("version 3.11.4", "version 3.11.7"),
+    ("2026-03-04", "2026-04-03"),
+    ("8 May 1945", "8 June 1945"),
+    ("5 km", "5 miles"),
+    ("5 kg", "5 g"),
+    ("20 °C", "20 °F"),
+    ("-5", "5"),
+    ("3-1", "1-3"),
+    ("3/4", "4/3"),
+    ("3 apples and 5 pears", "5 apples and 3 pears"),
+    ("the 21st century", "the 19th century"),
+    ("COVID-19", "COVID-91"),
+    ("It is safe.", "It is not safe."),
+    ("It can't work.", "It can work."),
+    ("Yes.", "No."),
+    ("Es ist sicher.", "Es ist nicht sicher."),
+    ("Ja.", "Nein."),
+    ("C'est sûr.", "C'est pas sûr."),
+    ("Es seguro.", "Nunca es seguro."),
+    ("È sicuro.", "Non è sicuro."),
+    ("É seguro.", "Não é seguro."),
+    ("zwölf Stunden", "zwanzig Stunden"),
+    ("trois jours", "treize jours"),
+]
+OF_A_MODEL = [
+    ("In 1945", "On 8 May 1945"),
+    ("Paris", "Rome"),
+    ("C++", "C"),
+    ("10%", "10"),
+    ("15 mg", "15"),
+    ("Vitamin A", "Vitamin C"),
+    ("Option A", "Option"),
+    ("O negative", "A negative"),
+    ("No Smoking", "Smoking"),
+    ("No. 5", "5"),
+    ("1939-1945", "1945"),
+    ("one of them", "two of them"),
+    ("!!!", "???"),
+    ("It happened once.", "It happened 11 times."),
+]
+
+
+@pytest.mark.parametrize(
+    ("expected", "a", "b"),
+    [
+        *(("same", *pair) for pair in SAME),
+        *(("different", *pair) for pair in DIFFERENT),
+        *((None, *pair) for pair in OF_A_MODEL),
+    ],
+)
+def test_pairs_are_related_as_a_reader_would_say_in_either_order(expected, a, b):
+    assert relation(reading(a), reading(b)) == relation(reading(b), reading(a)) == expected
+
+
+def test_numbers_of_the_question_tell_no_answers_apart():
+    a, b = reading("It lasted 6 years."), reading("The war of 1939 lasted from 1 September.")
+    assert relation(a, b) == "different"
+    rules = PairRules(question="How long did the war of 1939 last, from 1 September on?")
+    assert not rules.is_known("It lasted 6 years.", "The war of 1939 lasted from 1 September.")
+    assert rules.is_known("It lasted 6 years.", "It lasted from 1939 on for 7 years.")
+
+
+def test_long_texts_are_left_to_the_model():
+    start = "It is a long story of many words. " * 12
+    assert not PairRules().is_known(f"{start} It was 1945.", f"{start} It was 1954.")
+
+
+def test_with_the_rules_off_a_model_says_all():
+    assert not PairRules(exact_match=False).is_known("It is 24.", "It is 42.")
+
+
+@pytest.mark.parametrize("text", ["", "...", "-", "1" * 400, "1." * 200, "½ ² ٣ 三", "'-+#°"])
+def test_whatever_is_written_is_read(text):
+    assert relation(reading(text), reading("7")) in ("same", "different", None)
+
+
+FRAMES = ["{}", "It is {}.", "Take {} mg twice a day.", "Room {}, second floor", "Es sind {} Euro."]
+DIGITS = st.text("0123456789", min_size=2, max_size=7).filter(lambda text: text[0] != "0")
+
+
+@given(DIGITS, st.randoms(), st.sampled_from(FRAMES), st.sampled_from(FRAMES))
+def test_a_number_and_another_permutation_of_its_digits_are_not_the_same(digits, random, one, two):
+    other = "".join(random.sample(digits, len(digits)))
+    assume(other != digits and other[0] != "0")
+    table = PairTable(("similarity", "entailment", "contradiction"), {}, PairRules())
+    a, b = one.format(digits), two.format(other)
+    assert table.both_directions(a, b, "similarity") == 0
+    assert table.both_directions(a, b, "entailment") == 0
+    assert table.both_directions(a, b, "contradiction") == 1
+
+
+@given(st.integers(2, 10**9), st.sampled_from(FRAMES))
+def test_the_form_of_a_number_makes_no_difference(number, frame):
+    forms = [frame.format(number), frame.format(f"{number:,}"), frame.format(f"{number}.0")]
+    assert {relation(reading(forms[0]), reading(form)) for form in forms} == {"same"}
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_relations_are_symmetric_and_a_text_is_never_different_from_itself(a, b):
+    one, two = reading(a), reading(b)
+    assert relation(one, two) == relation(two, one)
+    assert relation(one, one) in ("same", None)
+
+
+def test_words_keep_their_signs_and_numbers_their_units():
+    assert read("C++ or C# in 3 km") == ["C++", "or", "C#", "in", Number((3.0,), "length", 1000.0)]
