@@ -1,6 +1,7 @@
 """From configuration to workers: those of this process are loaded, the others connected."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 
 from models.engines.protocol import EngineConfig
@@ -21,12 +22,15 @@ from workers.language_model import LanguageModel
 from workers.loading import (
     calibrated_prompts,
     check_settings,
+    default_similarity,
     load_comparers,
     load_generator,
     resolve,
 )
 from workers.protocol import Comparer, Generator, NliComparer, Workers
 from workers.server import Served
+
+logger = logging.getLogger(__name__)
 
 
 async def build_workers(
@@ -63,11 +67,19 @@ async def build_workers(
         comparers, nli = await asyncio.to_thread(
             load_comparers, config, hooks, language_model, comparers
         )
-    default = config.similarity.name
+    default = default_similarity(config.similarity, language_model, comparers)
     if default not in comparers:
         known = ", ".join(sorted(comparers))
         name = variable("similarity.name")
         raise ModelNotLoaded(f"{name} is {default!r}, and must be one of {known}")
+    if default != config.similarity.name and default == "added":
+        logger.info(
+            "answers are compared by the words that they add to their question, since the embedded"
+            " similarity model does not know those of this language model; %s takes a"
+            " cross-encoder, such as cross-encoder/stsb-roberta-large, or BAAI/bge-reranker-v2-m3"
+            " for many languages",
+            variable("similarity.model"),
+        )
     return Workers(generator, comparers, default_similarity=default, nli=nli)
 
 

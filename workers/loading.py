@@ -24,12 +24,12 @@ from models.probes.card import ProbeMismatch
 from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
-from models.similarity import ALWAYS_LOADED, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
+from models.similarity import ALWAYS_LOADED, CUTTING, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import NliConfig, NliPairModel
 from models.threads import ModelThread
 from workers.align import AlignWorker
-from workers.config import Role, WorkerConfig, probe_folders, variable
+from workers.config import ComparerConfig, Role, WorkerConfig, probe_folders, variable
 from workers.generation import GenerationWorker
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
@@ -90,8 +90,9 @@ def load_comparers(
     similarity = config.similarity
     comparers: dict[str, Comparer] = dict(given or {})
     nli_model = _load_nli(config.nli, language_model)
+    rules = PairRules(similarity.strip, similarity.exact_match)
     given_to_all: dict[str, Any] = {
-        "rules": PairRules(similarity.strip, similarity.exact_match),
+        "rules": rules,
         "thread": _thread("similarity", similarity.threads),
         "max_batch_pairs": similarity.max_batch_pairs,
         "on_batch": hooks.on_batch,
@@ -103,7 +104,7 @@ def load_comparers(
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
         comparers["align"] = AlignWorker(nli)
-    for name in (*ALWAYS_LOADED, similarity.name):
+    for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model)):
         if name in comparers:
             continue
         with _loading("similarity.model", similarity.model):
@@ -111,8 +112,31 @@ def load_comparers(
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
-        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **given_to_all)
+        own = {**given_to_all, "rules": replace(rules, cuts=name in CUTTING)}
+        comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **own)
     return comparers, nli
+
+
+def default_similarity(
+    similarity: ComparerConfig,
+    language_model: LanguageModel,
+    comparers: Mapping[str, Comparer] | None = None,
+) -> str:
+    """The name of the similarity function of requests that name none.
+
+    Args:
+        similarity: names it, or leaves it open.
+        language_model: whose answers are compared.
+        comparers: that are there, once they are.
+    """
+    if similarity.name != "auto":
+        return similarity.name
+    is_ours = not similarity.urls and similarity.model == ComparerConfig().model
+    if comparers is not None and "cross_encoder" in comparers:
+        is_ours = comparers["cross_encoder"].info.is_out_of_domain
+    if is_ours and not language_model.is_embedded:
+        return "added"
+    return "cross_encoder"
 
 
 def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
@@ -147,11 +171,12 @@ def check_settings(
     if "generation" in roles:
         _check_name("generation.engine", generation.engine, ENGINES)
     if "similarity" in roles:
-        _check_name("similarity.name", similarity.name, functions)
+        _check_name("similarity.name", similarity.name, ["auto", *functions])
         _check_name("nli.name", nli.name, NLI_MODELS)
     if "generation" in roles and generation.engine == "transformers":
         _check_checkpoint("generation.model", generation.model, generation.revision, "causal")
-    if "similarity" in roles and similarity.name == "cross_encoder":
+    named = default_similarity(similarity, language_model)
+    if "similarity" in roles and named == "cross_encoder":
         _check_checkpoint("similarity.model", similarity.model, similarity.revision, "classifier")
     if "similarity" in roles and nli.name == "nli":
         _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")

@@ -281,7 +281,7 @@ class Computation:
             return []
         if self._made is None:
             self._made = await self._make_parts(subject, split)
-        rules = self._parts_scores.rules
+        rules = self._parts_scores.rules.of_values()
         if isinstance(self._made, Statements):
             rules = rules.of_texts_alone()
         return await self.aside(unknown_pairs, self._made.pairs, rules)

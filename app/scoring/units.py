@@ -170,6 +170,8 @@ class Fields:
         if not self._samples:
             return Parts(tuple(self._units), warnings=warnings, is_whole=not self._is_cut)
 
+        table = replace(table, rules=table.rules.of_values())
+
         def similarity(first: str, second: str) -> float:
             return table.both_directions(first, second, "similarity")
 
@@ -186,7 +188,7 @@ def unknown_pairs(pairs: Iterable[Pair], rules: PairRules) -> list[Pair]:
     """Those whose scores no rule tells, as they are compared."""
     asked: dict[Pair, None] = {}
     for first, second in pairs:
-        first, second = rules.normalise(first), rules.normalise(second)
+        first, second = rules.compared(first), rules.compared(second)
         if not rules.is_known(first, second):
             asked[first, second] = None
     return list(asked)

@@ -5,6 +5,7 @@ PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",
     "rouge_l": "models.similarity.lexical:RougeLModel",
     "jaccard": "models.similarity.lexical:JaccardModel",
+    "added": "models.similarity.lexical:AddedModel",
 }
 
 # Models of natural language inference; `load` takes an `NliConfig`.
@@ -18,4 +19,6 @@ OVER_NLI = ("nli", "align")
 ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
 # Those that cost no weights and so are always there.
-ALWAYS_LOADED = ("rouge_l", "jaccard")
+ALWAYS_LOADED = ("rouge_l", "jaccard", "added")
+# Whose texts are cut to what they add to their question.
+CUTTING = frozenset({"added"})

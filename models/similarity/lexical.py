@@ -9,6 +9,7 @@ import numpy as np
 
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Pair, PairScores
+from models.similarity.added import containment, word_set
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
 
 
@@ -74,6 +75,15 @@ class JaccardModel(LexicalModel):
     def load(cls, config: SimilarityConfig) -> Self:
         """There is nothing to load."""
         return cls("jaccard", _lower_words, jaccard)
+
+
+class AddedModel(LexicalModel):
+    """`containment` of the words that texts have; its rules cut them to what they add."""
+
+    @classmethod
+    def load(cls, config: SimilarityConfig) -> Self:
+        """There is nothing to load."""
+        return cls("added", word_set, containment)
 
 
 def _lower_words(text: str) -> frozenset[str]:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from models.records import Array, Pair
+from models.similarity.added import added, word_set
 from models.similarity.sameness import MAX_CHARACTERS, Reading, Relation, reading, relation
 
 # What a pair scores on each label that is known without a model; where one text is empty, 0 on all.
@@ -24,29 +25,45 @@ class PairRules:
     Attributes:
         strip: `SimilarityConfig.strip`.
         exact_match: `SimilarityConfig.exact_match`; without it no pair is known.
+        cuts: whether only what texts add to their question is compared.
         question: that the texts answer, whose numbers tell no answers apart; "" without one.
         has_facts: whether `models.similarity.sameness` is asked as well.
     """
 
     strip: bool = True
     exact_match: bool = True
+    cuts: bool = False
     question: str = ""
     has_facts: bool = True
     _readings: dict[str, Reading] = field(default_factory=dict, compare=False, repr=False)
+    _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def of_question(self, question: str) -> "PairRules":
         """The same for answers to a question."""
-        return PairRules(self.strip, self.exact_match, question, self.has_facts)
+        return PairRules(self.strip, self.exact_match, self.cuts, question)
+
+    def of_values(self) -> "PairRules":
+        """The same for the values of fields, which are compared whole."""
+        return PairRules(self.strip, self.exact_match)
 
     def of_texts_alone(self) -> "PairRules":
-        """The same for texts that are not whole answers: only equal and empty ones are known."""
+        """The same for texts that are no answers: only equal and empty ones are known."""
         return PairRules(self.strip, self.exact_match, has_facts=False)
 
     def normalise(self, text: str) -> str:
-        """The text as it is compared."""
+        """The text without blanks around it, where they are not compared."""
         if self.strip:
             return text.strip()
         return text
+
+    def compared(self, text: str) -> str:
+        """The text as it is compared."""
+        if not self.cuts:
+            return self.normalise(text)
+        if text not in self._compared:
+            asked = word_set(self.question)
+            self._compared[text] = added(text, asked)
+        return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:
         """Whether the score of two normalised texts is known."""
@@ -92,7 +109,7 @@ class PairTable:
 
     def value(self, a: str, b: str, label: str) -> float:
         """Score of the ordered pair of texts on one label."""
-        [value] = self.values([(self.rules.normalise(a), self.rules.normalise(b))], label)
+        [value] = self.values([(self.rules.compared(a), self.rules.compared(b))], label)
         return value
 
     def values(self, pairs: Iterable[Pair], label: str) -> list[float]:
@@ -105,7 +122,7 @@ class PairTable:
 
     def both_directions(self, a: str, b: str, label: str) -> float:
         """Mean over the two orders of the pair."""
-        a, b = self.rules.normalise(a), self.rules.normalise(b)
+        a, b = self.rules.compared(a), self.rules.compared(b)
         return sum(self.values([(a, b), (b, a)], label)) / 2
 
 
@@ -117,9 +134,9 @@ def answer_pairs(answer: str, samples: Sequence[str], rules: PairRules) -> list[
     >>> answer_pairs("Paris", ["Rome", "Paris", " Rome "], PairRules())
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
-    answer = rules.normalise(answer)
+    answer = rules.compared(answer)
     pairs: list[Pair] = []
-    for other in dict.fromkeys(map(rules.normalise, samples)):
+    for other in dict.fromkeys(map(rules.compared, samples)):
         if not rules.is_known(answer, other):
             pairs += dict.fromkeys([(answer, other), (other, answer)])
     return pairs
@@ -131,7 +148,7 @@ def matrix_pairs(texts: Sequence[str], rules: PairRules) -> list[Pair]:
     >>> matrix_pairs(["Paris", "Rome", "Paris"], PairRules())
     [('Paris', 'Rome'), ('Rome', 'Paris')]
     """
-    distinct = dict.fromkeys(map(rules.normalise, texts))
+    distinct = dict.fromkeys(map(rules.compared, texts))
     pairs: list[Pair] = []
     for a, b in product(distinct, distinct):
         if not rules.is_known(a, b):
@@ -162,7 +179,7 @@ def directed_matrix(texts: Sequence[str], table: PairTable, label: str) -> Array
     """Values (M, M) of text i against text j, not symmetrised."""
     positions: dict[str, int] = {}
     index = []
-    for text in map(table.rules.normalise, texts):
+    for text in map(table.rules.compared, texts):
         index.append(positions.setdefault(text, len(positions)))
     values: Array = np.array(table.values(product(positions, positions), label))
     return values.reshape(len(positions), len(positions))[np.ix_(index, index)]

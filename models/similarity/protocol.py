@@ -23,7 +23,8 @@ class SimilarityConfig:
 
     Attributes:
         name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
-            an NLI model is loaded, one of `OVER_NLI`.
+            an NLI model is loaded, one of `OVER_NLI`; "auto" is the cross-encoder, but "added"
+            where that would be the embedded one beside a language model that it does not know.
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
         strip: whether blanks around texts are removed before they are compared.
         exact_match: whether equal texts score 1, and an empty text against another 0, without a
@@ -32,7 +33,7 @@ class SimilarityConfig:
         threads: intra-op threads of all pair models; 0: half the cores.
     """
 
-    name: str = "cross_encoder"
+    name: str = "auto"
     model: str = "embedded"
     revision: str | None = None
     dtype: Dtype = "float32"

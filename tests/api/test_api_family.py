@@ -156,7 +156,7 @@ async def test_the_only_sample_as_answer_has_no_consistency(service):
     assert result["scores"]["ppl"] is not None
 
 
-@pytest.mark.parametrize("similarity", ["fake", "nli", "align", "rouge_l", "jaccard"])
+@pytest.mark.parametrize("similarity", ["fake", "nli", "align", "rouge_l", "jaccard", "added"])
 async def test_the_similarity_function_is_chosen_per_request(service, similarity):
     result = await generated(service, similarity=similarity)
 
@@ -174,7 +174,7 @@ async def test_a_similarity_function_that_is_not_loaded_is_refused_with_those_th
         "invalid_request",
         "similarity",
     )
-    assert error["message"] == "must be one of align, fake, jaccard, nli, rouge_l"
+    assert error["message"] == "must be one of added, align, fake, jaccard, nli, rouge_l"
 
 
 async def test_without_an_nli_model_its_estimators_are_refused_by_name(service):

@@ -24,7 +24,9 @@ async def scored(client, **body):
     return response.json()
 
 
-@pytest.mark.parametrize("similarity", ["cross_encoder", "nli", "align", "rouge_l", "jaccard"])
+@pytest.mark.parametrize(
+    "similarity", ["cross_encoder", "nli", "align", "rouge_l", "jaccard", "added"]
+)
 @pytest.mark.parametrize(
     ("answer", "sample", "expected"),
     [

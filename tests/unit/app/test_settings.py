@@ -28,7 +28,7 @@ def test_without_variables_the_defaults_hold(load):
     settings = load()
     assert (settings.host, settings.port, settings.log_level) == ("127.0.0.1", 8000, "info")
     assert (settings.generation.engine, settings.generation.model) == ("transformers", "embedded")
-    assert (settings.similarity.name, settings.similarity.exact_match) == ("cross_encoder", True)
+    assert (settings.similarity.name, settings.similarity.exact_match) == ("auto", True)
 
 
 def test_nested_variables_are_read_and_their_neighbours_keep_the_default(load):

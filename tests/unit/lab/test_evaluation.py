@@ -229,7 +229,7 @@ def test_what_was_not_recorded_is_refused_by_name(tmp_path):
 
 
 def test_a_similarity_function_that_is_not_loaded_is_refused(tmp_path):
-    with pytest.raises(InvalidRequest, match="must be one of align, fake"):
+    with pytest.raises(InvalidRequest, match="must be one of added, align, fake"):
         evaluate(spec(tmp_path, similarities=["nosuch"]))
 
 

@@ -47,10 +47,13 @@ def test_names_become_models_and_rules():
 
 def test_functions_without_weights_are_always_there_and_those_over_nli_share_its_model():
     without = load(*FAKE)
-    assert (sorted(without.comparers), without.nli) == (["fake", "jaccard", "rouge_l"], None)
+    assert (sorted(without.comparers), without.nli) == (
+        ["added", "fake", "jaccard", "rouge_l"],
+        None,
+    )
 
     workers = load(*FAKE, FAKE_NLI)
-    assert sorted(workers.comparers) == ["align", "fake", "jaccard", "nli", "rouge_l"]
+    assert sorted(workers.comparers) == ["added", "align", "fake", "jaccard", "nli", "rouge_l"]
     workers.comparers["nli"]._model.score([("a", "b")])
     assert workers.nli._model.batches == [1]
     assert workers.comparers["align"]._nli is workers.nli
@@ -147,8 +150,33 @@ def test_the_second_embedded_language_model_is_loaded_by_its_name_and_has_no_pro
 def test_the_embedded_cross_encoder_warns_of_answers_that_it_does_not_know(
     generation, is_foreign, caplog
 ):
-    load(generation, ComparerConfig())
+    load(generation, ComparerConfig(name="cross_encoder"))
     assert ("COCOA_SIMILARITY__MODEL: the embedded pair model" in caplog.text) is is_foreign
+
+
+@pytest.mark.parametrize(
+    ("generation", "similarity", "expected"),
+    [
+        (GeneratorConfig(), ComparerConfig(), "cross_encoder"),
+        (GeneratorConfig(engine="fake", model="org/model"), ComparerConfig(), "added"),
+        (
+            GeneratorConfig(engine="fake", model="org/model"),
+            ComparerConfig(name="rouge_l"),
+            "rouge_l",
+        ),
+        (FAKE[0], FAKE[1], "fake"),
+    ],
+)
+def test_beside_a_foreign_model_answers_are_compared_by_what_they_add(
+    generation, similarity, expected, caplog
+):
+    caplog.set_level("INFO")
+    workers = load(generation, similarity)
+    assert workers.default_similarity == expected
+    assert ("by the words that they add to their question" in caplog.text) == (expected == "added")
+    assert ("cross_encoder" in workers.comparers) is (expected == "cross_encoder")
+    cutting = [name for name, one in workers.comparers.items() if one.info.rules.cuts]
+    assert cutting == ["added"]
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])

@@ -1,0 +1,76 @@
+"""What answers add to their question, in several languages and scripts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.similarity.added import added, containment, word_set
+from models.similarity.pairs import PairRules, PairTable, answer_pairs, exact_match
+
+CAPITAL = "What is the capital of Peru?"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        (CAPITAL, "The capital of Peru is Lima.", "Lima"),
+        (CAPITAL, "Lima", "Lima"),
+        (CAPITAL, "It is the capital.", "capital"),
+        (CAPITAL, "It is.", "It is."),
+        ("Was ist die Hauptstadt von Peru?", "Die Hauptstadt von Peru ist Lima.", "Lima"),
+        ("Quelle est la capitale du Pérou ?", "La capitale du Pérou est Lima.", "Lima"),
+        ("¿Cuál es la capital del Perú?", "La capital del Perú es Lima.", "Lima"),
+        ("秘鲁的首都是什么", "秘鲁的首都是利马", "利 马"),
+        ("When did the war of 1939 end?", "The war of 1939 ended in 1945.", "1939 ended 1945"),
+        ("Which band is it?", "It is played by The Who.", "played The Who"),
+        ("Is it safe?", "It is not safe.", "not"),
+        ("", "The author is Leo Tolstoy.", "author Leo Tolstoy"),
+    ],
+)
+def test_what_a_text_adds_is_what_tells_it_from_other_answers(question, text, expected):
+    assert added(text, word_set(question)) == expected
+
+
+def similarity(question, a, b):
+    rules = PairRules(cuts=True).of_question(question)
+    scores = {}
+    for pair in answer_pairs(a, [b], rules):
+        scores[pair] = (containment(*map(word_set, pair)),)
+    return PairTable(("similarity",), scores, rules).both_directions(a, b, "similarity")
+
+
+@pytest.mark.parametrize(
+    ("question", "a", "b", "expected"),
+    [
+        (CAPITAL, "The capital of Peru is Lima.", "Lima", 1),
+        (CAPITAL, "The capital of Peru is Lima.", "The capital of Peru is Cusco.", 0),
+        ("Who wrote it?", "The author is Leo Tolstoy.", "Leo Tolstoy", 1),
+        ("When is the meeting?", "The meeting is on Tuesday.", "It takes place on Tuesday.", 1),
+        ("When is the meeting?", "The meeting is on Tuesday.", "It is on Friday.", 0),
+        ("How old is it?", "It is 24.", "It is 42 years old.", 0),
+        ("How many?", "12", "twelve", 1),
+        ("Is it safe?", "Yes, it is safe.", "No, it is not safe.", 0),
+        ("Is it safe?", "Yes.", "", 0),
+    ],
+)
+def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):
+    assert similarity(question, a, b) == similarity(question, b, a) == expected
+
+
+def test_what_is_cut_does_not_count_as_an_exact_match():
+    rules = PairRules(cuts=True).of_question(CAPITAL)
+    assert exact_match("It is Lima.", ["Lima", " It is Lima. "], rules).tolist() == [0, 1]
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_something_of_a_text_always_stays_and_nothing_is_added(text, question):
+    left = added(text, word_set(question))
+    assert word_set(left) <= word_set(text)
+    assert bool(left) == bool(text)
+
+
+@given(st.frozensets(st.text(max_size=3)), st.frozensets(st.text(max_size=3)))
+def test_containment_is_symmetric_and_within_its_bounds(a, b):
+    assert containment(a, b) == containment(b, a)
+    assert 0 <= containment(a, b) <= 1
+    assert containment(a, a) == 1
