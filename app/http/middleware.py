@@ -16,7 +16,6 @@ from app.http.access import Access
 from app.http.errors import answer_to
 from app.http.logs import current_request_id
 from app.http.origins import Origins
-from app.http.routes.page import FILES_PATH, PAGE_PATH
 from app.http.telemetry import Telemetry
 from app.settings import Limits
 from models.errors import NotReady
@@ -25,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 # What orchestrators, Prometheus and readers of the documentation ask. These paths need no key, and
 # are served at the second port where there is one; every other path needs a key.
+PAGE_PATH, FILES_PATH = "/", "/page/"
 OPERATION_PATHS = frozenset(
     {"/livez", "/readyz", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
 )

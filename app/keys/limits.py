@@ -6,14 +6,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from app.keys.buckets import LIMITS, LimitName, Refusal, level_after, wait_s
-from app.keys.records import Key
+from app.keys.records import Key, Place
+from app.keys.shared import SharedLimits
 from models.errors import RateLimited
-
-if TYPE_CHECKING:
-    from app.keys.shared import SharedLimits
 
 # Another gateway may be a moment behind with what has ended.
 _SECOND_LOOK_S = 0.1
@@ -22,22 +19,6 @@ _WORDS: dict[LimitName, str] = {
     "tokens_per_minute": "this key may have {} tokens computed a minute",
     "max_concurrent": "this key may have {} requests under way",
 }
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """One request of a key.
-
-    Attributes:
-        costs_tokens: whether the budget of tokens matters for it.
-        is_asked: whether somebody waits for what Redis says of it.
-        is_counted: whether it is among this gateway's requests under way.
-    """
-
-    key: Key
-    costs_tokens: bool
-    is_asked: bool = False
-    is_counted: bool = False
 
 
 @dataclass(slots=True)
@@ -108,7 +89,7 @@ class KeyLimits:
         if self._shared is not None:
             self._shared.charge(key, requests=requests, tokens=tokens)
 
-    async def _enter(self, shared: "SharedLimits", place: Place) -> Refusal | None:
+    async def _enter(self, shared: SharedLimits, place: Place) -> Refusal | None:
         refusal = await shared.enter(place)
         if refusal is not None and refusal.limit == "max_concurrent":
             await asyncio.sleep(_SECOND_LOOK_S)

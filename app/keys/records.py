@@ -143,3 +143,19 @@ def _fault(error: ValidationError) -> str:
 def _check_distinct(what: str, values: Sequence[str]) -> None:
     if len(set(values)) < len(values):
         raise KeysFileInvalid(f"a {what} stands in it twice")
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """One request of a key.
+
+    Attributes:
+        costs_tokens: whether the budget of tokens matters for it.
+        is_asked: whether somebody waits for what Redis says of it.
+        is_counted: whether it is among this gateway's requests under way.
+    """
+
+    key: Key
+    costs_tokens: bool
+    is_asked: bool = False
+    is_counted: bool = False

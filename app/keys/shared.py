@@ -23,8 +23,7 @@ from app.cache.connection import Command, Connection
 from app.cache.lane import Dropped, Lane
 from app.cache.protocol import CacheConfig, State
 from app.keys.buckets import LIMITS, Refusal
-from app.keys.limits import Place
-from app.keys.records import Key
+from app.keys.records import Key, Place
 
 # Scripts of one round trip, which has the time of one lookup: of keys that are told, of requests.
 _MAX_TOLD = 64

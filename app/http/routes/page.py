@@ -5,8 +5,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
-PAGE_PATH = "/"
-FILES_PATH = "/page/"
+from app.http.middleware import FILES_PATH, PAGE_PATH
 
 _FOLDER = Path(__file__).parent.parent / "page"
 _INDEX = "index.html"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cocoa_lab.embedded.world import WORLDS
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -21,10 +23,6 @@ class Verdict:
 # From an answer and statements of it, in order, to what each of them is; None: not to be said. What
 # knows a world reads sentences one after another, and is told all of them.
 Judge = Callable[[str, Sequence[str]], Awaitable[Sequence[Verdict | None]]]
-
-
-# The judges who know the worlds of the embedded models of long answers, by the worlds' seeds.
-WORLDS = ("world", "second-world")
 
 
 def _world(seed: int, line: Mapping[str, Any]) -> Judge:

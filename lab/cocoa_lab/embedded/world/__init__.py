@@ -2,3 +2,6 @@
 
 `python -m cocoa_lab.embedded.world --help`. This module itself loads neither a model nor torch.
 """
+
+# Names of the judges that know a world, by its seed.
+WORLDS = ("world", "second-world")

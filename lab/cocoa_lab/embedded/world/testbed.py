@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cocoa_lab.embedded.world import WORLDS
 from cocoa_lab.embedded.world.calls import asked, offer, unserved
 from cocoa_lab.embedded.world.checker import TOLERANCE
 from cocoa_lab.embedded.world.document import Document, Message, user
@@ -25,7 +26,6 @@ from cocoa_lab.embedded.world.records import (
     true_record,
 )
 from cocoa_lab.embedded.world.tools import TOOLS, call
-from cocoa_lab.parts.judges import WORLDS
 
 NUM_PROMPTS = 720
 NUM_PROBE_PROMPTS = 230
