@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from collections import Counter
+from random import Random
 
 import pytest
 
 from tests.api.errors_told import assert_error
 from tests.api.keyed import with_keys
 from tests.api.scored import scored
+from tests.api.units_bodies import body
 from tests.conftest import until
 from tests.made_keys import bearer
 
@@ -54,3 +57,12 @@ async def test_texts_and_steps_are_charged_where_no_model_is_asked(tmp_path):
         assert first.status_code == 200
         second = await service.client.post("/score", json=body, headers=bearer("one"))
         assert_error(second, 429, "rate_limited")
+
+
+async def test_bodies_of_every_shape_end_in_a_result_or_a_typed_error(service):
+    random, seen = Random(44), Counter()
+    for number in range(120):
+        response = await service.client.post("/score", json=body(random))
+        assert response.status_code in (200, 413, 422), (number, response.text)
+        seen[response.status_code] += 1
+    assert min(seen[200], seen[422]) > 10
