@@ -52,6 +52,65 @@ class Decision:
         return replace(self, action=action, reason=reason)
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the uncertainty of an ask means.
+
+    Attributes:
+        confidence: P(correct) in [0, 1].
+        percentile: share of the reference answers that are surer, in [0, 100].
+        decision: where one was asked for.
+        reason: why there is no confidence, where there is none.
+        calibrator: id of the calibrator that says so.
+        has_shifted: whether what is served no longer looks like what was calibrated.
+    """
+
+    confidence: float | None = None
+    percentile: float | None = None
+    decision: Decision | None = None
+    reason: str | None = None
+    calibrator: str | None = None
+    has_shifted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedUnit:
+    """What the uncertainty of one part means.
+
+    Attributes:
+        confidence: P(right) in [0, 1]; None where it has no uncertainty.
+        accept: whether it passes; None where no decision was asked for.
+        is_removed: whether the refined text is without it.
+        reason: why it does not pass, and why it stays where it should be removed; None where it
+            passes.
+    """
+
+    confidence: float | None = None
+    accept: bool | None = None
+    is_removed: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsJudgement:
+    """What the uncertainties of an answer's parts mean.
+
+    Attributes:
+        units: one for each part, in their order.
+        reason: why none of them has a confidence; None where that is known.
+        decision: whether all of them pass, where that was asked.
+        refined_text: the answer without those that do not pass; None unless that was asked, or for
+            `no_refined_text`.
+        no_refined_text: why there is none though it was asked.
+    """
+
+    units: tuple[JudgedUnit, ...]
+    reason: str | None = None
+    decision: Decision | None = None
+    refined_text: str | None = None
+    no_refined_text: str | None = None
+
+
 def decided(
     threshold: Threshold, calibrator: Calibrator, promise: str, *, accept: bool
 ) -> Decision:

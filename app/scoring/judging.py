@@ -8,15 +8,15 @@ reference's.
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.calibrators import check_deployment, served_models
-from app.scoring.decisions import Decision, check_target, decided, no_decision
-from app.scoring.memory import Source
+from app.scoring.decisions import Decision, Judgement, check_target, decided, no_decision
 from app.scoring.observer import Observer
 from app.scoring.plan import Plan
+from app.scoring.result import Source
 from app.scoring.unlike import MAX_SHARE_CUT, why_unlike
 from models.calibration import ALL, Binding, Calibrator, Part, ShiftMonitor
 from models.errors import InvalidRequest, NotCalibrated
@@ -34,27 +34,6 @@ from models.units.unit import Kind
 from workers.protocol import Workers
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the uncertainty of an ask means.
-
-    Attributes:
-        confidence: P(correct) in [0, 1].
-        percentile: share of the reference answers that are surer, in [0, 100].
-        decision: where one was asked for.
-        reason: why there is no confidence, where there is none.
-        calibrator: id of the calibrator that says so.
-        has_shifted: whether what is served no longer looks like what was calibrated.
-    """
-
-    confidence: float | None = None
-    percentile: float | None = None
-    decision: Decision | None = None
-    reason: str | None = None
-    calibrator: str | None = None
-    has_shifted: bool = False
 
 
 NO_CALIBRATOR = "no calibrator is loaded: see COCOA_CALIBRATOR"

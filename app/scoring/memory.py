@@ -7,15 +7,13 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from app.cache.protocol import Cache
 from app.scoring.observer import Observer
+from app.scoring.result import Source
 
 Value = TypeVar("Value")
-
-# Where a value came from: the cache, identical work under way, or this caller's own work.
-Source = Literal["cache", "joined", "computed"]
 
 # Between two looks at what another process computes.
 _POLL_S = 0.02

@@ -6,12 +6,10 @@ from operator import attrgetter
 from typing import Literal
 
 from app.scoring.ask import Ask
+from app.scoring.decisions import Judgement, UnitsJudgement
 from app.scoring.derive import Evidence
 from app.scoring.explaining import all_agree
-from app.scoring.judging import Judgement
-from app.scoring.memory import Source
 from app.scoring.plan import Plan
-from app.scoring.unit_judging import UnitsJudgement
 from app.scoring.units import ScoredUnits
 from models.estimators import (
     FOUND_MASS_NEEDS,
@@ -24,6 +22,8 @@ from models.statistics import SENTENCES_READ
 from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
 
+# Where it came from: the cache, identical work under way, or this caller's own work.
+Source = Literal["cache", "joined", "computed"]
 Outcome = Literal["accepted", "given", "held_back", "escalated", "escalation_failed"]
 STAGES = ("queue", "generate", "similarity", "score")
 

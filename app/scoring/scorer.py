@@ -12,12 +12,13 @@ from app.scoring.ask import PARTS, Ask
 from app.scoring.calibrators import served_models
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
+from app.scoring.decisions import Judgement, UnitsJudgement
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import decode, encode
 from app.scoring.generator_checks import check_generator
-from app.scoring.judging import Judge, Judgement, check_asked
+from app.scoring.judging import Judge, check_asked
 from app.scoring.limits import AskLimits, check_escalation, check_texts
-from app.scoring.memory import Memory, Source
+from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.plan import (
     Plan,
@@ -28,9 +29,9 @@ from app.scoring.plan import (
     make_plan,
 )
 from app.scoring.questions import num_rows
-from app.scoring.result import STAGES, Escalation, Result
+from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
-from app.scoring.unit_judging import UnitsJudgement, check_units_asked, judge_units
+from app.scoring.unit_judging import check_units_asked, judge_units
 from app.scoring.units import Parts, ScoredUnits, as_read, scored_units
 from models.calibration import Calibrator
 from models.errors import EscalationFailed, InvalidRequest

@@ -1,10 +1,17 @@
 """Pure: what the uncertainties of an answer's parts mean, and the answer without some of them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.scoring.ask import PARTS, Ask
-from app.scoring.decisions import Decision, check_target, decided, no_decision
+from app.scoring.decisions import (
+    Decision,
+    JudgedUnit,
+    UnitsJudgement,
+    check_target,
+    decided,
+    no_decision,
+)
 from app.scoring.judging import part_of
 from app.scoring.plan import Plan
 from app.scoring.units import ScoredUnit, ScoredUnits
@@ -22,44 +29,6 @@ from models.units.unit import PREDICTED
 
 _NO_PARTS = "the answer has no parts"
 _TOO_MANY = "the answer has more parts than are scored"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedUnit:
-    """What the uncertainty of one part means.
-
-    Attributes:
-        confidence: P(right) in [0, 1]; None where it has no uncertainty.
-        accept: whether it passes; None where no decision was asked for.
-        is_removed: whether the refined text is without it.
-        reason: why it does not pass, and why it stays where it should be removed; None where it
-            passes.
-    """
-
-    confidence: float | None = None
-    accept: bool | None = None
-    is_removed: bool = False
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnitsJudgement:
-    """What the uncertainties of an answer's parts mean.
-
-    Attributes:
-        units: one for each part, in their order.
-        reason: why none of them has a confidence; None where that is known.
-        decision: whether all of them pass, where that was asked.
-        refined_text: the answer without those that do not pass; None unless that was asked, or for
-            `no_refined_text`.
-        no_refined_text: why there is none though it was asked.
-    """
-
-    units: tuple[JudgedUnit, ...]
-    reason: str | None = None
-    decision: Decision | None = None
-    refined_text: str | None = None
-    no_refined_text: str | None = None
 
 
 def check_units_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
