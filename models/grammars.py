@@ -1,52 +1,60 @@
 """Pure: the JSON schemas that a text can be held to, and the grammar of each.
 
-What a schema says is heeded or refused by name, never ignored. Nothing is fetched and no pattern is
-run here; the engine that follows a grammar bounds what that takes, and says what else is wrong.
+What a schema says is heeded or refused by place and rule, never ignored. What the library that
+follows it cannot represent, or would write otherwise, is written in another way or refused here.
+Nothing is fetched and no pattern is run; how long compiling takes shows elsewhere
+(`workers.trials`).
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from models.json_schemas import VALUES, BadSchema, check_depth, place, schemas_in
 from models.records import Grammar
+from models.schema_bounds import (
+    Unheld,
+    check_constants,
+    check_steps,
+    checked_counts,
+    lowered_numbers,
+)
+from models.schema_branches import Branches
 from models.units.json_values import escaped
 
 MAX_SCHEMA_CHARACTERS = 65_536
+_MAX_WRITTEN = 4 * MAX_SCHEMA_CHARACTERS
+# Patterns are compared with each other, and with each name.
+MAX_NAME_PATTERNS, MAX_PATTERN_CHARACTERS = 32, 1024
+# Formats that llguidance holds a string to; JSON Schema lets the others say nothing.
+HELD_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname"})
+HELD_FORMATS |= {"ipv4", "ipv6", "uuid", "uri"}
 
-# One way of writing each value, so that equal values are equal texts, and no model that is not made
-# for JSON writes blanks until its last token. llguidance reads it, here and in vLLM; others do not.
+# One way of writing each value, so that equal values are equal texts, no key is spelled in two ways
+# (é and \u00e9), and no model that is not made for JSON writes blanks until its last token.
+# llguidance reads it, here and in vLLM; others do not.
 _OPTIONS = "x-guidance"
-_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-
-_ONE = ("items", "additionalItems", "additionalProperties")
-_SEVERAL = ("prefixItems", "allOf", "anyOf", "oneOf")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions")
-# Python types of what these keywords can have for a value.
-_VALUES: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(_ONE, (dict, bool)),
-    **dict.fromkeys(_SEVERAL, (list,)),
-    **dict.fromkeys(_NAMED, (dict,)),
-    "type": (str, list),
-    "enum": (list,),
-    "required": (list,),
-    **dict.fromkeys(("$ref", "pattern", "format"), (str,)),
-    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), (int,)),
-    **dict.fromkeys(("minProperties", "maxProperties"), (int,)),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum"), (int, float)),
-    **dict.fromkeys(("exclusiveMaximum", "multipleOf"), (int, float)),
+# Says of an `anyOf` that it was written so.
+WAS_ONE_OF = "x-oneOf"
+_ITEMS, _KEYS = ", ", ": "
+_WRITTEN = {
+    "whitespace_flexible": False,
+    "item_separator": _ITEMS,
+    "key_separator": _KEYS,
+    "json_allowed_escapes": 'nrbtf\\"',
 }
-# Keywords with any value: one that is heeded, and those that say nothing of what is valid.
-_FREE = frozenset({"const", "title", "description", "default", "examples", "deprecated"})
-_FREE |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
-_FREE |= {"$comment", "$schema"}
+# Keywords with any value: those that say nothing of what is valid.
+_SAYING_NOTHING = frozenset({"title", "description", "default", "examples", "deprecated"})
+_SAYING_NOTHING |= {"readOnly", "writeOnly", "contentMediaType", "contentEncoding", "discriminator"}
+_SAYING_NOTHING |= {"$comment", "$schema", "additionalItems"}
 # Of a pattern: what engines ignore or refuse, or an escaped sign, a class or a sign.
 _PIECES = re.compile(r"(\\[1-9]|\\k<|\(\?<?[=!])|\\.|\[(?:\\.|[^]\\])*\]?|.", re.DOTALL)
-
-
-class BadSchema(ValueError):
-    """No text can be held to a schema; says where in it and why."""
+# A pattern that is a name.
+_NAME = re.compile(r"\^([A-Za-z0-9_ -]*)\$")
+_ANY_NAME: tuple[Any, ...] = (True, {}, {"type": "string"})
 
 
 @dataclass(eq=False, slots=True)
@@ -82,24 +90,58 @@ def grammar_of(schema: Mapping[str, Any]) -> Grammar:
         BadSchema: it is too large, says what cannot be heeded, points out of itself, or no finite
             value is valid under it.
     """
-    try:
-        source = json.dumps({**schema, _OPTIONS: _WRITTEN})
-    except RecursionError:
-        raise BadSchema("is nested too deeply") from None
-    if len(source) > MAX_SCHEMA_CHARACTERS:
+    check_depth(schema)
+    if len(json.dumps(schema)) > MAX_SCHEMA_CHARACTERS:
         raise BadSchema(f"has more than {MAX_SCHEMA_CHARACTERS} characters of JSON")
-    _check(schema)
+    schemas = dict(schemas_in(schema))
+    for path, one in schemas.items():
+        if isinstance(one, dict):
+            _check_keywords(path, one, schemas)
+    _check_finite(schemas)
+    _check_whole(schemas.values())
+    if texts := _listed(schema):
+        return Grammar("lark", f"start: {' | '.join(map(json.dumps, texts))}")
+    source = json.dumps({**_Writer(schemas).whole(), _OPTIONS: _WRITTEN})
+    if len(source) > _MAX_WRITTEN:
+        raise BadSchema("refers to too many parts of itself: those under $defs are read once")
     return Grammar("json_schema", source)
 
 
-def _check(root: Mapping[str, Any]) -> None:
-    nodes: dict[str, _Node] = {}
-    schemas = list(_schemas_in(root))
-    for path, _ in schemas:
-        nodes[path] = _Node()
-    for path, schema in schemas:
+def _check_keywords(path: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> None:
+    for keyword, value in schema.items():
+        if keyword == "const" or keyword in VALUES or keyword in _SAYING_NOTHING:
+            is_known = (keyword, value) != ("uniqueItems", True)
+            is_known &= keyword != "propertyNames" or value in _ANY_NAME
+        else:
+            is_known = keyword.startswith("x-") and keyword != _OPTIONS
+            is_known |= keyword == "$id" and not path
+        if not is_known:
+            raise BadSchema(f"{place(path)}: the keyword {keyword!r:.60} is not supported")
+    for keyword in ("enum", "anyOf", "oneOf", "allOf", "type"):
+        if schema.get(keyword) == []:
+            raise BadSchema(f"{place(path)}: {keyword} is empty")
+    patterns = schema.get("patternProperties", {})
+    for pattern in [*filter(None, [schema.get("pattern")]), *patterns]:
+        keyword = "patternProperties" if pattern in patterns else "pattern"
+        if any(piece[1] for piece in _PIECES.finditer(pattern)):
+            what = "look-around and backreferences are not supported"
+            raise BadSchema(f"{place(path)}: {keyword}: {what}")
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            most = f"has a pattern of more than {MAX_PATTERN_CHARACTERS} characters"
+            raise BadSchema(f"{place(path)}: {keyword} {most}")
+    reference = schema.get("$ref")
+    if reference is None:
+        return
+    if not reference.startswith("#"):
+        raise BadSchema(f"{place(path)}: $ref must point into the schema itself, as #/$defs/name")
+    if reference.removeprefix("#") not in schemas:
+        raise BadSchema(f"{place(path)}: $ref {reference!r:.60} points to no schema")
+
+
+def _check_finite(schemas: Mapping[str, Any]) -> None:
+    nodes = {path: _Node() for path in schemas}
+    for path, schema in schemas.items():
         if isinstance(schema, dict):
-            _check_keywords(path, schema, nodes)
             _connect(path, schema, nodes)
     known = [node for node in nodes.values() if node.num_missing == 0]
     for node in known:  # grows meanwhile
@@ -109,61 +151,6 @@ def _check(root: Mapping[str, Any]) -> None:
                 known.append(parent)
     if nodes[""].num_missing > 0:
         raise BadSchema("no finite value is valid under it: what it requires contains itself")
-
-
-def _schemas_in(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each schema within a schema by its JSON Pointer, the whole first."""
-    pending: list[tuple[str, Any]] = [("", root)]
-    while pending:
-        path, schema = pending.pop()
-        if not isinstance(schema, dict | bool):
-            raise BadSchema(f"{_place(path)} must be a schema, which is an object, true or false")
-        yield path, schema
-        if isinstance(schema, bool):
-            continue
-        for keyword, value in schema.items():
-            _check_value(path, keyword, value)
-            inner = f"{path}/{escaped(keyword)}"
-            if keyword in _ONE:
-                pending.append((inner, value))
-            elif keyword in _SEVERAL:
-                pending += [(f"{inner}/{number}", one) for number, one in enumerate(value)]
-            elif keyword in _NAMED:
-                pending += [(f"{inner}/{escaped(name)}", one) for name, one in value.items()]
-
-
-def _check_value(path: str, keyword: str, value: Any) -> None:
-    types = _VALUES.get(keyword)
-    if types is None:
-        return
-    is_bool = isinstance(value, bool)
-    if not isinstance(value, types) or (is_bool and bool not in types):
-        raise BadSchema(f"{_place(path)}: {keyword} cannot be {json.dumps(value):.40}")
-    patterns: Mapping[str, Any] = {"pattern": [value], "patternProperties": value}
-    for pattern in patterns.get(keyword, ()):
-        if any(piece[1] for piece in _PIECES.finditer(pattern)):
-            what = "look-around and backreferences are not supported"
-            raise BadSchema(f"{_place(path)}: {keyword}: {what}")
-    if keyword not in ("required", "type") or not isinstance(value, list):
-        return
-    if not all(isinstance(name, str) for name in value):
-        raise BadSchema(f"{_place(path)}: {keyword} must be a list of strings")
-
-
-def _check_keywords(path: str, schema: Mapping[str, Any], nodes: Mapping[str, _Node]) -> None:
-    for keyword in schema:
-        if keyword in _VALUES or keyword in _FREE or (keyword == "$id" and not path):
-            continue
-        if keyword.startswith("x-") and keyword != _OPTIONS:
-            continue
-        raise BadSchema(f"{_place(path)}: the keyword {keyword!r:.60} is not supported")
-    reference = schema.get("$ref")
-    if reference is None:
-        return
-    if not reference.startswith("#"):
-        raise BadSchema(f"{_place(path)}: $ref must point into the schema itself, as #/$defs/name")
-    if reference.removeprefix("#") not in nodes:
-        raise BadSchema(f"{_place(path)}: $ref {reference!r:.60} points to no schema")
 
 
 def _connect(path: str, schema: Mapping[str, Any], nodes: Mapping[str, _Node]) -> None:
@@ -191,5 +178,150 @@ def _connect(path: str, schema: Mapping[str, Any], nodes: Mapping[str, _Node]) -
             node.needs(nodes[f"{path}/items"])
 
 
-def _place(path: str) -> str:
-    return f"at #{path:.120}"
+def _check_whole(schemas: Iterable[Any]) -> None:
+    own = [schema for schema in schemas if isinstance(schema, dict)]
+    if sum(len(one.get("patternProperties", ())) for one in own) > MAX_NAME_PATTERNS:
+        raise BadSchema(f"has more than {MAX_NAME_PATTERNS} patterns in patternProperties")
+    try:
+        check_steps(own)
+    except Unheld as error:
+        raise BadSchema(str(error)) from None
+
+
+def _listed(schema: Mapping[str, Any]) -> list[str]:
+    """Texts of a schema that only lists values, some of which the library would write otherwise."""
+    said = schema.keys() - _SAYING_NOTHING
+    if said not in ({"const"}, {"enum"}):
+        return []
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    try:
+        check_constants(values)
+    except Unheld:
+        with suppress(ValueError):  # not finite
+            return [json.dumps(one, allow_nan=False, separators=(_ITEMS, _KEYS)) for one in values]
+    return []
+
+
+class _Writer:
+    """Writes a schema as llguidance is to read it.
+
+    Schemas that are referred to stand under `$defs` by their JSON Pointers, so that each means the
+    same wherever it stands, and its place can be told (`models.engines.matchers`).
+    """
+
+    def __init__(self, schemas: Mapping[str, Any]) -> None:
+        self._schemas = schemas
+        self._branches = Branches(schemas)
+        self._referred: set[str] = set()  # JSON Pointers
+
+    def whole(self) -> dict[str, Any]:
+        """The schema of JSON Pointer "".
+
+        Raises:
+            BadSchema: a schema in it says what no text can be held to.
+        """
+        root = self._written("", self._schemas[""])
+        targets: dict[str, Any] = {}
+        while pending := self._referred - targets.keys():  # each may refer to further ones
+            for path in sorted(pending):
+                targets[path] = self._written(path, self._schemas[path])
+        return {**root, "$defs": targets} if targets else root
+
+    def _written(self, path: str, schema: Any) -> Any:
+        if isinstance(schema, bool):
+            return schema
+        try:
+            own = {**lowered_numbers(schema), **checked_counts(schema)}
+            for keyword in ("type", "pattern", "required"):
+                if keyword in schema:
+                    own[keyword] = schema[keyword]
+            if schema.get("format") in HELD_FORMATS:
+                own["format"] = schema["format"]
+            own |= self._members(path, schema)
+            _bound_names(own)
+            check_constants([schema.get("const"), schema.get("enum")])
+            own |= self._applied(path, schema)
+        except Unheld as error:
+            raise BadSchema(f"{place(path)}: {error}") from None
+        return own
+
+    def _members(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """What it says of elements and properties; a pattern that is a name is an optional one."""
+        own: dict[str, Any] = {}
+        for keyword in ("items", "additionalProperties"):
+            if keyword in schema:
+                own[keyword] = self._written(f"{path}/{keyword}", schema[keyword])
+        if "prefixItems" in schema:
+            own["prefixItems"] = self._several(path, "prefixItems", schema)
+        properties = self._named(path, "properties", schema)
+        patterns = self._named(path, "patternProperties", schema)
+        for pattern in list(patterns):
+            if name := _NAME.fullmatch(pattern):
+                also = patterns.pop(pattern)
+                if name[1] in properties:
+                    also = {"allOf": [properties[name[1]], also]}
+                properties[name[1]] = also
+        named = {"properties": properties, "patternProperties": patterns}
+        return own | {keyword: inner for keyword, inner in named.items() if inner}
+
+    def _applied(self, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Its constants and whole schemas, in their order."""
+        own: dict[str, Any] = {}
+        for keyword, value in schema.items():
+            if keyword in ("const", "enum"):
+                own[keyword] = value
+            elif keyword == "$ref":
+                path_of_it = value.removeprefix("#")
+                self._referred.add(path_of_it)
+                own[keyword] = f"#/$defs/{escaped(path_of_it)}"
+            elif keyword in ("allOf", "anyOf"):
+                own[keyword] = self._several(path, keyword, schema)
+        if "oneOf" not in schema:
+            return own
+        if not self._branches.exclude(schema["oneOf"], schema):
+            raise Unheld("oneOf: its branches are not known to exclude each other")
+        choice = {"anyOf": self._several(path, "oneOf", schema), WAS_ONE_OF: True}
+        if "anyOf" not in own:
+            return own | choice
+        return own | {"allOf": [*own.get("allOf", []), choice]}
+
+    def _several(self, path: str, keyword: str, schema: Mapping[str, Any]) -> list[Any]:
+        inner = enumerate(schema[keyword])
+        return [self._written(f"{path}/{keyword}/{number}", one) for number, one in inner]
+
+    def _named(self, path: str, keyword: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        inner = schema.get(keyword, {}).items()
+        return {
+            name: self._written(f"{path}/{keyword}/{escaped(name)}", one) for name, one in inner
+        }
+
+
+def _bound_names(own: dict[str, Any]) -> None:
+    """Leave out bounds on the number of properties that hold anyway; refuse what is not followed.
+
+    Args:
+        own: what a schema says of its properties, changed in place.
+
+    Raises:
+        Unheld: as many properties cannot be, or nobody can count them.
+    """
+    names, required = own.get("properties", {}).keys(), set(own.get("required", ()))
+    least = max(0, own.pop("minProperties", 0) - len(required))
+    most = own.pop("maxProperties", None)
+    if most is not None and most < len(required):
+        raise Unheld("maxProperties is less than the number of those required")
+    num_optional = len(names - required)
+    is_closed = own.get("additionalProperties") is False and "patternProperties" not in own
+    if is_closed and least > num_optional:
+        raise Unheld("minProperties is more than the number of those that there may be")
+    if most is not None and (most := most - len(required)) >= num_optional and is_closed:
+        most = None
+    if not least and most is None:
+        return
+    is_one_of_them = is_closed and least <= 1 and most in (None, 1)
+    if num_optional and not is_one_of_them:
+        raise Unheld("minProperties and maxProperties take all of properties to be required")
+    if least:
+        own["minProperties"] = least + len(required)
+    if most is not None:
+        own["maxProperties"] = most + len(required)

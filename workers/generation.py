@@ -3,8 +3,8 @@
 The event loop owns the queue, the deadlines and the cancellations. One thread owns the model and
 runs step after step, and comes back to the loop when there is something to tell; a second one does
 what would hold a step up: tokenising, detokenising, probes. What the loop hands to the running
-steps is a deque, and flags that only it sets. Grammars, of which one may take a second to compile,
-have a third thread.
+steps is a deque, and flags that only it sets. Grammars are tried out in another process, and then
+compiled on threads that nobody watches: those that compile at once wait for no others.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from models.engines.protocol import (
     check_grammar,
     check_no_images,
 )
-from models.errors import EngineError, ModelLost, NotReady
+from models.errors import EngineError, InvalidRequest, ModelLost, NotReady
 from models.images import images_of
 from models.probes.domain import PromptDomain
 from models.probes.protocol import Probe
@@ -41,6 +41,7 @@ from models.threads import ModelThread
 from workers.calling import Listener, failing_as, in_time
 from workers.probe_reading import read, with_inputs_of, with_prompt_compared, with_readings
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
+from workers.trials import Trials
 
 Result = TypeVar("Result")
 
@@ -81,6 +82,7 @@ class GenerationWorker:
         model_thread: where the engine's steps run.
         text_thread: where everything else runs that blocks.
         on_step: told of each step how many rows it decoded.
+        caller: on whose behalf is asked; callers take turns in trying grammars.
     """
 
     def __init__(
@@ -92,13 +94,16 @@ class GenerationWorker:
         model_thread: ModelThread | None = None,
         text_thread: ModelThread | None = None,
         on_step: OnStep = lambda num_rows: None,
+        caller: Callable[[], str] = str,
     ) -> None:
         self._engine = engine
         self._probes = dict(probes or {})
         self._domain = domain
         self._model_thread = model_thread or ModelThread("generation")
         self._text_thread = text_thread or ModelThread("texts")
-        self._grammar_thread = ModelThread("grammars")
+        self._trials = Trials(engine.vocabulary, caller) if not engine.info.no_grammar else None
+        # By whether they compile at once.
+        self._compilers = ModelThread("long grammars"), ModelThread("grammars")
         self._on_step = on_step
         self._incoming: deque[Job] = deque()
         self._taken: list[Job] = []  # by the latest step
@@ -114,7 +119,7 @@ class GenerationWorker:
 
     @property
     def busy_since(self) -> float | None:
-        threads = (self._model_thread, self._text_thread, self._grammar_thread)
+        threads = (self._model_thread, self._text_thread)
         return min(filter(None, (thread.busy_since for thread in threads)), default=None)
 
     async def run(self) -> None:
@@ -142,6 +147,8 @@ class GenerationWorker:
                 self._settle(job, NotReady(_STOPPED))
             for call in self._calls:
                 call.cancel()
+            if self._trials is not None:
+                self._trials.close()
 
     def _steps(self) -> _Stretch:
         """Step until there is something to tell; runs on the model's thread.
@@ -165,6 +172,8 @@ class GenerationWorker:
         sampling = SamplingParams(num_samples=2, max_new_tokens=4, seed=0)
         statistics = self.info.statistics
         await self.generate(GenerationRequest("Hello", sampling=sampling, statistics=statistics))
+        if self._trials is not None:
+            self._trials.start()
 
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
@@ -231,13 +240,21 @@ class GenerationWorker:
         self._wake.set()
         self._model_thread.shutdown(wait=False)
         self._text_thread.shutdown(wait=False)
-        self._grammar_thread.shutdown(wait=False)
+        for thread in self._compilers:
+            thread.shutdown(wait=False)
+        if self._trials is not None:
+            self._trials.close()
 
     async def _compile(self, grammar: Grammar) -> None:
-        """Have the engine know a grammar, without holding up requests that have none."""
+        """Have the engine know a grammar, once it is known to harm nobody."""
         check_grammar(self.info.no_grammar)
+        if self._closed or self._trials is None:
+            raise NotReady(_STOPPED)
+        verdict = await self._trials.check(self._engine.grammar_source(grammar))
+        if verdict.refusal:
+            raise InvalidRequest(verdict.refusal, field="grammar")
         compile_it = partial(self._engine.compile, grammar)
-        await self._aside("compiling a grammar", compile_it, self._grammar_thread)
+        await self._aside("compiling a grammar", compile_it, self._compilers[verdict.is_quick])
 
     async def _aside(
         self, what: str, work: Callable[[], Result], thread: ModelThread | None = None

@@ -67,6 +67,7 @@ def load_generator(config: WorkerConfig, hooks: Hooks) -> Generator:
         model_thread=thread,
         text_thread=_thread("texts", 1),
         on_step=hooks.on_step,
+        caller=hooks.tenant,
     )
 
 

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from models import errors
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady, Unauthorized
+from models.grammar_rules import is_refusal
 from models.records import EFFORT, GenerationRequest, OnToken, SamplingParams, Token
 from workers import wire
 from workers.calling import Listener
@@ -25,7 +26,7 @@ for _kind in vars(errors).values():
     if isinstance(_kind, type) and issubclass(_kind, CocoaError):
         _ERRORS[_kind.code] = _kind
 
-# A worker's own words may be anybody's: clients are told these.
+# A worker's own words may be anybody's: clients are told these, and of the others known ones.
 _WORDS = {
     "invalid_request": "the model's worker refuses the request",
     "prompt_too_long": "prompt and new tokens exceed the model's context",
@@ -41,8 +42,7 @@ _WORDS_OF_FIELD = {
     EFFORT: f"the chat template of this model does not read {EFFORT}",
     "chat_template_kwargs": "the chat template of this model does not read one of these variables, "
     "or does not let clients set it",
-    "grammar": "no answer can be held to it by the model's worker: nothing is valid under it, it "
-    "is too complex, or a type, format or pattern in it is not supported",
+    "grammar": "no answer can be held to it by the model's worker",
     "tools": "the model's chat template takes no tools, or writes calls in a format that is not "
     "read here",
 }
@@ -76,6 +76,8 @@ def decode_error(value: Any) -> CocoaError:
         message = _WORDS.get(found["code"], _OTHERWISE)
         if kind is InvalidRequest:
             message = _WORDS_OF_FIELD.get(field or "", message)
+            if field == "grammar" and is_refusal(found["message"]):
+                message = found["message"]
         return kind(message, field=field, retry_after_s=found["retry_after_s"])
 
 

@@ -6,10 +6,13 @@ and with it one mask, until they choose different tokens.
 """
 
 import functools
+import json
 import math
 from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import asdict
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,19 +21,21 @@ from torch import Tensor
 
 from models.call_grammars import MARK, with_mark
 from models.engines.jobs import Row, RowJob
+from models.engines.keys import Keys, Quotes, has_patterns, may_repeat_keys
 from models.errors import InvalidRequest
+from models.grammar_rules import refusal
 from models.pretrained import PreTrainedTokenizerBase
 from models.records import Grammar
 from models.units.reasoning import Tags
 
+if TYPE_CHECKING:
+    from models.engines.matchers import Vocabulary
+
 # Where a row stands: it may yet begin with a reasoning, is in one, or writes its answer.
 Stage = Literal["undecided", "thoughts", "answer"]
 
-# Compiled grammars that are kept, the states to which the lexer of each may grow (1 to 2 kB each),
-# and symbols.
-_MAX_COMPILED, _MAX_LEXER_STATES, _MAX_SYMBOLS = 32, 20_000, 100_000
-# Characters of what the library says of a grammar.
-_MAX_REASON = 200
+_MAX_COMPILED = 32  # that are kept
+_MAX_RETRACED = 6  # tokens of a key that are looked ahead
 
 
 class Grammars:
@@ -75,11 +80,24 @@ class Grammars:
         elif not eos_ids:
             self.unavailable = "the model has no token that ends an answer"
 
+    def vocabulary(self) -> str:
+        """What `models.engines.trial` reads of the tokenizer, as JSON."""
+        return json.dumps(asdict(self._vocabulary))
+
+    def source(self, grammar: Grammar) -> str:
+        """A grammar as llguidance reads it."""
+        from models.engines.matchers import source_of
+
+        source = grammar.source
+        if grammar.kind == "lark" and self._mark_id is not None:
+            source = with_mark(grammar, self._mark_id)
+        return source_of(grammar.kind, source)
+
     def compile(self, grammar: Grammar) -> None:
-        """Have a grammar ready for `begin`; may take a second, on any thread.
+        """Have a grammar ready for `begin`; on any thread.
 
         Raises:
-            InvalidRequest: it is none, no text can follow it, or it is too large; says why.
+            InvalidRequest: no text can follow it; says why.
         """
         self._matcher(grammar)
 
@@ -93,7 +111,8 @@ class Grammars:
             stage = "thoughts"
         elif self.start_ids:
             stage = "undecided"
-        return Following(self, self._matcher(grammar).deep_copy(), stage)
+        matcher, keys = self._matcher(grammar)
+        return Following(self, matcher.deep_copy(), stage, keys and keys.copy())
 
     def ids(self, text: str) -> list[int]:
         """Tokens of a text."""
@@ -101,39 +120,46 @@ class Grammars:
         return ids
 
     @functools.cached_property
-    def _library_tokenizer(self) -> Any:
-        """Made when the first grammar comes, which takes up to a second."""
-        import llguidance.hf
+    def _vocabulary(self) -> "Vocabulary":
+        from models.engines.matchers import Vocabulary
 
         tokenizer: Any = self._tokenizer
-        return llguidance.hf.from_tokenizer(tokenizer, self._size, self._eos_ids)
+        backend = copy(tokenizer.backend_tokenizer)
+        backend.no_padding()
+        backend.no_truncation()
+        return Vocabulary(backend.to_str(), self._size, tuple(self._eos_ids))
 
-    def _with_mark(self, grammar: Grammar) -> str:
+    @functools.cached_property
+    def _library_tokenizer(self) -> Any:
+        """Made when the first grammar comes, which takes up to a second."""
+        return self._vocabulary.read()
+
+    @functools.cached_property
+    def _mark_id(self) -> int | None:
         for token_id, token in self._tokenizer.added_tokens_decoder.items():
             if token.special and token.content == MARK:
-                return with_mark(grammar, token_id)
-        return grammar.source
+                return token_id
+        return None
 
-    def _compiled(self, grammar: Grammar) -> Any:
-        from llguidance import LLMatcher, LLParserLimits
+    @functools.cached_property
+    def quotes(self) -> Quotes:
+        """Made when the first grammar comes that leaves keys open."""
+        decode = self._library_tokenizer.decode_bytes
+        return Quotes([decode([token]) for token in range(self._library_tokenizer.vocab_size)])
 
-        if grammar.kind == "json_schema":
-            source = LLMatcher.grammar_from_json_schema(grammar.source)
-        else:
-            source = LLMatcher.grammar_from_lark(self._with_mark(grammar))
-        limits = LLParserLimits(
-            max_lexer_states=_MAX_LEXER_STATES, max_grammar_size=_MAX_SYMBOLS, verbose_errors=False
-        )
-        matcher = LLMatcher(self._library_tokenizer, source, log_level=0, limits=limits)
-        first = matcher.deep_copy()
-        if not matcher.is_error():
-            first.compute_bitmask()  # some faults show by the first mask alone
-        if first.is_error():
-            reason = " ".join(first.get_error().split())
-            if len(reason) > _MAX_REASON:
-                reason = reason[:_MAX_REASON] + "…"
-            raise InvalidRequest(f"no answer can be held to it: {reason}", field="grammar")
-        return matcher
+    def _compiled(self, grammar: Grammar) -> tuple[Any, Keys | None]:
+        """What follows a grammar, and the keys of its texts where it does not name them all."""
+        from models.engines.matchers import MAX_LEXER_STATES, NotFollowed, matcher_of
+
+        try:
+            matcher = matcher_of(self._library_tokenizer, self.source(grammar), MAX_LEXER_STATES)
+        except NotFollowed as error:
+            raise InvalidRequest(refusal("", str(error)), field="grammar") from None
+        schema = json.loads(grammar.source) if grammar.kind == "json_schema" else {"const": None}
+        if not may_repeat_keys(schema):
+            return matcher, None
+        self.quotes  # noqa: B018 - is made here, and not between two steps
+        return matcher, Keys(are_few=has_patterns(schema))
 
 
 class Following:
@@ -143,18 +169,28 @@ class Following:
         stage: where they stand.
     """
 
-    def __init__(self, grammars: Grammars, matcher: Any, stage: Stage, num_read: int = 0) -> None:
+    def __init__(
+        self,
+        grammars: Grammars,
+        matcher: Any,
+        stage: Stage,
+        keys: Keys | None,
+        num_read: int = 0,
+    ) -> None:
         self._grammars = grammars
         self._matcher = matcher
         self.stage = stage
+        self._keys = keys  # None where the grammar names all of them
         self._num_read = num_read  # tokens of the start tag
 
     def copy(self) -> "Following":
         """The same for rows that go on otherwise."""
-        return Following(self._grammars, self._matcher.deep_copy(), self.stage, self._num_read)
+        keys = self._keys and self._keys.copy()
+        matcher = self._matcher.deep_copy()
+        return Following(self._grammars, matcher, self.stage, keys, self._num_read)
 
     def allowed(self) -> NDArray[np.int32] | None:
-        """Mask (W,) of what may come next; None where that takes too long.
+        """Mask (W,) of what may come next; None where that takes too long, or nothing may.
 
         Within a reasoning that is anything but the end of the whole text.
         """
@@ -162,11 +198,29 @@ class Following:
             return self._grammars.all_but_end
         start_ids, words = self._grammars.start_ids, np.zeros_like(self._grammars.all_but_end)
         if self._num_read == 0:
-            self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+            words = self._words(_MAX_RETRACED)
         if self.stage == "undecided":
             word, bit = divmod(start_ids[self._num_read], 32)
             words.view(np.uint32)[word] |= np.uint32(1 << bit)
-        return None if self._matcher.is_error() else words
+        return words if words.any() and not self._matcher.is_error() else None
+
+    def _words(self, depth: int) -> NDArray[np.int32]:
+        """Mask (W,) without tokens that repeat a key, or leave nothing but to do so."""
+        words = np.zeros_like(self._grammars.all_but_end)
+        self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if self._keys is None:
+            return words
+        bits = words.view(np.uint32)
+        for token in self._keys.barred(self._grammars.quotes):
+            bits[token // 32] &= ~np.uint32(1 << token % 32)
+        if not self._keys.are_few or not depth:
+            return words
+        for token in set(self._keys.retracing(self._grammars.quotes)):
+            if bits[token // 32] >> (token % 32) & 1:
+                further = self.copy()
+                if not further._read([token]) or not further._words(depth - 1).any():
+                    bits[token // 32] &= ~np.uint32(1 << token % 32)
+        return words
 
     def take(self, row: Row) -> bool:
         """Follow the latest token of a row that goes on; False where that takes too long.
@@ -175,21 +229,26 @@ class Following:
         """
         token, start_ids = row.token_ids[-1], self._grammars.start_ids
         if self.stage == "answer":
-            return bool(self._matcher.consume_token(token))
+            return self._read([token])
         if self.stage == "undecided":
             if token != start_ids[self._num_read]:
                 self.stage = "answer"
-                return bool(self._matcher.consume_token(token))
+                return self._read([token])
             self._num_read += 1
             if self._num_read == len(start_ids):
                 self.stage, self._num_read = "thoughts", 0
         if row.is_reasoned and not row.in_thoughts:
             self.stage, self._num_read = "answer", 0
             # What the token holds beyond its tag is of the answer.
-            return not row.lead.strip() or bool(
-                self._matcher.consume_tokens(self._grammars.ids(row.lead))
-            )
+            return not row.lead.strip() or self._read(self._grammars.ids(row.lead))
         return True
+
+    def _read(self, tokens: Sequence[int]) -> bool:
+        """Follow tokens of the answer; False where that takes too long."""
+        if self._keys is not None:
+            texts = self._grammars.quotes.texts
+            self._keys.feed(b"".join(texts[token] for token in tokens))
+        return bool(self._matcher.consume_tokens(list(tokens)))
 
 
 def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJob]:

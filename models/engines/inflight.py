@@ -28,12 +28,13 @@ from models.engines.sampling import StepPlan, next_tokens, plan_step
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
 from models.errors import CocoaError, EngineError, InvalidLogits, InvalidRequest, ModelLost
+from models.grammar_rules import TOO_COMPLEX, refusal
 from models.records import AnswerForm
 from models.waves import num_further
 
 AnswerForms = Mapping[AnswerForm, tuple[int, ...]]
 _INVALID_LOGITS = "the model returned NaN or infinite logits"
-_TOO_COMPLEX = "is too complex to be followed: to find what may come next takes too long"
+_TOO_COMPLEX = refusal("", TOO_COMPLEX)
 
 
 class InflightBatch:

@@ -136,8 +136,8 @@ class StepReport:
 class Engine(Protocol[JobT]):
     """A language model that answers prompts and draws samples of the answers.
 
-    `step` and `abandon` are called on one thread, `compile` on a second one, the others on a third
-    one; never two calls of the same thread at once.
+    `step` and `abandon` are called on one thread, what says so on any, the others on a second one;
+    never two calls of the same thread at once.
     """
 
     @property
@@ -147,8 +147,17 @@ class Engine(Protocol[JobT]):
     def is_idle(self) -> bool:
         """Whether no job runs or waits, so that a step without new jobs would do nothing."""
 
+    def vocabulary(self) -> str:
+        """What `models.engines.trial` reads first; on any thread.
+
+        As the next two it is not called where `info.no_grammar` says why.
+        """
+
+    def grammar_source(self, grammar: Grammar) -> str:
+        """A grammar as `models.engines.trial` reads it; on any thread."""
+
     def compile(self, grammar: Grammar) -> None:
-        """Have a grammar ready for `prepare`; not called where `info.no_grammar` says why.
+        """Have a grammar ready for `prepare`, which has passed its trial; on any thread.
 
         Raises:
             InvalidRequest: no text can follow it, or it is too large.

@@ -140,6 +140,12 @@ class TransformersEngine:
     def is_idle(self) -> bool:
         return self._batch.is_idle
 
+    def vocabulary(self) -> str:
+        return self._grammars.vocabulary()
+
+    def grammar_source(self, grammar: Grammar) -> str:
+        return self._grammars.source(grammar)
+
     def compile(self, grammar: Grammar) -> None:
         self._grammars.compile(grammar)
 

@@ -147,9 +147,10 @@ def schema_of_one(
     """
     branches, parameters = [], {}
     for number, tool in enumerate(tools):
-        function, place = tool["function"], f"#/$defs/{number}"
+        function, named = tool["function"], f"tools.{number}.function.parameters"
+        place = f"#/$defs/{named}"
         arguments = _moved(function.get("parameters") or {}, place)
-        parameters[str(number)] = {"type": "object", **arguments}
+        parameters[named] = {"type": "object", **arguments}
         branches.append(
             {
                 "type": "object",

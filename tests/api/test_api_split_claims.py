@@ -13,6 +13,7 @@ from tests.api.scored import scored
 from tests.api.test_api_servers import generated, serving_over
 from tests.conftest import serving
 from tests.fakes import engine
+from workers import trials
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +22,10 @@ CLAIMS = [
     {"text": "Lima is big.", "quotes": ["Lima", "big"]},
     {"text": "Lima lies in Peru.", "quotes": ["lies in Peru"]},
 ]
+
+
+async def passes(self, source):
+    return trials.Verdict()
 
 
 def split_into(*claims):
@@ -53,6 +58,10 @@ def asked(monkeypatch):
     monkeypatch.setattr(engine, "_answers", answers)
     monkeypatch.setattr(engine, "EngineInfo", partial(EngineInfo, no_grammar=""))
     monkeypatch.setattr(engine.FakeEngine, "compile", lambda self, grammar: None, raising=False)
+    monkeypatch.setattr(engine.FakeEngine, "vocabulary", str, raising=False)
+    monkeypatch.setattr(engine.FakeEngine, "grammar_source", lambda *_: "", raising=False)
+    monkeypatch.setattr(trials.Trials, "start", lambda self: None)
+    monkeypatch.setattr(trials.Trials, "check", passes)
     return asked
 
 

@@ -139,14 +139,24 @@ async def test_requests_at_once_are_held_to_schemas_of_their_own(service):
 DEEP = {"type": "object"}
 for _ in range(40):
     DEEP = {"type": "object", "properties": {"a": DEEP}}
+INT = {"type": "integer"}
+OPEN = {"additionalProperties": False, "minProperties": 2, "maxProperties": 2}
 REFUSED = [
-    (held_to({"type": "banana"}), "Invalid type: banana"),
+    (held_to({"type": "banana"}), "at #: type 'banana' is none of"),
     (held_to({"type": 7}), "type cannot be 7"),
+    (held_to({"$ref": 7}), "at #: $ref cannot be 7"),
     (held_to({"$ref": "#"}), "no finite value"),
     (held_to({"$ref": "https://example.com/a.json"}), "must point into the schema itself"),
     (held_to({"not": {}}), "the keyword 'not' is not supported"),
     (held_to({"type": "string", "pattern": "(?=a)"}), "look-around"),
-    (held_to({"type": "integer", "minimum": 2, "maximum": 1}), "Unsatisfiable"),
+    (held_to({"items": INT | {"minimum": 2, "maximum": 1}}), "at #/items: no integer lies"),
+    (held_to(INT | {"minimum": -(2**63), "maximum": -(2**63) + 5}), "leave nothing between"),
+    (held_to(INT | {"minimum": -(10**19), "maximum": -(10**19)}), "leave nothing between"),
+    (held_to(INT | {"minimum": 10**19, "maximum": 10**19 + 3}), "leave nothing between"),
+    (held_to({"patternProperties": {"^k$": INT}} | OPEN), "minProperties is more than"),
+    (held_to({"patternProperties": {f"^a{i}.*b{i}$": INT for i in range(33)}}), "32 patterns"),
+    (held_to({"properties": {"a": {"pattern": "("}}}), "at #/properties/a: a pattern cannot be"),
+    (held_to({"allOf": [{"type": "null"}, INT]}), "at #: nothing is valid under it"),
     (held_to({"enum": ["a" * 70_000]}), "more than 65536 characters"),
     (held_to({"enum": ["a" * 950_000]}), "more than 65536 characters"),
     (held_to({"enum": list(range(10_001))}), "at most 10000 values"),
@@ -169,8 +179,32 @@ async def test_what_cannot_be_heeded_is_refused_by_field_and_reason(service, pat
     assert (response.status_code, error["code"]) == (422, "invalid_request")
     assert (error.get("field") or error["param"]).startswith("response_format")
     said = json.dumps(error, ensure_ascii=False).replace('\\"', '"')
-    # A worker's own words are not passed on.
-    assert told in said or "no answer can be held to it by the model's worker" in said
+    assert told in said
+
+
+HEEDED = [
+    {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+    {"const": 18446744073709551616},
+    {"type": "array", "items": {"enum": [1]}, "maxItems": 2, "uniqueItems": False},
+    {"type": "object", "propertyNames": {"type": "string"}, "maxProperties": 0},
+    *({"type": "string", "maxLength": 4, "format": name} for name in ("password", "binary")),
+    *({"type": "string", "maxLength": 4, "format": name} for name in ("path", "uri-reference")),
+    {
+        "oneOf": [
+            {"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]}
+            | {"additionalProperties": False}
+            for i in range(2)
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("schema", HEEDED, ids=json.dumps)
+async def test_what_says_nothing_or_can_be_written_in_another_way_is_heeded(service, schema):
+    body = await answered(service, response_format=held_to(schema), num_samples=2)
+    assert body["finish_reason"] == "length" or is_valid(body["text"], schema)
+    if "const" in schema:
+        assert body["text"] == str(schema["const"])
 
 
 async def test_a_schema_that_is_nested_deeply_is_heeded(service):

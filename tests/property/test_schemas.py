@@ -51,9 +51,31 @@ LEAVES = st.one_of(
             {"type": "string", "pattern": "^[ab]{1,2}$"},
             {"type": "string", "format": "date"},
             {"type": "integer", "multipleOf": 5, "minimum": 1, "maximum": 30},
+            {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+            {"type": "integer", "exclusiveMinimum": 2**53, "maximum": 2**53 + 9},
+            {"type": "number", "minimum": -1e300, "exclusiveMaximum": 0},
+            {"type": "string", "maxLength": 2, "format": "password"},
+            {"type": "array", "maxItems": 1, "uniqueItems": False},
+            {"type": "array", "prefixItems": [{"type": "null"}], "additionalItems": False}
+            | {"maxItems": 1},
         ]
     ),
 )
+
+
+def with_names(names, inner, least):
+    schema = {"type": "object", names: {"^[ab]{1,2}$": inner}, "additionalProperties": False}
+    if names == "properties":
+        schema = {"type": "object", names: {"a": inner}, "propertyNames": {"type": "string"}}
+        schema |= {"additionalProperties": {"type": "null"}, "required": ["a"]}
+    return schema | {"minProperties": least, "maxProperties": least + 1}
+
+
+def one_of(first, second):
+    branches = [
+        closed({"kind": {"const": i}, "of": one}, ["kind"]) for i, one in enumerate((first, second))
+    ]
+    return {"oneOf": branches}
 
 
 def branched(inner):
@@ -66,7 +88,16 @@ def branched(inner):
         st.builds(closed, members, st.sets(st.sampled_from(NAMES))),
         st.builds(lambda branches: {"anyOf": branches}, st.lists(inner, min_size=1, max_size=2)),
         st.builds(lambda branches: {"allOf": branches}, st.lists(inner, min_size=1, max_size=1)),
+        st.builds(
+            with_names, st.sampled_from(["properties", "patternProperties"]), inner, st.just(1)
+        ),
+        st.builds(one_of, inner, inner),
     )
+
+
+def without_repetition(pairs):
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +108,7 @@ def engine():
     )
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(schema=st.recursive(LEAVES, branched, max_leaves=4), seed=st.integers(0, 99))
 def test_what_was_finished_under_a_schema_is_valid_under_it(engine, schema, seed):
     root = closed({"one": {"$ref": "#/$defs/one"}}, ["one"]) | {"$defs": {"one": schema}}
@@ -96,4 +127,5 @@ def test_what_was_finished_under_a_schema_is_valid_under_it(engine, schema, seed
     generation = engine.generation(job)
     for sequence in (generation.answer, *generation.samples):
         if sequence.finish_reason == "stop":
-            assert jsonschema_rs.is_valid(root, json.loads(sequence.text))
+            value = json.loads(sequence.text, object_pairs_hook=without_repetition)
+            assert jsonschema_rs.is_valid(root, value)

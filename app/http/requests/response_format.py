@@ -8,7 +8,8 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.fields import JsonSchema, NullIsDefault
 from app.scoring.ask import Units
 from models.errors import InvalidRequest
-from models.grammars import BadSchema, grammar_of
+from models.grammars import grammar_of
+from models.json_schemas import BadSchema
 from models.records import Grammar
 
 _ANY_OBJECT = {"type": "object"}

@@ -10,7 +10,8 @@ from app.http.requests.fields import Body, JsonSchema, NullIsDefault, ScoresWant
 from app.http.requests.response_format import ResponseFormat, held_to, schema_of
 from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
-from models.grammars import BadSchema, grammar_of
+from models.grammars import grammar_of
+from models.json_schemas import BadSchema
 from models.records import Grammar
 from models.selection import Strategy
 from models.units.tool_calls import schema_of_one

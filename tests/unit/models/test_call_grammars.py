@@ -6,7 +6,7 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from models.call_grammars import grammar_of_calls
-from models.grammars import BadSchema
+from models.json_schemas import BadSchema
 
 BYTES = LLTokenizer("byte")
 CITY = {

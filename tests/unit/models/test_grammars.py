@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from models.grammars import MAX_SCHEMA_CHARACTERS, BadSchema, grammar_of
+from models.grammars import MAX_SCHEMA_CHARACTERS, grammar_of
+from models.json_schemas import MAX_DEPTH, BadSchema
+from models.records import Grammar
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
 
@@ -28,31 +30,72 @@ def refusal_of(schema):
     return str(caught.value)
 
 
+def written(schema):
+    """What a schema becomes, without the options beside it."""
+    grammar = grammar_of(schema)
+    assert grammar.kind == "json_schema"
+    source = json.loads(grammar.source)
+    assert source.pop("x-guidance")["whitespace_flexible"] is False
+    return source
+
+
 @pytest.mark.parametrize(
     "schema",
     [
         {},
         {"type": "object", "properties": {"a": True, "b": False}},
-        {"$ref": "#/definitions/a~1b", "definitions": {"a/b": {"type": "integer"}}},
-        {"type": "object", "properties": {"next": {"$ref": "#"}}},
-        {"type": "object", "properties": {"n": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}}
-        | {"required": ["n"]},
-        {"type": ["object", "null"], "properties": {"n": {"$ref": "#"}}, "required": ["n"]},
-        {"type": "array", "items": {"$ref": "#"}},
-        {"type": "array", "items": {"$ref": "#"}, "prefixItems": [{}], "minItems": 1},
-        {"enum": [{"a": "$ref"}], "type": "object", "properties": {"a": {"$ref": "#"}}}
-        | {"required": ["a"]},
-        {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:x", "title": "T"},
-        {"properties": {"not": {"type": "string"}, "$ref": {"x-relative-tolerance": 0.1}}},
-        {"const": {"not": 1}, "default": {"if": 2}, "x-anything": {"not": 3}},
+        {"type": ["object", "null"], "properties": {"n": {}}, "required": ["n"]},
+        {"type": "array", "items": {}, "prefixItems": [{}], "minItems": 1},
+        {"enum": [{"a": "$ref"}], "type": "object", "properties": {"a": {}}},
+        {"const": {"not": 1}},
+        {"type": "string", "format": "date", "pattern": "^2", "minLength": 1},
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 0.1, "multipleOf": 0.01},
+        {"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2},
+        {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
+        | {"minProperties": 1},
+        {"patternProperties": {"^a.*$": {}}, "additionalProperties": False, "maxProperties": 2},
     ],
 )
-def test_a_schema_is_the_source_of_its_grammar_with_a_rule_for_white_space(schema):
-    grammar = grammar_of(schema)
-    source = json.loads(grammar.source)
+def test_a_schema_that_is_followed_as_it_is_stays_as_it_is(schema):
+    assert written(schema) == schema
 
-    assert source.pop("x-guidance")["whitespace_flexible"] is False
-    assert (grammar.kind, source) == ("json_schema", schema)
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"$schema": "https://json-schema.org/draft-07/schema", "$id": "urn:x", "title": "T"}, {}),
+        ({"default": {"if": 2}, "x-anything": {"not": 3}, "additionalItems": False}, {}),
+        ({"uniqueItems": False, "propertyNames": {"type": "string"}}, {}),
+        ({"type": "string", "format": "password"}, {"type": "string"}),
+        ({"type": "integer", "format": "int64"}, {"type": "integer"}),
+        ({"properties": {"not": {"x-relative-tolerance": 0.1}}}, {"properties": {"not": {}}}),
+        (
+            {"$ref": "#/definitions/a~1b", "definitions": {"a/b": {"type": "integer"}}},
+            {"$ref": "#/$defs/~1definitions~1a~01b"}
+            | {"$defs": {"/definitions/a~1b": {"type": "integer"}}},
+        ),
+        (
+            {"type": "object", "properties": {"n": {"$ref": "#"}}},
+            {"type": "object", "properties": {"n": {"$ref": "#/$defs/"}}}
+            | {"$defs": {"": {"type": "object", "properties": {"n": {"$ref": "#/$defs/"}}}}},
+        ),
+        (
+            {"patternProperties": {"^k$": {"type": "null"}, "^[ab]$": {}}},
+            {"properties": {"k": {"type": "null"}}, "patternProperties": {"^[ab]$": {}}},
+        ),
+        (
+            {"anyOf": [{}], "type": "object", "additionalProperties": False},
+            {"type": "object", "additionalProperties": False, "anyOf": [{}]},
+        ),
+        ({"minProperties": 1, "required": ["a"]}, {"required": ["a"]}),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False, "maxProperties": 7},
+            {"properties": {"a": {}}, "additionalProperties": False},
+        ),
+    ],
+)
+def test_what_says_nothing_is_left_out_and_the_rest_written_as_it_is_followed(schema, expected):
+    assert written(schema) == expected
 
 
 @pytest.mark.parametrize("pattern", ORDINARY)
@@ -70,7 +113,7 @@ def test_look_around_and_backreferences_are_refused_before_a_server_ignores_them
     assert refusal_of({"patternProperties": {pattern: {}}}) == f"at #: patternProperties: {told}"
 
 
-NOT_HEEDED = ["not", "if", "uniqueItems", "contains", "propertyNames", "dependentRequired"]
+NOT_HEEDED = ["not", "if", "contains", "dependentRequired"]
 NOT_HEEDED += [
     "nullable",
     "unevaluatedProperties",
@@ -88,6 +131,14 @@ def test_a_keyword_that_is_not_heeded_is_refused_by_name_and_place(keyword):
     assert refusal_of(schema) == told
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value"), [("uniqueItems", True), ("propertyNames", {"pattern": "^a"})]
+)
+def test_a_keyword_is_refused_for_what_of_it_is_not_heeded(keyword, value):
+    told = f"at #/items: the keyword '{keyword}' is not supported"
+    assert refusal_of({"items": {keyword: value}}) == told
+
+
 def test_an_id_within_a_schema_would_move_its_references_and_is_refused():
     assert "'$id' is not supported" in refusal_of({"properties": {"a": {"$id": "urn:x"}}})
 
@@ -97,6 +148,10 @@ def test_an_id_within_a_schema_would_move_its_references_and_is_refused():
     [
         ({"type": 7}, "at #: type cannot be 7"),
         ({"type": [7]}, "at #: type must be a list of strings"),
+        ({"type": "banana"}, "at #: type 'banana' is none of null, boolean, object"),
+        ({"items": {"enum": []}}, "at #/items: enum is empty"),
+        ({"$ref": 7}, "at #: $ref cannot be 7"),
+        ({"uniqueItems": 1}, "at #: uniqueItems cannot be 1"),
         ({"required": "a"}, 'at #: required cannot be "a"'),
         ({"minItems": True}, "at #: minItems cannot be true"),
         ({"properties": []}, "at #: properties cannot be []"),
@@ -140,16 +195,84 @@ def test_a_schema_that_only_endless_values_would_be_valid_under_is_refused(schem
 
 
 def test_a_schema_may_have_so_many_characters():
-    whole = len(grammar_of({"title": ""}).source)
-    most = MAX_SCHEMA_CHARACTERS - whole
+    most = MAX_SCHEMA_CHARACTERS - len(json.dumps({"title": ""}))
 
     assert grammar_of({"title": "a" * most}).source
     assert refusal_of({"title": "a" * (most + 1)}) == "has more than 65536 characters of JSON"
     assert "65536 characters" in refusal_of({"enum": ["a" * 1_000_000]})
 
 
-def test_a_schema_that_is_nested_beyond_python_is_refused():
-    schema = {}
-    for _ in range(100_000):
-        schema = {"items": schema}
-    assert refusal_of(schema) == "is nested too deeply"
+@pytest.mark.parametrize("keyword", ["items", "const"])
+def test_a_schema_is_nested_no_deeper_than_whoever_reads_it_can_follow(keyword):
+    schema, deepest = {}, {}
+    for level in range(100_000):
+        schema = {keyword: schema}
+        if level == MAX_DEPTH - 2:
+            deepest = schema
+
+    assert grammar_of(deepest).source
+    assert refusal_of({keyword: deepest}) == "is nested deeper than 100 levels"
+    assert refusal_of(schema) == "is nested deeper than 100 levels"
+
+
+def test_parts_that_are_referred_to_where_they_stand_are_written_only_so_often():
+    schema = deepest = {"enum": ["a" * 900]}
+    for _ in range(45):
+        schema = {"properties": {"a": schema}}
+    path = ""
+    for _ in range(45):
+        path += "/properties/a"
+        schema.setdefault("allOf", []).append({"$ref": f"#{path}"})
+
+    assert grammar_of(schema).source
+    deepest["enum"] = ["a" * 9000]
+    assert "refers to too many parts of itself" in refusal_of(schema)
+
+
+def test_patterns_are_so_many_and_so_long():
+    names = {f"^{number}.*": {} for number in range(33)}
+    assert refusal_of({"items": {"patternProperties": names}}) == (
+        "has more than 32 patterns in patternProperties"
+    )
+    del names["^0.*"]
+    assert grammar_of({"items": {"patternProperties": names}}).source
+    told = "at #: pattern has a pattern of more than 1024 characters"
+    assert refusal_of({"pattern": "a" * 1025}) == told
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        (
+            {"patternProperties": {"^k$": {}}, "additionalProperties": False, "minProperties": 2},
+            "minProperties is more than the number of those that there may be",
+        ),
+        (
+            {"required": ["a", "b"], "maxProperties": 1},
+            "maxProperties is less than the number of those required",
+        ),
+        ({"minProperties": 3, "maxProperties": 2}, "minProperties is more than maxProperties"),
+        ({"properties": {"a": {}}, "maxProperties": 2}, "take all of properties to be required"),
+    ],
+)
+def test_a_number_of_properties_that_cannot_be_is_refused(schema, told):
+    assert refusal_of({"items": schema}).startswith("at #/items: ")
+    assert told in refusal_of(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"const": 2**64}, "18446744073709551616"),
+        ({"enum": [2**53 + 1, 'a"'], "title": "T"}, r'9007199254740993" | "\"a\\\"\"'),
+        ({"const": {"a": [-(2**63), 1e300]}}, r"{\"a\": [-9223372036854775808, 1e+300]}"),
+    ],
+)
+def test_values_that_the_library_would_write_otherwise_are_written_as_they_are(schema, text):
+    assert grammar_of(schema) == Grammar("lark", f'start: "{text}"')
+    assert "at #/items: a number in it is not followed" in refusal_of({"items": schema})
+
+
+def test_a_control_character_without_a_short_escape_is_refused_beside_others():
+    assert "a control character" in refusal_of({"items": {"const": "\x00"}})
+    assert written({"items": {"const": "\t\n\u00e9"}}) == {"items": {"const": "\t\n\u00e9"}}

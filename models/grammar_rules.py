@@ -1,0 +1,54 @@
+"""Pure: why no text can follow a grammar, in words of ours."""
+
+TOO_LONG = "takes too long to compile"
+TOO_LARGE = "takes too much memory to compile"
+TOO_COMPLEX = "is too complex to be followed"
+BROKEN = "is more than its compiler can take"
+_NOTHING_VALID = "nothing is valid under it"
+_OTHERWISE = "cannot be followed"
+_MEETING = "patternProperties: two patterns may match the same name"
+# What llguidance says somewhere in its own words, in small letters, and what is told for it.
+_RULES = {
+    "oneof constraints": "oneOf: its branches are not known to exclude each other",
+    "not disjoint": _MEETING,
+    "are disjoint": _MEETING,
+    "lookarounds": "a pattern looks around, by a sign such as \\b, or ^ and $ within",
+    "regex parse error": "a pattern cannot be read",
+    "if regex is empty": "a pattern is too complex beside the other bounds of its string",
+    "min/maxproperties": "minProperties and maxProperties take all of properties to be required",
+    "circular references": "a $ref in a circle has other keywords beside it",
+    "unsatisfiable": _NOTHING_VALID,
+    "noextension": _NOTHING_VALID,
+    **dict.fromkeys(
+        ("stack level", "too large", "too many", "fuel", "limit", "items"), TOO_COMPLEX
+    ),
+}
+_KNOWN = {*_RULES.values(), TOO_LONG, TOO_LARGE, BROKEN, _OTHERWISE}
+_HELD_TO_IT = "no answer can be held to it: "
+_MAX_PLACE = 120
+
+
+def rule_of(told: str) -> str:
+    """The rule that llguidance means by an error of its own."""
+    told = told.lower()
+    return next((rule for words, rule in _RULES.items() if words in told), _OTHERWISE)
+
+
+def refusal(place: str, rule: str) -> str:
+    """What a client is told.
+
+    Args:
+        place: JSON Pointer of the schema at fault.
+        rule: that it breaks.
+    """
+    return f"{_HELD_TO_IT}at #{place:.{_MAX_PLACE}}: {rule}"
+
+
+def is_refusal(message: str) -> bool:
+    """Whether a message is one of `refusal`, about a place that a schema can have."""
+    rest = message.removeprefix(f"{_HELD_TO_IT}at #")
+    place, _, rule = rest.rpartition(": ")
+    if rule not in _KNOWN:  # some have a colon of their own
+        place, _, first = place.rpartition(": ")
+        rule = f"{first}: {rule}"
+    return rest != message and rule in _KNOWN and len(place) <= _MAX_PLACE and place.isprintable()

@@ -1,0 +1,100 @@
+"""Pure: the schemas within a JSON schema by JSON Pointer, and what their keywords can have."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from models.units.json_values import escaped
+
+TYPES = ("null", "boolean", "object", "array", "number", "integer", "string")
+# Of arrays and objects within each other, the schema's own among them.
+MAX_DEPTH = 100
+
+_ONE = ("items", "additionalItems", "additionalProperties", "propertyNames")
+_SEVERAL = ("prefixItems", "allOf", "anyOf", "oneOf")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions")
+COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+# Python types of what these keywords can have for a value.
+VALUES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(_ONE, (dict, bool)),
+    **dict.fromkeys(_SEVERAL, (list,)),
+    **dict.fromkeys(_NAMED, (dict,)),
+    **dict.fromkeys(("enum", "required"), (list,)),
+    **dict.fromkeys(("$ref", "pattern", "format"), (str,)),
+    **dict.fromkeys(COUNTS, (int,)),
+    **dict.fromkeys(NUMBERS, (int, float)),
+    "type": (str, list),
+    "uniqueItems": (bool,),
+}
+
+
+class BadSchema(ValueError):
+    """A schema that is none, or that no text can be held to; says where in it and why."""
+
+
+def place(path: str) -> str:
+    """A JSON Pointer, as messages begin with it."""
+    return f"at #{path:.120}"
+
+
+def check_depth(value: Any) -> None:
+    """Refuse a schema that whoever reads it would have to recurse through.
+
+    Raises:
+        BadSchema: names the bound.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        level = inner
+    if level:
+        raise BadSchema(f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def schemas_in(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each schema within a schema by its JSON Pointer, the whole first.
+
+    Raises:
+        BadSchema: a keyword has a value that it cannot have, or what should be a schema is none.
+    """
+    pending: list[tuple[str, Any]] = [("", root)]
+    while pending:
+        path, schema = pending.pop()
+        if not isinstance(schema, dict | bool):
+            raise BadSchema(f"{place(path)} must be a schema, which is an object, true or false")
+        yield path, schema
+        if isinstance(schema, bool):
+            continue
+        for keyword, value in schema.items():
+            _check_value(path, keyword, value)
+            inner = f"{path}/{escaped(keyword)}"
+            if keyword in _ONE:
+                pending.append((inner, value))
+            elif keyword in _SEVERAL:
+                pending += [(f"{inner}/{number}", one) for number, one in enumerate(value)]
+            elif keyword in _NAMED:
+                pending += [(f"{inner}/{escaped(name)}", one) for name, one in value.items()]
+
+
+def _check_value(path: str, keyword: str, value: Any) -> None:
+    types = VALUES.get(keyword)
+    if types is None:
+        return
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, types) or (is_bool and bool not in types):
+        raise BadSchema(f"{place(path)}: {keyword} cannot be {json.dumps(value):.40}")
+    if keyword not in ("required", "type"):
+        return
+    names: list[Any] = value if isinstance(value, list) else [value]
+    for name in names:
+        if not isinstance(name, str):
+            raise BadSchema(f"{place(path)}: {keyword} must be a list of strings")
+        if keyword == "type" and name not in TYPES:
+            known = ", ".join(TYPES)
+            raise BadSchema(f"{place(path)}: type {name!r:.40} is none of {known}")

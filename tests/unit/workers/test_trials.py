@@ -1,0 +1,219 @@
+"""Grammars are tried out where a crash and a loop cost nobody anything."""
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+
+import pytest
+
+from models.engines import trial
+from models.engines.grammars import Grammars
+from models.engines.matchers import source_of
+from models.errors import EngineError, NotReady
+from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
+from tests.conftest import until
+from tests.tiny_models import byte_tokenizer
+from workers import trials
+from workers.trials import Trials, Verdict
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+def source(schema):
+    """Of a schema as a stranger sends it, without what `grammar_of` would refuse of it."""
+    return source_of("json_schema", json.dumps(schema))
+
+
+def patterns(count):
+    names = {f"^a{number}.*b{number}$": {"type": "integer"} for number in range(count)}
+    return source({"patternProperties": names, "additionalProperties": False})
+
+
+LOWEST = {"minimum": -(2**63), "maximum": -(2**63) + 5}
+# 2 s of a compiler, and 20 s.
+LONG, ENDLESS = patterns(200), patterns(320)
+
+
+@asynccontextmanager
+async def trying(caller=str):
+    grammars = Grammars(byte_tokenizer(), frozenset({1}), 259, None)
+    running = Trials(grammars.vocabulary, caller)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def children_of(pid):
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
+        return list(map(int, file.read().split()))
+    return []
+
+
+async def test_what_texts_can_follow_passes_and_a_fault_is_named_by_place_and_rule():
+    async with trying() as running:
+        assert await running.check(source({"type": "integer"})) == Verdict()
+        faulty = source({"properties": {"a": {"items": {"pattern": "("}}}})
+        verdict = await running.check(faulty)
+    told = "no answer can be held to it: at #/properties/a/items: a pattern cannot be read"
+    assert verdict == Verdict(told)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", **LOWEST},
+        {"type": "integer", "minimum": -(10**19), "maximum": -(10**19)},
+        {"const": -(2**63)},
+        {"enum": ["a", [-(2**63) + 1]]},
+        {"allOf": [LOWEST, {"type": "integer"}]},
+    ],
+    ids=json.dumps,
+)
+async def test_what_crashes_the_compiler_is_refused_and_the_process_lives(schema):
+    async with trying() as running:
+        assert (await running.check(source(schema))).refusal.endswith(f": {BROKEN}")
+        process = running._process.popen.pid
+        assert await running.check(source({"type": "null"})) == Verdict()
+        assert running._process.popen.pid == process
+
+
+async def test_what_takes_long_is_given_up_and_what_does_not_waits_for_none_of_it():
+    async with trying() as running:
+        endless = [asyncio.create_task(running.check(patterns(320 + i))) for i in range(3)]
+        assert await running.check(source({"type": "integer"})) == Verdict()
+        assert not any(one.done() for one in endless)
+        for one in endless:
+            assert (await one).refusal.endswith(f": {TOO_LONG}")
+
+
+async def test_what_takes_a_while_passes_and_is_known_to_do_so():
+    async with trying() as running:
+        verdict = await running.check(patterns(110))
+        assert verdict == Verdict(is_quick=False)
+
+
+def test_a_trial_may_take_so_much_memory_and_what_takes_more_ends():
+    hears, speaks = os.pipe()
+    if not (pid := os.fork()):
+        trial._limit(1.0)
+        with suppress(MemoryError):
+            bytearray(trial._MEMORY + (1 << 20))
+            os.write(speaks, b"taken")
+        os._exit(0)
+    os.close(speaks)
+    assert os.read(hears, 8) == b""
+    os.close(hears)
+    os.waitpid(pid, 0)
+    assert trial._ENDED_BY[signal.SIGABRT] == TOO_LARGE  # by which Rust ends without memory
+
+
+async def test_a_verdict_is_found_once_for_all_who_wait_and_then_remembered():
+    async with trying() as running:
+        first, second = await asyncio.gather(running.check(LONG), running.check(LONG))
+        assert first is second
+        os.kill(running._process.popen.pid, signal.SIGSTOP)  # nobody could find another one
+        assert await running.check(LONG) is first
+
+
+async def test_so_many_verdicts_are_remembered(monkeypatch):
+    monkeypatch.setattr(trials, "_MAX_KNOWN", 2)
+    async with trying() as running:
+        for value in (1, 2, 1, 3):
+            await running.check(source({"const": value}))
+        assert len(running._known) == 2
+        process = running._process
+        process.end()
+        await running.check(source({"const": 1}))
+        assert running._process is process
+        await running.check(source({"const": 2}))
+        assert running._process is not process
+
+
+@pytest.mark.parametrize("whose", ["process", "child"])
+async def test_who_waits_hears_nothing_of_a_process_that_is_killed(whose):
+    async with trying() as running:
+        await running.check(source({"type": "integer"}))
+        process = running._process.popen.pid
+        waiting = asyncio.create_task(running.check(LONG))
+        await until(lambda: children_of(process))
+        victim = process if whose == "process" else children_of(process)[0]
+        os.kill(victim, signal.SIGKILL)
+        assert (await waiting).refusal.endswith(f": {TOO_LONG}")
+        assert (running._process.popen.pid == process) == (whose == "child")
+
+
+async def test_a_process_that_is_killed_time_and_again_is_an_error_that_may_pass():
+    async with trying() as running:
+        await running.check(source({"type": "integer"}))
+        waiting = asyncio.create_task(running.check(ENDLESS))
+        while not waiting.done():
+            for child in children_of(running._process.popen.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            await asyncio.sleep(0.001)
+        with pytest.raises(EngineError):
+            await waiting
+        assert not running._known.get(ENDLESS)
+
+
+async def test_a_process_that_hangs_is_replaced(monkeypatch):
+    async with trying() as running:
+        await running.check(source({"type": "integer"}))
+        hanging = running._process
+        os.kill(hanging.popen.pid, signal.SIGSTOP)
+        monkeypatch.setattr(trials, "_HANGS_AFTER_S", 3.0)
+        assert await running.check(source({"type": "null"})) == Verdict()
+        assert hanging.has_ended
+
+
+async def test_who_leaves_frees_the_line_for_the_next_ones():
+    async with trying() as running:
+        leaving = [asyncio.create_task(running.check(patterns(320 + i))) for i in range(9)]
+        await asyncio.sleep(0)
+        for one in leaving:
+            one.cancel()
+        assert (await running.check(LONG)).refusal
+        assert len(running._running) == 0
+        assert len(running._known) == 1
+
+
+async def test_callers_take_turns():
+    caller = ContextVar("caller", default="hostile")
+    async with trying(caller.get) as running:
+        await running.check(source({"type": "integer"}))
+        many = [asyncio.create_task(running.check(source({"const": i}))) for i in range(40)]
+        await asyncio.sleep(0)
+        caller.set("other")
+        assert await running.check(source({"type": "null"})) == Verdict()
+        assert not all(one.done() for one in many)
+        await asyncio.gather(*many)
+
+
+async def test_closed_it_tries_nothing_and_its_process_is_gone():
+    async with trying() as running:
+        await running.check(source({"type": "integer"}))
+        waiting = asyncio.create_task(running.check(ENDLESS))
+        await until(lambda: children_of(running._process.popen.pid))
+        running.close()
+        with pytest.raises(NotReady):
+            await waiting
+        assert running._process.popen.returncode == -signal.SIGKILL
+        with pytest.raises(NotReady):
+            await running.check(source({"type": "null"}))
+
+
+async def test_a_process_that_cannot_begin_is_told(monkeypatch, caplog):
+    monkeypatch.setattr(trials, "_COMMAND", ("false",))
+    async with trying() as running:
+        with pytest.raises(EngineError):
+            await running.check(source({"type": "integer"}))
+    assert "the process that tries grammars ended with 1" in caplog.text

@@ -1,0 +1,241 @@
+"""Grammars are tried out in a process of their own before this one compiles them.
+
+What a stranger's schema makes of its compiler, nobody can tell beforehand: it may crash it, or keep
+it for minutes. So it first meets a process that can be spared (`models.engines.trial`).
+"""
+
+import asyncio
+import hashlib
+import itertools
+import json
+import logging
+import socket
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.errors import EngineError, NotReady
+from models.grammar_rules import TOO_LONG, refusal
+from workers.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+# Seconds of a processor that a trial may take: at first, and where that was not enough, once more.
+# Nearly all schemas take a few thousandths, and none of them waits for one that takes long.
+_QUICK_S, _LONG_S = 0.02, 1.0
+# Seconds without a verdict after which the process hangs: its own limits are shorter.
+_HANGS_AFTER_S = 30.0
+_MAX_KNOWN = 4096
+_COMMAND = (sys.executable, "-P", "-m", "models.engines.trial")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a trial has shown.
+
+    Attributes:
+        refusal: why no text can follow the grammar; "" where one can.
+        is_quick: whether it compiles at once.
+    """
+
+    refusal: str = ""
+    is_quick: bool = True
+
+
+class _Lost(Exception):
+    """The process ended, or somebody ended the child that tried the grammar."""
+
+
+class _Process:
+    """The process that tries grammars.
+
+    Attributes:
+        popen: it.
+        has_ended: whether it answers no more.
+    """
+
+    def __init__(self) -> None:
+        self._connection, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            self.popen = subprocess.Popen(  # noqa: S603 - this program
+                [*_COMMAND, str(number)],
+                pass_fds=(number,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # it could quote a schema
+            )
+        self.has_ended = False
+        self._is_there = asyncio.Event()
+        self._numbers = itertools.count()
+        self._verdicts: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def serve(self, vocabulary: Callable[[], str]) -> None:
+        """Give it the vocabulary, and hear its verdicts until it ends."""
+        send = self._connection.sendall
+        try:
+            await asyncio.to_thread(lambda: send(vocabulary().encode() + b"\n"))
+            self._connection.setblocking(False)
+            reader, self._writer = await asyncio.open_unix_connection(sock=self._connection)
+            self._is_there.set()
+            while line := await reader.readline():
+                found = json.loads(line)
+                verdict = self._verdicts.pop(found["number"])
+                if not verdict.done():
+                    verdict.set_result(found)
+        except OSError:
+            logger.debug("the connection to the process that tries grammars broke")
+        if not self.has_ended:
+            self.end()
+            logger.warning("the process that tries grammars ended with %s", self.popen.returncode)
+
+    async def ask(self, source: str, seconds: float) -> dict[str, Any]:
+        """The verdict on a grammar.
+
+        Raises:
+            _Lost: there is none.
+        """
+        try:
+            async with asyncio.timeout(_HANGS_AFTER_S):
+                await self._is_there.wait()
+                if self.has_ended or self._writer is None:
+                    raise _Lost
+                number = next(self._numbers)
+                verdict = self._verdicts[number] = asyncio.get_running_loop().create_future()
+                asked = {"number": number, "source": source, "seconds": seconds}
+                self._writer.write(json.dumps(asked).encode() + b"\n")
+                found: dict[str, Any] = await verdict
+        except TimeoutError:
+            self.end()
+            raise _Lost from None
+        if found["rule"] is None:
+            raise _Lost
+        return found
+
+    def end(self) -> None:
+        """Kill it."""
+        self.has_ended = True
+        self._is_there.set()
+        self.popen.kill()
+        self.popen.wait()
+        for verdict in self._verdicts.values():
+            if not verdict.done():
+                verdict.set_exception(_Lost())
+        if self._writer is not None:
+            self._writer.close()
+        self._connection.close()
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Trials of one length, which run one at a time; callers take turns."""
+
+    seconds: float
+    turns: Turns = field(default_factory=lambda: Turns(1, 1))
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(slots=True)
+class _Shared:
+    """A trial under way, and how many wait for its verdict."""
+
+    task: "asyncio.Task[Verdict]"
+    num_waiting: int = 0
+
+
+class Trials:
+    """Verdicts on grammars; each is found once while it is remembered.
+
+    Args:
+        vocabulary: of the texts, as the process reads it; called on a thread.
+        caller: on whose behalf is asked.
+    """
+
+    def __init__(self, vocabulary: Callable[[], str], caller: Callable[[], str]) -> None:
+        self._vocabulary, self._caller = vocabulary, caller
+        self._lanes = _Lane(_QUICK_S), _Lane(_LONG_S)
+        self._known: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._running: dict[bytes, _Shared] = {}
+        self._process: _Process | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def start(self) -> _Process:
+        """Have the process there before the first grammar comes.
+
+        Raises:
+            NotReady: there is to be none any more.
+        """
+        if self._closed:
+            raise NotReady("the language model has stopped")
+        if self._process is None or self._process.has_ended:
+            self._process = _Process()
+            self._serving = asyncio.create_task(self._process.serve(self._vocabulary))
+        return self._process
+
+    def close(self) -> None:
+        """End the process; whoever waits for a verdict gets an error."""
+        self._closed = True
+        if self._process is not None and not self._process.has_ended:
+            self._process.end()
+
+    async def check(self, source: str) -> Verdict:
+        """Whether texts can follow a grammar.
+
+        Args:
+            source: as `Engine.grammar_source` has it.
+
+        Raises:
+            EngineError: the process ended time and again.
+        """
+        key = hashlib.blake2b(source.encode(), digest_size=16).digest()
+        if (known := self._known.get(key)) is not None:
+            self._known.move_to_end(key)
+            return known
+        if (shared := self._running.get(key)) is None:
+            shared = self._running[key] = _Shared(asyncio.create_task(self._tried(key, source)))
+        shared.num_waiting += 1
+        try:
+            return await asyncio.shield(shared.task)
+        finally:
+            shared.num_waiting -= 1
+            if not shared.num_waiting and self._running.get(key) is shared:
+                del self._running[key]
+                shared.task.cancel()
+
+    async def _tried(self, key: bytes, source: str) -> Verdict:
+        verdict = Verdict()
+        for lane in self._lanes:
+            async with lane.turns.turn(self._caller(), 1), lane.lock:
+                found = await _to_its_end(self._asked(source, lane.seconds))
+            verdict = Verdict(is_quick=lane is self._lanes[0])
+            if found["rule"]:
+                verdict = Verdict(refusal(found["place"], found["rule"]), verdict.is_quick)
+            if found["rule"] != TOO_LONG:
+                break
+        self._known[key] = verdict
+        if len(self._known) > _MAX_KNOWN:
+            self._known.popitem(last=False)
+        return verdict
+
+    async def _asked(self, source: str, seconds: float) -> dict[str, Any]:
+        """What the process says; where it is lost, another one is asked, once."""
+        for _ in range(2):
+            with suppress(_Lost):
+                return await self.start().ask(source, seconds)
+        raise EngineError("the process that tries grammars ended; another one is there soon")
+
+
+async def _to_its_end(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """What it returns; cancelled, it ends first all the same, so that no other runs beside it."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
