@@ -3,6 +3,7 @@
 Remote references are never fetched. A pattern is never run: a hostile one would not end.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import partial
 from operator import ge, gt, le, lt
 from typing import Any
 
+from models.json_schemas import BadSchema, schemas_in
 from models.units.json_values import MAX_DEPTH, Value, escaped, json_type
 from models.units.steps import Steps
 
@@ -26,10 +28,6 @@ _LIMITS = {
 # Of no value.
 _NOTHING = {"type": "nothing"}
 _NULL = Value(None, (0, 0))
-
-
-class BadSchema(ValueError):
-    """A keyword of the schema has a value that the keyword cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ def rules(value: Value, schema: object, steps: Steps | None = None) -> dict[str,
     >>> rules(parse('{"km": 7}'), {"properties": {"km": {"x-relative-tolerance": 0.1}}})
     {'/km': Rule(exact=False, tolerance=0.1)}
     """
-    with _known_as_bad():
+    with _known_as_bad(schema):
         return {path: _rule(place.holding) for path, place in _Reader(schema, steps).leaves(value)}
 
 
@@ -79,7 +77,7 @@ def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> fro
     frozenset({'/at'})
     """
     reader, found = _Reader(schema, steps), set()
-    with _known_as_bad():
+    with _known_as_bad(schema):
         for path, place in reader.leaves(value):
             if all(reader.is_valid(one, _NULL) for one in place.schemas):
                 found.add(path)
@@ -87,12 +85,14 @@ def may_be_null(value: Value, schema: object, steps: Steps | None = None) -> fro
 
 
 @contextmanager
-def _known_as_bad() -> Iterator[None]:
+def _known_as_bad(schema: object) -> Iterator[None]:
     """Whatever a keyword with an impossible value leads to is told as `BadSchema`."""
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
-        raise BadSchema(f"not a JSON schema: {error}") from error
+        if isinstance(schema, Mapping):
+            deque(schemas_in(schema), maxlen=0)  # says where
+        raise BadSchema("a keyword in it has a value that it cannot have") from error
 
 
 @dataclass(frozen=True, slots=True)

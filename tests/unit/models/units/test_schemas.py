@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from models.json_schemas import BadSchema
 from models.units.json_values import parse
-from models.units.schemas import NAMING_FORMATS, BadSchema, Rule, may_be_null, rules
+from models.units.schemas import NAMING_FORMATS, Rule, may_be_null, rules
 
 EXACT, PLAIN = Rule(exact=True), Rule()
 
@@ -164,25 +165,29 @@ def test_branches_in_branches_without_end_are_judged_once_each():
     assert rule("x", {"anyOf": each, "$defs": definitions}) == PLAIN
 
 
+ANY_VALUE = "a keyword in it has a value that it cannot have"
+
+
 @pytest.mark.parametrize(
-    ("value", "schema"),
+    ("value", "schema", "told"),
     [
-        ({"a": 1}, {"properties": 7}),
-        ({"a": 1}, {"properties": []}),
-        ({"a": 1}, {"anyOf": [{"required": 7}]}),
-        (["x"], {"prefixItems": 7}),
-        (1, {"allOf": 7}),
-        (1, {"$ref": 7}),
-        (1, {"x-relative-tolerance": "much"}),
-        (1, {"anyOf": [{"minimum": "1"}]}),
-        (1, {"anyOf": [{"type": 7}]}),
-        ("x", {"format": []}),
+        ({"a": 1}, {"properties": 7}, "at #: properties cannot be 7"),
+        ({"a": 1}, {"properties": []}, "at #: properties cannot be []"),
+        ({"a": 1}, {"anyOf": [{"required": 7}]}, "at #/anyOf/0: required cannot be 7"),
+        (["x"], {"prefixItems": 7}, "at #: prefixItems cannot be 7"),
+        (1, {"allOf": 7}, "at #: allOf cannot be 7"),
+        (1, {"$ref": 7}, "at #: $ref cannot be 7"),
+        (1, {"x-relative-tolerance": "much"}, ANY_VALUE),
+        (1, {"anyOf": [{"minimum": "1"}]}, 'at #/anyOf/0: minimum cannot be "1"'),
+        (1, {"anyOf": [{"type": 7}]}, "at #/anyOf/0: type cannot be 7"),
+        ("x", {"format": []}, "at #: format cannot be []"),
     ],
     ids=str,
 )
-def test_what_is_no_schema_is_told(value, schema):
-    with pytest.raises(BadSchema, match="not a JSON schema"):
+def test_what_is_no_schema_is_told_by_place_and_in_no_words_of_python(value, schema, told):
+    with pytest.raises(BadSchema) as caught:
         rule(value, schema)
+    assert str(caught.value) == told
 
 
 def test_a_negative_tolerance_is_none():
