@@ -5,6 +5,7 @@ steps over those of the same steps without masking and following, so that nothin
 machine moves it, with the quartiles over requests.
 """
 
+import asyncio
 import time
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from models.engines.transformers import TransformersEngine
 from models.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from models.statistics import supplied_by
+from workers.trials import Trials
 
 _STRING = {"type": "string", "maxLength": 24}
 _LINE = {"text": _STRING, "quantity": {"type": "integer"}, "price": {"type": "number"}}
@@ -53,6 +55,8 @@ def main(
     engine = TransformersEngine.load(EngineConfig())
     if vocabulary:
         engine = _engine(vocabulary, hidden, layers)
+    tried_s = asyncio.run(_tried(engine))
+    typer.echo(f"new schemas were tried in {np.median(tried_s) * 1000:.0f} ms")
     spent = _watched()
     grammar = grammar_of(_INVOICE)
     began = time.thread_time()
@@ -81,6 +85,19 @@ def main(
         f"{np.median(free):.2f} ms without, {np.median(held):.2f} ms with: "
         f"ratio {middle:.3f} [{low:.3f}, {high:.3f}]"
     )
+
+
+async def _tried(engine: TransformersEngine) -> list[float]:
+    """Wall seconds of trials of schemas, each a new one."""
+    trials, seconds = Trials(engine.vocabulary, str), list[float]()
+    for number in range(31):
+        schema = _closed({**_INVOICE["properties"], "currency": {"enum": ["EUR", f"C{number}"]}})
+        source = engine.grammar_source(grammar_of(schema))
+        began = time.perf_counter()
+        await trials.check(source)
+        seconds.append(time.perf_counter() - began)
+    trials.close()
+    return seconds[1:]  # the first one waits for the process
 
 
 def _watched() -> list[float]:
