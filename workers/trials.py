@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # Seconds of a processor that a trial may take: at first, and where that was not enough, once more.
 # Nearly all schemas take a few thousandths, and none of them waits for one that takes long.
-_QUICK_S, _LONG_S = 0.02, 1.0
+_QUICK_S, _LONG_S = 0.02, 0.5
 # Seconds without a verdict after which the process hangs: its own limits are shorter.
 _HANGS_AFTER_S = 30.0
 _MAX_KNOWN = 4096

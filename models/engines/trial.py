@@ -32,16 +32,15 @@ from models.grammar_rules import BROKEN, TOO_LARGE, TOO_LONG
 # What a trial that ended otherwise says of its grammar, by what ended it.
 _ENDED_BY = {
     signal.SIGPROF: TOO_LONG,
-    signal.SIGALRM: TOO_LONG,
     signal.SIGABRT: TOO_LARGE,
 }
+# Somebody else ended it, or it had no processor: that says nothing of the grammar.
+_SAYING_NOTHING = {signal.SIGKILL, signal.SIGALRM}
 # Bytes that a trial may take: beside the vocabulary, and of stack. A thread of the process that
 # compiles the grammar later has more of both.
 _MEMORY, _STACK = 256 << 20, 1 << 20
 # Wall seconds for each second of a processor, which others want, too.
 _PATIENCE = 10
-# Of trials that take longer, behind whatever answers requests.
-_SHORT_S, _NICENESS = 0.1, 10
 _MAX_PLACE = 200
 _STATM = Path("/proc/self/statm")
 
@@ -133,8 +132,8 @@ class Trials:
             verdict = json.loads(child.said.splitlines()[-1])
         elif os.WIFSIGNALED(status):
             verdict["rule"] = _ENDED_BY.get(signal.Signals(os.WTERMSIG(status)), BROKEN)
-            if os.WTERMSIG(status) == signal.SIGKILL:  # by somebody else
-                verdict = {"rule": None, "place": ""}
+            if os.WTERMSIG(status) in _SAYING_NOTHING:
+                verdict["rule"] = None
         self._connection.sendall(_line(number=child.number, **verdict))
 
 
@@ -143,8 +142,6 @@ def _line(**message: Any) -> bytes:
 
 
 def _limit(seconds: float) -> None:
-    if seconds > _SHORT_S:
-        os.nice(_NICENESS)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, 1 + seconds * _PATIENCE)
     resource.setrlimit(
