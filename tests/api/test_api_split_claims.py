@@ -72,7 +72,9 @@ async def test_the_model_splits_its_answer_under_a_schema(asked, service):
     assert [one["kind"] for one in (first, second)] == ["claim"] * 2
     assert [one["text"] for one in (first, second)] == [one["text"] for one in CLAIMS]
     assert first["spans"] == [[0, 4], [8, 11]]
-    assert first["support"] == pytest.approx(3 / 7)  # words of the samples, which all say the same
+    # The samples, which all say the same, have the first word for word; of the second the fake
+    # entails the share of their words that it has.
+    assert (first["support"], second["support"]) == (1, pytest.approx(3 / 7))
     logprobs = [token["logprob"] for token in body["tokens"]]
     assert first["scores"]["sp"] == pytest.approx(-logprobs[0] - logprobs[2])
     assert first["confidence"] is None
@@ -215,9 +217,9 @@ async def test_what_cannot_be_had_is_refused_before_any_work(
 async def test_a_split_and_pairs_are_charged_once(asked, tmp_path, units):
     async with with_keys(tmp_path, one={}) as service:
         usage = (await generate(service, "one", seed=1, units=units)).json()["usage"]
-        # The fake's tokens are words. All samples are equal, so each part is read beside one.
-        parts = ANSWER.split(". ") if units == "sentences" else [one["text"] for one in CLAIMS]
-        read = sum(len(one.split()) + 7 for one in parts)
+        # The fake's tokens are words. All samples are equal, and have all but the second claim word
+        # for word, which is read beside one of them.
+        read = {"sentences": 0, "claims": len(CLAIMS[1]["text"].split()) + 7}[units]
         line = f'cocoa_key_tokens_total{{key="one"}} {float(sum(usage.values()) + read)}'
         assert await metric(service, line)
         await generate(service, "one", seed=1, units=units)
