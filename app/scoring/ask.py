@@ -121,6 +121,7 @@ class Ask:
         timeout_s: seconds within which a result is of use; None for as long as it takes.
         caller: on whose behalf it is asked.
         in_background: whether what else the caller asks goes first.
+        unheeded: codes of what came with it and changes nothing, told as warnings.
     """
 
     prompt: str | None = None
@@ -156,6 +157,7 @@ class Ask:
     timeout_s: float | None = None
     caller: Caller = field(default_factory=current_caller.get)
     in_background: bool = False
+    unheeded: tuple[str, ...] = ()
 
     def without_texts(self) -> "Ask":
         """The same for those who keep it, without what prompt, messages and their template say."""

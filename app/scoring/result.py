@@ -282,4 +282,5 @@ class Result:
             codes += self.units.warnings
         if self.generation is not None:
             codes += self.generation.warnings
+        codes += self.ask.unheeded
         return codes

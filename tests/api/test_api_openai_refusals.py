@@ -69,6 +69,18 @@ async def test_an_answer_that_a_client_sends_back_is_taken_as_it_is(service):
     await answered(service, CHAT, messages=[*INPUTS[CHAT]["messages"], message, question])
 
 
+@pytest.mark.parametrize("name", ["Bo", "x" * 64])
+async def test_the_name_of_a_speaker_is_accepted_and_told_to_change_nothing(service, name):
+    question = INPUTS[CHAT]["messages"][0]
+    plain = await answered(service, CHAT, messages=[question])
+    named = await answered(service, CHAT, messages=[{**question, "name": name}])
+    assert text_of(named) == text_of(plain)
+    assert uncertainty_of(named)["warnings"] == ["names_not_shown"]
+    body = {"messages": [{**question, "name": name}]}
+    response = await service.client.post("/generate-with-uncertainty", json=body)
+    assert response.json()["warnings"] == ["names_not_shown"]
+
+
 UNSUPPORTED = [
     (CHAT, {"n": 2}, "n"),
     (CHAT, {"n": 65, "temperature": 1}, "n"),
@@ -97,7 +109,6 @@ UNSUPPORTED = [
         {"messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]},
         "messages.0.content.0.type",
     ),
-    (CHAT, {"messages": [{"role": "user", "content": "a", "name": "Bo"}]}, "messages.0.name"),
     (TEXT, {"prompt": ["a", "b"]}, "prompt"),
     (TEXT, {"prompt": [1]}, "prompt.0"),
     (TEXT, {"prompt": ""}, "prompt"),

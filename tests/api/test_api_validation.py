@@ -152,7 +152,6 @@ REFUSED = {
         "messages.0.content",
         "valid string",
     ),
-    "a message with a name": (chat(name="x"), "messages.0.name", "no names of speakers"),
     "chat_template_kwargs without messages": (
         {"chat_template_kwargs": {"a": 1}},
         "chat_template_kwargs",

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.requests.fields import check_light, template_variables
-from app.http.requests.messages import messages_of
+from app.http.requests.messages import messages_of, unheeded
 from app.http.requests.tools import tools_asked
 from app.scoring.ask import Ask
 from models.errors import InvalidRequest
@@ -37,6 +37,7 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     own: dict[str, Any] = {"units": wanted.units}
     if isinstance(body, ChatRequest):
         own["messages"] = messages_of(body.messages)
+        own["unheeded"] = unheeded(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
         own["chat_template_kwargs"] = variables
         own |= tools_asked(body, wanted, strategy=strategy, light=light)

@@ -24,7 +24,7 @@ from app.http.requests.fields import (
     encodable,
     template_variables,
 )
-from app.http.requests.messages import ChatMessage, messages_of
+from app.http.requests.messages import ChatMessage, messages_of, unheeded
 from app.http.requests.tools import ToolsWanted, tools_asked
 from app.scoring.ask import Ask, GivenClaim, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
@@ -242,6 +242,7 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     distinct = False
     if body.messages is not None:
         own["messages"] = messages_of(body.messages)
+        own["unheeded"] = unheeded(body.messages)
     if body.estimators is not None:
         own["estimators"] = tuple(body.estimators)
     if isinstance(body, GenerateRequest):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import Body, NullIsDefault, encodable
-from app.http.requests.neutral import NO_NAMES, EmptyList, NoFunctions, NoSound
+from app.http.requests.neutral import EmptyList, NoFunctions, NoSound
 from app.http.requests.tools import ToolName
 from models.images import PARTS
 
@@ -135,7 +135,8 @@ class ChatMessage(NullIsDefault):
     """Text, or parts of text, which are joined, and of a user images; may be left out beside
     `tool_calls`."""
     name: Annotated[Text, Field(max_length=64)] | None = None
-    """Of the tool, where its result is told."""
+    """Of the tool, where its result is told; of a speaker accepted, shown to no model, and warned
+    of, since chat templates show no names."""
     reasoning: str | None = None
     """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
     reasoning_content: str | None = None
@@ -163,8 +164,6 @@ class ChatMessage(NullIsDefault):
         if self.tool_call_id is not None and self.role != "tool":
             message = "is of a tool's result: leave it out of messages of other roles"
             raise PydanticCustomError("one_of", message, {"field": "tool_call_id"})
-        if self.name is not None and self.role != "tool":
-            raise PydanticCustomError("one_of", f"{NO_NAMES}: leave it out", {"field": "name"})
         if self.images and self.role != "user":
             message = "images are a user's: leave them out of messages of other roles"
             raise PydanticCustomError("one_of", message, {"field": "content"})
@@ -205,6 +204,13 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
         plain["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     if message.tool_call_id is not None:
         plain["tool_call_id"] = message.tool_call_id
-    if message.name is not None:
+    if message.name is not None and message.role == "tool":
         plain["name"] = message.name
     return plain
+
+
+def unheeded(messages: Sequence[ChatMessage]) -> tuple[str, ...]:
+    """Codes of what is accepted in messages and shown to no model."""
+    if any(message.name is not None and message.role != "tool" for message in messages):
+        return ("names_not_shown",)
+    return ()

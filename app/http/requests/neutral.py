@@ -8,7 +8,6 @@ from pydantic_core import PydanticCustomError
 from app.http.requests.fields import few_values
 
 # Why a parameter that changes what the model draws is refused: scores are of the law that it is.
-NO_NAMES = "chat templates show a model no names of speakers"
 _ANOTHER_LAW = "would draw by another law than the one whose log-probs are scored"
 
 

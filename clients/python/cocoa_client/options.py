@@ -175,7 +175,7 @@ class ChatMessage(TypedDict, total=False):
     content: Any
     """Text, or parts of text, which are joined, and of a user images; may be left out beside `tool_calls`."""
     name: str | None
-    """Of the tool, where its result is told."""
+    """Of the tool, where its result is told; of a speaker accepted, shown to no model, and warned of, since chat templates show no names."""
     reasoning: str | None
     """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
     reasoning_content: str | None
