@@ -40,8 +40,6 @@ _LIMITS = {(POLYGRAPH, 1): 8.0, (POLYGRAPH, BATCH): 3.0}
 
 # Milliseconds that prompts take together.
 Side = Callable[[Sequence[str]], float]
-# What a peer says of a request.
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def main(
@@ -102,14 +100,8 @@ def _figures(batch: int, rounds: Sequence[Values]) -> list[Figure]:
 
 @contextmanager
 def _peer(command: Sequence[str]) -> Iterator[Side]:
-    with peer(command) as ask:
-        yield lambda prompts: ask({"prompts": list(prompts)})["ms"]
-
-
-@contextmanager
-def peer(command: Sequence[str], **environment: str) -> Iterator[Ask]:
-    """A process that answers lines of requests with what it measured of them."""
-    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"} | environment
+    """A process that answers lines of prompts with the milliseconds that they took."""
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
     variables.pop("PYTHONPATH", None)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
@@ -125,10 +117,10 @@ def peer(command: Sequence[str], **environment: str) -> Iterator[Ask]:
                 return found
         raise RuntimeError(f"{command[1]} ended")
 
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
-        stdin.write(json.dumps(request) + "\n")
+    def ask(prompts: Sequence[str]) -> float:
+        stdin.write(json.dumps({"prompts": list(prompts)}) + "\n")
         stdin.flush()
-        return answer()
+        return float(answer()["ms"])
 
     try:
         answer()
