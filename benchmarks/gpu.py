@@ -13,9 +13,8 @@ greedy, Light, and full as greedy and M samples at once.
       --gpu-memory-utilization 0.5 --additional-config '{"cocoa": {"layer": 16}}'
     python benchmarks/gpu.py --shape 8b --vllm-url http://localhost:8000
 
-It ends within ten minutes; the same command goes on where it stopped. Further figures: a forward
-pass of one row and of eleven, the similarity model of roberta-large's shape on 20 pairs, and the
-peak of the GPU's memory. `--shape tiny --device cpu` tries the program.
+It ends within ten minutes; the same command goes on where it stopped. `--shape tiny --device cpu`
+tries the program.
 """
 
 import asyncio

@@ -1,9 +1,7 @@
 """Label the testbed through a running service, as an application would label its own traffic.
 
-The service collects labels (`COCOA_FEEDBACK__PATH`). Every prompt or chat is asked in light mode
-with all of its estimators, and its answer labelled by `POST /feedback`, with its task. What the
-service keeps is then read by `cocoa calibrate --feedback`: so the light part of the embedded
-models' calibrator is made (docs/embedded-models.md).
+Every prompt or chat is asked in light mode with all of its estimators, and its answer labelled by
+`POST /feedback`: so the light part of the embedded models' calibrator is made.
 """
 
 import asyncio

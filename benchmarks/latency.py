@@ -6,11 +6,8 @@
 Each side has a process: the service, asked over HTTP on one connection, `generate`, and the engine
 in a tight loop. While one is measured the others sleep.
 
-- Blocks: a rest, three requests that warm up, then as many as a block has; all sides in turn. These
-  are the warm figures.
-- Cold: each request after a second of idleness.
-- Light mode is measured where the model has a probe, as the embedded one does.
-- The parts of `beside.py`, `cache.py` and `larger.py` follow.
+Blocks, a rest before each, give the warm figures; cold is each request after a second of idleness.
+The parts of `beside.py`, `cache.py` and `larger.py` follow.
 """
 
 import statistics

@@ -5,9 +5,8 @@ no EOS, generates once briefly, and then measures how far memory rises above tha
 a greedy answer and 10 samples with every statistic. The same is measured of Hugging Face's
 `generate(output_logits=True)` with as many rows, which keeps all logits.
 
-On a GPU the peak is `torch.cuda.max_memory_allocated`; on a CPU it is the kernel's peak of the
-resident set (VmHWM), reset just before. `ru_maxrss` does not serve: it cannot be reset, and starts
-from the parent process's.
+On a CPU the peak is the kernel's of the resident set (VmHWM), reset just before: `ru_maxrss` cannot
+be reset, and starts from the parent process's.
 """
 
 import asyncio

@@ -7,11 +7,9 @@
     python benchmarks/peers.py --polygraph ../polygraph/bin/python --uqlm ../uqlm/bin/python
 
 Each peer has an environment and a process of its own. LM-Polygraph generates itself, with a thread
-for every core; its calculators run as it registers them: greedy answer with all log-probs,
-entropies, samples, cross-encoder. UQLM asks the service's `/v1` for an answer and M samples, of
-which nothing is scored there but `sp`, and computes its `consistency_and_confidence`. The service
-answers one request, or 20 at once, over connections that are kept, never from the cache; its
-default request scores eight estimators, LM-Polygraph's three CoCoA among them.
+for every core. UQLM asks the service's `/v1` for an answer and M samples, and computes its
+`consistency_and_confidence`. The service answers one request, or 20 at once, never from the cache;
+its default request scores eight estimators, LM-Polygraph's three CoCoA among them.
 """
 
 import asyncio
