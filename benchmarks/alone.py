@@ -19,10 +19,10 @@ from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
 from models.records import GenerationRequest, SamplingParams
 
-# Milliseconds of a prompt, or of its parts by name.
-Measure = Callable[[str], Any]
+# Milliseconds of a prompt.
+Measure = Callable[[str], float]
 # The same of several prompts, in the other process.
-Block = Callable[[Sequence[str]], list[Any]]
+Block = Callable[[Sequence[str]], list[float]]
 
 # What the default estimators read of a generation.
 _STATISTICS = frozenset(
@@ -40,9 +40,9 @@ def in_own_process(make: Callable[..., Measure], *arguments: Any) -> Iterator[Bl
     there.close()  # so that its end is told here
     here.recv()  # it is made
 
-    def block(prompts: Sequence[str]) -> list[Any]:
+    def block(prompts: Sequence[str]) -> list[float]:
         here.send(list(prompts))
-        measured: list[Any] = here.recv()
+        measured: list[float] = here.recv()
         return measured
 
     try:
@@ -98,7 +98,7 @@ def engine_alone(
 
     def measure(prompt: str) -> float:
         began_at = clock()
-        job = engine.prepare(request_of(prompt, max_new_tokens, num_samples))
+        job = engine.prepare(_request_of(prompt, max_new_tokens, num_samples))
         report = engine.step([job])
         while not report.finished:
             report = engine.step([])
@@ -108,30 +108,17 @@ def engine_alone(
     return measure
 
 
-def save_endless_model(path: str, folder: str, *, trained: bool = False) -> None:
-    """Write a model shaped as that at `path`, of which nothing ends the sequences.
-
-    Its weights are random, or those there with none for the tokens that end a text or a reasoning:
-    it goes on writing.
-    """
+def save_endless_model(path: str, folder: str) -> None:
+    """Write a model shaped as that at `path`, of random weights; nothing ends its sequences."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     torch.manual_seed(0)
-    if trained:
-        model = AutoModelForCausalLM.from_pretrained(path)
-        ends = [*tokenizer.all_special_ids, *tokenizer.convert_tokens_to_ids(["</think>"])]
-        model.config.tie_word_embeddings = False
-        weights = model.lm_head.weight.detach().clone()
-        weights[ends] = 0.0
-        model.lm_head.weight = torch.nn.Parameter(weights)
-    else:
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path))
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path))
     model.config.eos_token_id = model.generation_config.eos_token_id = None
     model.save_pretrained(folder)
     tokenizer.eos_token = None
     tokenizer.save_pretrained(folder)
 
 
-def request_of(prompt: str, max_new_tokens: int, num_samples: int) -> GenerationRequest:
-    """What the service asks of its engine for a prompt."""
+def _request_of(prompt: str, max_new_tokens: int, num_samples: int) -> GenerationRequest:
     sampling = SamplingParams(num_samples=num_samples, max_new_tokens=max_new_tokens, seed=1)
     return GenerationRequest(prompt, sampling=sampling, statistics=_STATISTICS)

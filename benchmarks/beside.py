@@ -1,13 +1,7 @@
 """The service under more than one request: rates of many clients, and what runs beside other work.
 
-- Without cross-request batching: the same service with `max_rows` = 11, the rows of one request at
-  M = 10, so that a step has no more rows than one request, and `max_batch_pairs` = 20, the pairs of
-  one request in both orders. Rows of a request still join as soon as rows of the previous one
-  leave, which makes this faster than strictly one request after another.
-- Beside a long request: the embedded model ends its answers after a few tokens, so this measurement
-  uses a model of the same shape with random weights and no EOS. Its long request decodes 256 tokens
-  in each of 11 rows.
-- An evaluation: prompts generated and scored in a second, without loading and report.
+Unbatched is the same service with room for the rows and the pairs of one request. Rows still join
+as those of the request before leave, so it is faster than strictly one request after another.
 """
 
 import json

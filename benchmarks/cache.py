@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import typer
@@ -39,11 +39,9 @@ _NUM_PROMPTS, _NUM_ROUNDS, _SECONDS = 50, 3, 4.0
 _EMPTY = b"GET /livez HTTP/1.1\r\nHost: cocoa\r\n\r\n"
 
 
-def main(
-    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 5.0,
-) -> None:
+def main() -> None:
     """Measure, print and store; the exit code is 0 whatever the figures."""
-    with reporting("cache", minutes) as report:
+    with reporting("cache") as report:
         measure_cached(report, "embedded", "embedded", redis=True)
 
 

@@ -13,9 +13,8 @@ greedy, Light, and full as greedy and M samples at once.
       --gpu-memory-utilization 0.5 --additional-config '{"cocoa": {"layer": 16}}'
     python benchmarks/gpu.py --shape 8b --vllm-url http://localhost:8000
 
-It ends within ten minutes; the same command goes on where it stopped. Further figures: a forward
-pass of one row and of eleven, the similarity model of roberta-large's shape on 20 pairs, and the
-peak of the GPU's memory. `--shape tiny --device cpu` tries the program.
+It ends within ten minutes; the same command goes on where it stopped. `--shape tiny --device cpu`
+tries the program.
 """
 
 import asyncio
@@ -49,34 +48,19 @@ from models.threads import ModelThread
 from workers.generation import GenerationWorker
 
 M = 10
-_ATTENTION = {"num_key_value_heads": 8, "max_position_embeddings": 8192}
-SHAPES: dict[str, dict[str, int]] = {
-    # As Llama 3.2 1B and Llama 3.1 8B.
-    "1b": _ATTENTION
-    | {
-        "vocab_size": 128_256,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-    },
-    "8b": _ATTENTION
-    | {
-        "vocab_size": 128_256,
-        "hidden_size": 4096,
-        "intermediate_size": 14_336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-    },
-    "tiny": {
-        "vocab_size": 4096,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "max_position_embeddings": 1024,
-    },
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+)
+# As Llama 3.2 1B and Llama 3.1 8B, and one to try the program with.
+SHAPES = {
+    "1b": (128_256, 2048, 8192, 16, 32, 8),
+    "8b": (128_256, 4096, 14_336, 32, 32, 8),
+    "tiny": (4096, 64, 128, 4, 8, 4),
 }
 # What each mode asks for: samples, and hidden states in the middle of the model.
 MODES = {"greedy": (0, False), "light": (0, True), "full": (M, False)}
@@ -128,7 +112,8 @@ def language_model(shape: str, device: str) -> tuple[Any, Any]:
     tokenizer = AutoTokenizer.from_pretrained(LANGUAGE_MODEL_DIR)
     tokenizer.eos_token = None
     torch.manual_seed(0)
-    config = LlamaConfig(**SHAPES[shape], bos_token_id=None, eos_token_id=None)
+    sizes = dict(zip(_SIZES, SHAPES[shape], strict=True)) | {"max_position_embeddings": 8192}
+    config = LlamaConfig(**sizes, bos_token_id=None, eos_token_id=None)
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     with torch.device(device):

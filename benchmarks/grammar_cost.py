@@ -124,10 +124,8 @@ def _engine(size: int, hidden: int, layers: int) -> TransformersEngine:
     letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
     while len(pieces) < size:
         word = "".join(rng.choice(letters, rng.integers(2, 9)))
-        start, end = (
-            rng.choice(["", "Ġ"]),
-            rng.choice(["", '"', '",', '":'], p=[0.97, 0.01, 0.01, 0.01]),
-        )
+        start = rng.choice(["", "Ġ"])
+        end = rng.choice(["", '"', '",', '":'], p=[0.97, 0.01, 0.01, 0.01])
         pieces[f"{start}{word}{end}"] = None
     vocab = {piece: number for number, piece in enumerate(pieces)}
     backend = Tokenizer(models.BPE(vocab=vocab, merges=[]))

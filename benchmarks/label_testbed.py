@@ -1,9 +1,7 @@
 """Label the testbed through a running service, as an application would label its own traffic.
 
-The service collects labels (`COCOA_FEEDBACK__PATH`). Every prompt or chat is asked with all
-estimators of the mode, and its answer labelled by `POST /feedback`, with its task. What the service
-keeps is then read by `cocoa calibrate --feedback`: so the light part of the embedded models'
-calibrator is made.
+Every prompt or chat is asked in light mode with all of its estimators, and its answer labelled by
+`POST /feedback`: so the light part of the embedded models' calibrator is made.
 """
 
 import asyncio
@@ -23,24 +21,20 @@ _TIMEOUT_S = 120
 def main(
     url: Annotated[str, typer.Argument(help="Of the service.")] = "http://localhost:8000",
     dataset: Annotated[str, typer.Option(help="With references.")] = "testbed",
-    limit: Annotated[int | None, typer.Option(min=1, help="That many prompts only.")] = None,
-    light: Annotated[bool, typer.Option("--light", help="In light mode, without samples.")] = False,
 ) -> None:
     """Ask every prompt, label every answer, and say how many are right."""
-    examples = load(dataset, limit=limit, seed=0)
-    right = asyncio.run(_label_all(url, examples, light=light))
+    examples = load(dataset, limit=None)
+    right = asyncio.run(_label_all(url, examples))
     typer.echo(f"{len(examples)} answers labelled, {right} right")
 
 
-async def _label_all(url: str, examples: list[Example], *, light: bool) -> int:
+async def _label_all(url: str, examples: list[Example]) -> int:
     todo = iter(examples)
     async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S) as client:
         known = (await client.get("/estimators")).raise_for_status().json()
         names = [one["name"] for one in known["estimators"] if one["available"]]
-        asked: dict[str, Any] = {"mode": "full", "estimators": names}
-        if light:
-            of_mode = [name for name in names if name in known["light"] or name.endswith("_light")]
-            asked = {"mode": "light", "estimators": of_mode}
+        of_mode = [name for name in names if name in known["light"] or name.endswith("_light")]
+        asked: dict[str, Any] = {"mode": "light", "estimators": of_mode}
         with Progress() as progress:
             task = progress.add_task("labelling", total=len(examples))
 

@@ -29,10 +29,9 @@ GREEDY, BOTH, ENGINE = "greedy generate", "greedy and samples by generate", "M =
 def main(
     cores: Annotated[int, typer.Option(min=1, help="Cores for everything.")] = 2,
     rounds: Annotated[int, typer.Option(min=1, help="Times that each side is measured.")] = 3,
-    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
     """Measure, print and store; the exit code is 0 whatever the figures."""
-    with reporting("larger", minutes, cores) as report:
+    with reporting("larger", cores=cores) as report:
         measure_larger(report, cores, rounds)
 
 

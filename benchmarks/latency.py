@@ -6,13 +6,8 @@
 Each side has a process: the service, asked over HTTP on one connection, `generate`, and the engine
 in a tight loop. While one is measured the others sleep.
 
-- Blocks: a rest, three requests that warm up, then as many as a block has; all sides in turn. These
-  are the warm figures.
-- Cold: each request after a second of idleness.
-- Interleaved: request by request in turn with a short pause. Every side then pays for threads that
-  have gone to sleep, `generate` most, which flatters the service.
-- Light mode is measured where the model has a probe, as the embedded one does.
-- The parts of `beside.py`, `cache.py` and `larger.py` follow.
+Blocks, a rest before each, give the warm figures; cold is each request after a second of idleness.
+The parts of `beside.py`, `cache.py` and `larger.py` follow.
 """
 
 import statistics
@@ -45,7 +40,6 @@ DOUBLED, ENGINE_LIGHT, ENGINE_FULL = (
 )
 OUTSIDE = "outside the pipeline"
 _NUM_WARM_UP = 3
-_PAUSE_S = 0.02
 
 # Milliseconds of each prompt of a block, one after another.
 Side = Callable[[Sequence[str]], list[float]]
@@ -58,13 +52,12 @@ class Plan:
     num_rounds: int
     block_size: int  # requests
     num_cold: int  # requests after a second of idleness, in a round
-    num_interleaved: int  # in a round
     num_larger: int  # rounds of the larger model
     num_evaluated: int  # prompts of an evaluation
 
 
-ALL = Plan(4, 60, num_cold=4, num_interleaved=15, num_larger=3, num_evaluated=300)
-QUICK = Plan(2, 20, num_cold=2, num_interleaved=8, num_larger=1, num_evaluated=60)
+ALL = Plan(4, 60, num_cold=4, num_larger=3, num_evaluated=300)
+QUICK = Plan(2, 20, num_cold=2, num_larger=1, num_evaluated=60)
 
 
 def main(
@@ -138,21 +131,21 @@ def _blocks(
             side(prompts[:_NUM_WARM_UP])
             return statistics.median(side(prompts))
 
-        def singly(number: int, count: int, rest_s: float, way: str) -> Values:
+        def cold(number: int) -> Values:
             times: dict[str, list[float]] = {name: [] for name in shown}
-            for prompt in (prompts * 2)[number * count % len(prompts) :][:count]:
+            first = number * plan.num_cold % len(prompts)
+            for prompt in (prompts * 2)[first : first + plan.num_cold]:
                 for name in shown:
-                    time.sleep(rest_s)
+                    time.sleep(REST_S)
                     times[name] += sides[name]([prompt])
-            return {f"{way}: {name}": statistics.median(found) for name, found in times.items()}
+            return {f"cold: {name}": statistics.median(found) for name, found in times.items()}
 
         def measure(number: int) -> Values:
             outside.clear()
             blocks = {name: partial(block, side) for name, side in sides.items()}
             found: Values = in_turn(blocks, number)
             found[OUTSIDE] = statistics.median(outside)
-            found |= singly(number, plan.num_cold, REST_S, "cold")
-            return found | singly(number, plan.num_interleaved, _PAUSE_S, "interleaved")
+            return found | cold(number)
 
         yield measure
 
@@ -170,7 +163,7 @@ def _over_http(
 
 
 def _block_figures(rounds: Sequence[Values]) -> list[Figure]:
-    """The warm figures, then the cold and interleaved ones."""
+    """The warm figures, then the cold ones."""
     limits = {LIGHT: 1.10, FULL: 3.2}
     names = [name for name in (LIGHT, FULL, ENGINE_LIGHT, ENGINE_FULL) if name in rounds[0]]
     figures = [ratio(rounds, name, GREEDY, limits.get(name)) for name in names]
@@ -178,10 +171,9 @@ def _block_figures(rounds: Sequence[Values]) -> list[Figure]:
     for name in (OUTSIDE, GREEDY, *names):
         limit = 2.0 if name == OUTSIDE else None
         figures.append(figure(name, [values[name] for values in rounds], "ms", limit))
-    for way in ("cold", "interleaved"):
-        for name in (LIGHT, FULL):
-            if name in rounds[0]:
-                figures.append(ratio(rounds, f"{way}: {name}", f"{way}: {GREEDY}"))
+    for name in (LIGHT, FULL):
+        if name in rounds[0]:
+            figures.append(ratio(rounds, f"cold: {name}", f"cold: {GREEDY}"))
     return figures
 
 

@@ -5,9 +5,8 @@ no EOS, generates once briefly, and then measures how far memory rises above tha
 a greedy answer and 10 samples with every statistic. The same is measured of Hugging Face's
 `generate(output_logits=True)` with as many rows, which keeps all logits.
 
-On a GPU the peak is `torch.cuda.max_memory_allocated`; on a CPU it is the kernel's peak of the
-resident set (VmHWM), reset just before. `ru_maxrss` does not serve: it cannot be reset, and starts
-from the parent process's.
+On a CPU the peak is the kernel's of the resident set (VmHWM), reset just before: `ru_maxrss` cannot
+be reset, and starts from the parent process's.
 """
 
 import asyncio
@@ -63,11 +62,10 @@ def main(
         bool, typer.Option("--quick", help="Leave out the largest vocabulary.")
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
-    minutes: Annotated[float, typer.Option(help="It ends after these.")] = 10.0,
 ) -> None:
     """Measure, print and store; the exit code is 0 whatever the figures."""
     growths: list[Growth] = []
-    with reporting("memory", minutes, threads) as report:
+    with reporting("memory", cores=threads) as report:
         for vocabulary, steps in product(VOCABULARIES[:-1] if quick else VOCABULARIES, STEPS):
 
             def measure(number: int, sizes: tuple[int, int] = (vocabulary, steps)) -> Values:
@@ -182,11 +180,6 @@ def _status_bytes(name: str) -> int:
     return int(line.split()[1]) * 1024  # "VmRSS:   1234 kB"
 
 
-def _logits_bytes(growth: Growth) -> int:
-    """What the logits of every step cost in float32."""
-    return ROWS * growth.steps * growth.vocabulary * 4
-
-
 def _figures(growths: list[Growth]) -> list[Figure]:
     """Bytes added by a larger vocabulary and more steps together, as a share of the logits'.
 
@@ -203,7 +196,7 @@ def _figures(growths: list[Growth]) -> list[Figure]:
     figures = []
     for vocabulary in others:
         sizes = f"vocabulary {smallest} to {vocabulary}, {few} to {many} steps"
-        logits = rise(vocabulary, _logits_bytes) - rise(smallest, _logits_bytes)
+        logits = ROWS * (many - few) * (vocabulary - smallest) * 4  # of every step, in float32
         service = rise(vocabulary, served) - rise(smallest, served)
         keeping_logits = rise(vocabulary, kept) - rise(smallest, kept)
         figures.append(Figure(f"service, {sizes}", service / logits, "", MAX_SHARE))

@@ -7,11 +7,9 @@
     python benchmarks/peers.py --polygraph ../polygraph/bin/python --uqlm ../uqlm/bin/python
 
 Each peer has an environment and a process of its own. LM-Polygraph generates itself, with a thread
-for every core; its calculators run as it registers them: greedy answer with all log-probs,
-entropies, samples, cross-encoder. UQLM asks the service's `/v1` for an answer and M samples, of
-which nothing is scored there but `sp`, and computes its `consistency_and_confidence`. The service
-answers one request, or 20 at once, over connections that are kept, never from the cache; its
-default request scores eight estimators, LM-Polygraph's three CoCoA among them.
+for every core. UQLM asks the service's `/v1` for an answer and M samples, and computes its
+`consistency_and_confidence`. The service answers one request, or 20 at once, never from the cache;
+its default request scores eight estimators, LM-Polygraph's three CoCoA among them.
 """
 
 import asyncio
@@ -40,8 +38,6 @@ _LIMITS = {(POLYGRAPH, 1): 8.0, (POLYGRAPH, BATCH): 3.0}
 
 # Milliseconds that prompts take together.
 Side = Callable[[Sequence[str]], float]
-# What a peer says of a request.
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def main(
@@ -102,14 +98,8 @@ def _figures(batch: int, rounds: Sequence[Values]) -> list[Figure]:
 
 @contextmanager
 def _peer(command: Sequence[str]) -> Iterator[Side]:
-    with peer(command) as ask:
-        yield lambda prompts: ask({"prompts": list(prompts)})["ms"]
-
-
-@contextmanager
-def peer(command: Sequence[str], **environment: str) -> Iterator[Ask]:
-    """A process that answers lines of requests with what it measured of them."""
-    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"} | environment
+    """A process that answers lines of prompts with the milliseconds that they took."""
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
     variables.pop("PYTHONPATH", None)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
@@ -125,10 +115,10 @@ def peer(command: Sequence[str], **environment: str) -> Iterator[Ask]:
                 return found
         raise RuntimeError(f"{command[1]} ended")
 
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
-        stdin.write(json.dumps(request) + "\n")
+    def ask(prompts: Sequence[str]) -> float:
+        stdin.write(json.dumps({"prompts": list(prompts)}) + "\n")
         stdin.flush()
-        return answer()
+        return float(answer()["ms"])
 
     try:
         answer()

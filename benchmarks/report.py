@@ -1,9 +1,7 @@
 """What the benchmarks measure, in rounds: printed and stored as it comes, resumed after a stop.
 
-A program measures one part after another, each in rounds, and a round gives numbers by name, of
-sides that were measured in turn within a minute. They stand in `benchmarks/results/` as soon as a
-round is done, under a name made of commit, machine and settings: the same command goes on where it
-was stopped, and another one begins anew.
+A round gives numbers by name, of sides that were measured in turn. They stand in
+`benchmarks/results/` as soon as it is done, under a name made of commit, machine and settings.
 """
 
 import json

@@ -48,13 +48,6 @@ def running_service(model: str, similarity_model: str, **settings: object) -> It
 @contextmanager
 def running_cocoa(*arguments: str, **settings: object) -> Iterator[str]:
     """URL of a `cocoa` command that listens, once it is ready; settings as in `running_service`."""
-    with cocoa_process(*arguments, **settings) as (url, _):
-        yield url
-
-
-@contextmanager
-def cocoa_process(*arguments: str, **settings: object) -> Iterator[tuple[str, int]]:
-    """What `running_cocoa` gives, and the id of the process."""
     port = free_port()
     settings = {"LOG_LEVEL": "warning", **settings}
     variables = os.environ.items()
@@ -66,7 +59,7 @@ def cocoa_process(*arguments: str, **settings: object) -> Iterator[tuple[str, in
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_until_ready(url, process)
-        yield url, process.pid
+        yield url
     finally:
         process.terminate()
         try:
@@ -100,11 +93,10 @@ def post(client: httpx.Client, body: dict[str, Any]) -> Reply:
     return Reply(response.raise_for_status().json(), elapsed_ms)
 
 
-def connect(url: str, key: str | None = None) -> httpx.Client:
-    """A client that keeps one connection, with a key where the service asks for one."""
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+def connect(url: str) -> httpx.Client:
+    """A client that keeps one connection."""
     limits = httpx.Limits(max_connections=1)
-    return httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT_S, limits=limits)
+    return httpx.Client(base_url=url, timeout=_TIMEOUT_S, limits=limits)
 
 
 def requests_per_second(url: str, bodies: Sequence[dict[str, Any]], num_clients: int) -> float:

@@ -21,9 +21,6 @@ from models.records import Array
 from models.selection import Strategy
 from models.statistics import reads_samples
 
-# Where more answers and samples end at the limit, another limit gives other ones.
-MAX_SHARE_CUT = 0.01
-
 
 @dataclass(frozen=True, slots=True)
 class Labels:

@@ -120,16 +120,11 @@ def held_out(part: Split, count: int, seed: int = 0) -> dict[str, list[HeldOut]]
     return lines
 
 
-def probe_prompts(count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> dict[str, list[str]]:
-    """Further prompts of the testbed's distribution, in neither training nor testbed."""
-    prompts: dict[str, list[str]] = {}
-    for task, lines in held_out("probe", count, seed).items():
-        prompts[task] = [line.prompt for line in lines]
-    return prompts
-
-
 def write_probe_prompts(file: Path, count: int = NUM_PROBE_PROMPTS, seed: int = 0) -> None:
-    """Writes one line a prompt, with its task and without its answer."""
+    """Write further prompts of the testbed's distribution, in neither training nor testbed.
+
+    A line has a prompt and its task, and not its answer.
+    """
     records: list[dict[str, str]] = []
     for lines in held_out("probe", count, seed).values():
         records += [{"id": line.id, "task": line.task, "prompt": line.prompt} for line in lines]

@@ -1,6 +1,7 @@
 """No prompt of the testbed is trained on; every fact of it is trained in another wording."""
 
 import dataclasses
+import json
 import random
 from collections import Counter
 
@@ -18,7 +19,12 @@ from cocoa_lab.embedded.corpus import (
     training_prompts,
 )
 from cocoa_lab.embedded.language_model import RECIPES
-from cocoa_lab.embedded.testbed import HeldOut, is_correct, probe_prompts, read_testbed
+from cocoa_lab.embedded.testbed import (
+    HeldOut,
+    is_correct,
+    read_testbed,
+    write_probe_prompts,
+)
 from cocoa_lab.embedded.topics import prompts, prompts_in, split, wordings
 from models.embedded import TESTBED_DIR
 
@@ -62,8 +68,15 @@ def test_answers_are_worded_in_the_shares_of_the_course(course):
     assert shares == pytest.approx(course.answer_shares, abs=0.03)
 
 
-def test_the_probe_pool_is_large_and_overlaps_neither_training_nor_testbed(testbed, trained):
-    for task, pool in probe_prompts().items():
+def test_the_probe_pool_is_large_and_overlaps_neither_training_nor_testbed(
+    testbed, trained, tmp_path
+):
+    write_probe_prompts(tmp_path / "prompts.jsonl")
+    pools = {task: [] for task in TASKS}
+    for line in (tmp_path / "prompts.jsonl").read_text("utf-8").splitlines():
+        prompt = json.loads(line)
+        pools[prompt["task"]].append(prompt["prompt"])
+    for task, pool in pools.items():
         assert len(set(pool)) == len(pool) >= 2600, task
         assert not set(pool) & trained
         assert not set(pool) & {line.prompt for line in testbed[task]}
