@@ -27,6 +27,8 @@ _BETWEEN = re.compile(r"[\s;]*")
 _BARE_STARTS = ("{", "[", "<|python_tag|>", "<|tool_call|>")
 _BARE_CALLS = re.compile(rf"{_MARK.pattern}(?:\[\s*\{{.*\}}\s*\]|\{{.*\}})", re.DOTALL)
 _PROBE_ARGUMENT = "place"
+# What a schema of arguments may have, and still say of none.
+_SAYS_OF_NONE = {"type", "properties", "required", "title", "description", "$schema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def schema_of_one(
         function, named = tool["function"], f"tools.{number}.function.parameters"
         place = f"#/$defs/{named}"
         arguments = _moved(function.get("parameters") or {}, place)
-        parameters[named] = {"type": "object", **arguments}
+        parameters[named] = _closed({"type": "object", **arguments})
         branches.append(
             {
                 "type": "object",
@@ -162,6 +164,14 @@ def schema_of_one(
     if len(branches) == 1:
         return {"$defs": parameters, **branches[0]}
     return {"$defs": parameters, "anyOf": branches}
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same; where it names no argument, and says nothing of others, there are none."""
+    names_one = schema.get("properties") or schema.get("required")
+    if names_one or schema.keys() - _SAYS_OF_NONE:
+        return schema
+    return {**schema, "additionalProperties": False}
 
 
 def example(name: str) -> list[dict[str, Any]]:

@@ -6,7 +6,9 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from models.call_grammars import grammar_of_calls
+from models.grammars import grammar_of
 from models.json_schemas import BadSchema
+from models.units.tool_calls import schema_of_one
 
 BYTES = LLTokenizer("byte")
 CITY = {
@@ -89,6 +91,29 @@ def test_an_answer_is_as_many_valid_calls_as_it_may_have_or_has_none(several, an
     grammar = grammar_of_calls(TOOLS, several=several, answer=answer)
     for text in ONE + SEVERAL + WORDS + BESIDE + BEHIND_BLANKS + JSON + NEVER:
         assert follows(text, grammar) == (text in allowed), text
+
+
+EMPTY = {"type": "object", "title": "Nothing", "properties": {}, "required": []}
+NAMES_ONE = {"type": "object", "required": ["city"]}
+OPEN = {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "takes_some"),
+    [(None, False), ({}, False), (EMPTY, False), (NAMES_ONE, True), (OPEN, True)],
+    ids=["none", "an empty schema", "no properties", "a name that is required", "any others"],
+)
+def test_a_tool_without_parameters_takes_no_arguments(parameters, takes_some):
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    grammar = grammar_of_calls(tools, several=False, answer=ANSWER)
+    required = grammar_of(schema_of_one(tools))
+    nothing = '{"name": "f", "arguments": {}}'
+    for text, is_valid in ((call(), takes_some), (nothing, parameters is not NAMES_ONE)):
+        assert follows(text, grammar) == is_valid
+        matcher = LLMatcher(BYTES, LLMatcher.grammar_from_json_schema(required.source))
+        ids = BYTES.tokenize_str(text)
+        is_followed = matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
+        assert is_followed == is_valid
 
 
 def test_parameters_and_formats_are_checked_as_schemas_are():
