@@ -1,5 +1,6 @@
 """Between texts and token ids: prompts, given answers, and rows as they grow."""
 
+import re
 from collections.abc import Sequence as SequenceOf
 from typing import Any
 
@@ -235,17 +236,24 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest
 
 
 def encode_answer_forms(
-    tokenizer: PreTrainedTokenizerBase, prompt_ids: SequenceOf[int], text: str, eos_id: int | None
+    tokenizer: PreTrainedTokenizerBase,
+    prompt_ids: SequenceOf[int],
+    text: str,
+    eos_id: int | None,
+    tags: Tags | None = None,
 ) -> dict[AnswerForm, tuple[int, ...]]:
     """Ways in which a given answer may continue its prompt, each followed by `eos_id` unless None.
 
     A model continues "… of France?" with " Paris", and whoever brings the answer has stripped it.
+    A special token that it spells out is text, but for those of the model's `tags`.
     """
     end = () if eos_id is None else (eos_id,)
-    forms: dict[AnswerForm, tuple[int, ...]] = {"literal": (*_ids(tokenizer, text), *end)}
+    forms: dict[AnswerForm, tuple[int, ...]] = {
+        "literal": (*_answer_ids(tokenizer, text, tags), *end)
+    }
     tail = str(tokenizer.decode(list(prompt_ids[-_TAIL:]), skip_special_tokens=False))
     if text[:1].strip() and tail[-1:].strip():
-        blank_led = (*_ids(tokenizer, f" {text}"), *end)
+        blank_led = (*_answer_ids(tokenizer, f" {text}", tags), *end)
         if blank_led != forms["literal"]:
             forms["blank_led"] = blank_led
     return forms
@@ -261,6 +269,22 @@ def first_token_ids(
     return unshared(first_ids)
 
 
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+def _answer_ids(tokenizer: PreTrainedTokenizerBase, text: str, tags: Tags | None) -> list[int]:
+    kept, pieces = [], [text]
+    if tags is not None:
+        written = tags.start + tags.end + "".join(tags.inner)
+        special = (one.content for one in tokenizer.added_tokens_decoder.values() if one.special)
+        kept = [re.escape(one) for one in special if one in written]
+    if kept:
+        pieces = re.split(f"({'|'.join(kept)})", text)
+    ids = []
+    for place, piece in enumerate(pieces):
+        ids += _ids(tokenizer, piece, as_text=place % 2 == 0)
+    return ids
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str, *, as_text: bool = False) -> list[int]:
+    """Token ids of a text, in which special tokens that are spelt out are text or themselves."""
+    encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=as_text, verbose=False)
+    ids: list[int] = encoded["input_ids"]
     return ids

@@ -156,7 +156,8 @@ class TransformersEngine:
         forms, num_answer = None, 0
         if request.answer is not None:
             eos_id = self._eos_id if request.answer.append_eos else None
-            forms = encode_answer_forms(self._tokenizer, prompt_ids, request.answer.text, eos_id)
+            answer = request.answer.text, eos_id, self._tags
+            forms = encode_answer_forms(self._tokenizer, prompt_ids, *answer)
             num_answer = max(map(len, forms.values()))
         request = fitted(len(prompt_ids), num_answer, request, self._limits)
         opens = self._tags is not None and opens_reasoning(self._tokenizer, request, self._tags)

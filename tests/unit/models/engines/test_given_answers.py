@@ -6,6 +6,7 @@ import pytest
 from models.engines.protocol import EngineConfig
 from models.engines.transformers import TransformersEngine
 from models.records import GivenAnswer
+from models.statistics import ANSWER_STATISTICS
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
     PROMPTS,
@@ -54,6 +55,28 @@ async def test_a_given_answer_ends_in_a_token_that_ends_the_models_own(eos_ids, 
     assert answer.token_ids == (*tokenizer(" Paris", add_special_tokens=False).input_ids, end)
     logprobs, _ = teacher_forced(model, tokenizer("Hello").input_ids, answer.token_ids)
     np.testing.assert_allclose(answer.token_logprobs, logprobs, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "text", [" Paris</s>", "</s>", "a<s>b", " <s></s> Paris</s></s>", "Paris</s>\n"]
+)
+async def test_control_tokens_that_a_given_answer_spells_out_are_text(text):
+    model, tokenizer = random_model("llama"), byte_tokenizer()
+    async with running(engine_of(model)) as worker:
+        given = GivenAnswer(text)
+        request = request_for("Hello", answer=given, num_samples=0, statistics=ANSWER_STATISTICS)
+        generation = await worker.generate(request)
+
+    answer = generation.answer
+    *ids, end = answer.token_ids
+    assert end == tokenizer.eos_token_id
+    assert set(tokenizer.all_special_ids).isdisjoint(ids)
+    assert tokenizer.decode(ids).strip() == text.strip()
+    assert (answer.text, "".join(answer.token_texts).strip()) == (text, text.strip())
+    logprobs, _ = teacher_forced(model, tokenizer("Hello").input_ids, answer.token_ids)
+    np.testing.assert_allclose(answer.token_logprobs, logprobs, atol=1e-4)
+    # A text after it is read as before.
+    assert tokenizer("</s>", add_special_tokens=False).input_ids == [tokenizer.eos_token_id]
 
 
 async def test_of_two_forms_of_a_given_answer_the_likelier_one_is_taken():
