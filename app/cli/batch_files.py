@@ -1,8 +1,10 @@
 """The files of a batch, in OpenAI's format: lines that ask, and lines that answer, one for each."""
 
+import codecs
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -17,6 +19,10 @@ _MAX_LINE_BYTES = 16 << 20
 
 class BadFile(ValueError):
     """A file that is no output of this input, or that another run is writing."""
+
+
+class Unwritten(Exception):
+    """An answer that could not be written, as to a disk that is full."""
 
 
 class BadLine(ValueError):
@@ -72,7 +78,9 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 
 
 def _contents(file: BinaryIO) -> Iterator[bytes]:
-    """Lines, one byte too long where they are too long."""
+    """Lines, one byte too long where they are too long; a byte-order mark is none of the first."""
+    if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        file.seek(0)
     while content := file.readline(_MAX_LINE_BYTES + 1):
         rest = content
         while rest and not rest.endswith(b"\n"):
@@ -127,14 +135,17 @@ class Answers:
 
     Attributes:
         num_known: lines that were answered before this run.
+        num_failed: lines, those of before among them, that have an error in place of an answer.
 
     Raises:
         BadFile: it is no output of this command, or another run is writing it.
-        OSError: it cannot be written.
+        OSError: it cannot be opened.
+        Unwritten: it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
+        self.num_failed = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,8 +162,11 @@ class Answers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.fsync(self._file)
-        os.close(self._file)
+        try:
+            with self._writing():
+                os.fsync(self._file)
+        finally:
+            os.close(self._file)
 
     def has(self, line: Line) -> bool:
         """Whether a line was answered before.
@@ -174,7 +188,11 @@ class Answers:
         response: Mapping[str, Any] | None = None,
         error: BadLine | None = None,
     ) -> None:
-        """Write what became of a line: the response of the service, or why there is none."""
+        """Write what became of a line: the response of the service, or why there is none.
+
+        Raises:
+            Unwritten: there is no room for it.
+        """
         told = None
         if error is not None:
             told = {"code": error.code, "message": str(error)}
@@ -185,8 +203,17 @@ class Answers:
             "error": told,
         }
         left = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
-        while left:  # a call may write less than it was given
-            left = left[os.write(self._file, left) :]
+        with self._writing():
+            while left:  # a call may write less than it was given
+                left = left[os.write(self._file, left) :]
+        self.num_failed += _has_failed(answer)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Unwritten(f"{self._name} cannot be written: {error.strerror}") from None
 
     def _read(self, path: Path) -> dict[int, str | None]:
         """Number and custom_id of the lines that are answered; a torn last one is cut off."""
@@ -204,6 +231,13 @@ class Answers:
     def _answered(self, content: bytes) -> tuple[int, str | None]:
         try:
             answer = orjson.loads(content)
+            self.num_failed += _has_failed(answer)
             return int(answer["id"].removeprefix(_ID)), answer["custom_id"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise BadFile(f"{self._name} is no output of this command") from None
+
+
+def _has_failed(answer: Mapping[str, Any]) -> bool:
+    """Whether the service has not answered a line by a success."""
+    response = answer["response"]
+    return response is None or not 200 <= response["status_code"] < 300

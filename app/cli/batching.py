@@ -11,7 +11,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from app.cli.batch_files import Answers, BadFile, BadLine, Line, count_lines, read_lines
+from app.cli.batch_files import (
+    Answers,
+    BadFile,
+    BadLine,
+    Line,
+    Unwritten,
+    count_lines,
+    read_lines,
+)
 from app.cli.clients import client_of
 from workers.calling import together
 
@@ -21,6 +29,7 @@ _HEADERS = {"Priority": "u=7"}
 _BUSY = frozenset({429, 502, 503})
 _DEADLINE = 504
 _MAX_DEADLINES = 3
+_FAILED = 3  # how the command ends then
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
 
@@ -38,8 +47,8 @@ def run_and_tell(
 ) -> None:
     """Answer a file, show progress, and say at the end what became of its lines.
 
-    The command ends with 1 where lines are left that could not be asked, and with 2 where the files
-    do not belong together.
+    The command ends with 1 where lines are left that could not be asked, with 2 where the files do
+    not belong together, and with 3 where lines have an error in place of an answer.
     """
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -63,7 +72,7 @@ def run_and_tell(
     except (BadFile, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    except GivenUp as reason:
+    except (GivenUp, Unwritten) as reason:
         left = total - answers.num_known - outcomes.total()
         typer.echo(f"{reason}; {left} lines are left: run the same command to go on", err=True)
         raise typer.Exit(1) from None
@@ -71,6 +80,9 @@ def run_and_tell(
     if answers.num_known:
         told.append(f"{answers.num_known} before")
     typer.echo(f"{total} lines: {', '.join(told) or 'nothing to ask'}", err=True)
+    if answers.num_failed:
+        typer.echo(f"{answers.num_failed} have an error in {output_file.name}", err=True)
+        raise typer.Exit(_FAILED)
 
 
 class _Batch:

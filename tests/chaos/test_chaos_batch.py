@@ -64,7 +64,8 @@ def test_a_batch_is_killed_at_every_stage_and_its_service_too(tmp_path):
         service.wait_ready()
         batch = begin(given, out, service.url)
         _, told = batch.communicate(timeout=60)
-        assert batch.returncode == 0, told
+        told_failed = f"{NUM_LINES // 50} have an error in {out.name}" in told
+        assert (batch.returncode, told_failed) == (3, True), told
 
     answers = [json.loads(line) for line in out.read_text().splitlines()]
     assert sorted(int(one["custom_id"][1:]) for one in answers) == list(range(NUM_LINES))

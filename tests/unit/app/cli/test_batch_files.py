@@ -96,18 +96,42 @@ def test_answers_have_the_ids_of_their_lines_and_are_known_to_the_next_run(tmp_p
             answers.has(Line(3, "c"))
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
+    mark = b"\xef\xbb\xbf"
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(mark + json.dumps(GOOD).encode() + b"\n" + mark + b"\n")
+    assert count_lines(path) == 2
+    with path.open("rb") as file:
+        good, bad = read_lines(file)
+    assert good == Line(1, "a", "/generate-with-uncertainty", BODY)
+    assert str(bad.fault) == "the line should be JSON"
+    path.write_bytes(mark)
+    assert count_lines(path) == 0
+
+
+def test_lines_without_an_answer_are_counted_and_found_by_the_next_run(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with Answers(path) as answers:
+        for number, status in enumerate((200, 201, 422, 504), 1):
+            answers.write(Line(number, str(number)), response={"status_code": status})
+        answers.write(Line(5), error=BadLine("invalid_line", "the line should be JSON"))
+        assert answers.num_failed == 3
+    with Answers(path) as answers:
+        assert (answers.num_known, answers.num_failed) == (5, 3)
+
+
 def test_a_torn_last_line_is_cut_off_wherever_it_was_torn(tmp_path):
     path = tmp_path / "out.jsonl"
     with Answers(path) as answers:
-        answers.write(Line(1, "a"), response={"body": "first"})
-        answers.write(Line(2, "b"), response={"body": "second"})
+        answers.write(Line(1, "a"), response={"status_code": 200, "body": "first"})
+        answers.write(Line(2, "b"), response={"status_code": 200, "body": "second"})
     whole = path.read_bytes()
     end_of_first = whole.index(b"\n") + 1
     for end in range(end_of_first, len(whole)):
         path.write_bytes(whole[:end])
         with Answers(path) as answers:
             assert answers.num_known == 1
-            answers.write(Line(2, "b"), response={"body": "second"})
+            answers.write(Line(2, "b"), response={"status_code": 200, "body": "second"})
         assert path.read_bytes() == whole
 
 

@@ -1,6 +1,8 @@
 """A batch against a service that is busy, away, late or strange."""
 
+import errno
 import json
+import os
 from collections import Counter
 from contextlib import asynccontextmanager
 
@@ -25,7 +27,7 @@ def batch(monkeypatch, tmp_path):
     monkeypatch.setattr(batching, "_FIRST_WAIT_S", 0.001)
     attempts = Counter()
 
-    def run(respond, *options):
+    def run(respond, *options, whole=True):
         def handle(request):
             assert request.headers["priority"] == "u=7"
             prompt = json.loads(request.content)["prompt"]
@@ -42,7 +44,8 @@ def batch(monkeypatch, tmp_path):
         files = ["-i", str(given), "-o", str(out)]
         result = CliRunner().invoke(app, ["run-batch", *files, *options])
         answers = {}
-        for line in out.read_text().splitlines():
+        written = out.read_text().splitlines()
+        for line in written if whole else written[:-1]:
             answer = json.loads(line)
             assert answer["custom_id"] not in answers
             answers[answer["custom_id"]] = answer
@@ -85,27 +88,33 @@ def test_a_line_that_is_always_late_has_that_answer_after_three_attempts(batch):
         return good(prompt, attempt)
 
     result, answers = batch(respond)
-    assert result.stderr == "20 lines: 19 answered, 1 refused\n"
+    told = "20 lines: 19 answered, 1 refused\n1 have an error in out.jsonl\n"
+    assert (result.exit_code, result.stderr) == (3, told)
     assert answers["q7"]["response"]["status_code"] == 504
     assert batch.attempts["7"] == 3
 
 
 def test_a_refused_line_is_not_asked_again(batch):
     result, answers = batch(lambda prompt, attempt: httpx.Response(422, json={"error": {}}))
-    assert result.exit_code == 0
+    assert result.exit_code == 3
     assert set(batch.attempts.values()) == {1}
     assert answers["q3"]["response"]["body"] == {"error": {}}
+
+    result, _ = batch(good)
+    told = "20 lines: 20 before\n20 have an error in out.jsonl\n"
+    assert (result.exit_code, result.stderr) == (3, told)
 
 
 def test_a_model_that_is_not_served_is_the_lines_own_trouble(batch):
     body = {"error": {"code": "model_not_found"}}
     result, answers = batch(lambda prompt, attempt: httpx.Response(404, json=body))
-    assert (result.exit_code, len(answers)) == (0, NUM_LINES)
+    assert (result.exit_code, len(answers)) == (3, NUM_LINES)
 
 
 def test_a_response_that_is_no_json_is_told(batch):
     result, answers = batch(lambda prompt, attempt: httpx.Response(200, text="<html>"))
-    assert result.stderr == "20 lines: 20 not understood\n"
+    told = "20 lines: 20 not understood\n20 have an error in out.jsonl\n"
+    assert (result.exit_code, result.stderr) == (3, told)
     assert answers["q0"]["response"] is None
     assert answers["q0"]["error"]["code"] == "unexpected_response"
 
@@ -134,6 +143,33 @@ def test_lines_that_nobody_answers_are_left_and_asked_by_the_next_run(batch, tro
     assert (result.exit_code, len(answers)) == (0, NUM_LINES)
     assert result.stderr == "20 lines: 8 answered, 12 before\n"
     assert batch.attempts["0"] == 1
+
+
+def test_a_disk_that_is_full_is_named_with_what_is_left(batch, monkeypatch):
+    """Its last write fits in part, as the last one of a full disk does."""
+    room, write = [4000], os.write
+
+    def write_what_fits(file, content):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        num = write(file, content[: room[0]])
+        room[0] -= num
+        return num
+
+    def long(prompt, attempt):
+        return httpx.Response(200, json={"text": prompt * 500})
+
+    monkeypatch.setattr(os, "write", write_what_fits)
+    result, answers = batch(long, "--concurrency", "1", whole=False)
+    num_left = NUM_LINES - len(answers)
+    reason = "out.jsonl cannot be written: No space left on device"
+    left = f"{num_left} lines are left: run the same command to go on"
+    assert (result.exit_code, result.stderr) == (1, f"{reason}; {left}\n")
+    assert 0 < num_left < NUM_LINES
+
+    room[0] = 10**6
+    result, answers = batch(long)
+    assert (result.exit_code, len(answers)) == (0, NUM_LINES)
 
 
 def test_another_input_is_not_mixed_in(batch, tmp_path):
