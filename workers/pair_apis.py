@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Protocol
 
 from annotated_types import Ge
-from pydantic import Strict, TypeAdapter
+from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models.digests import digest_of
-from models.ranges import Probability
+from models.ranges import PROBABILITIES
 from models.records import Pair
 from workers.calls import Calls, listed_model, read
 from workers.client import Refused, Unreachable
@@ -24,7 +24,7 @@ _Count = Annotated[int, Strict(), Ge(1)]
 
 
 class _Score(TypedDict):
-    score: Probability
+    score: Annotated[float, Strict(), AllowInfNan(False)]
     index: NotRequired[int]
 
 
@@ -172,7 +172,11 @@ def _scores(found: Sequence[_Score], num: int) -> list[float]:
 
     Raises:
         Unreachable: there are more, or fewer.
+        Refused: one lies outside [0, 1].
     """
     if len(found) != num:
         raise Unreachable(f"it answers {len(found)} scores in place of {num}")
-    return [one["score"] for one in found]
+    scores = [one["score"] for one in found]
+    if min(scores) < PROBABILITIES[0] or max(scores) > PROBABILITIES[1]:
+        raise Refused("its scores are not all in [0, 1], as those of a model that gives logits")
+    return scores

@@ -1,5 +1,6 @@
 """A sentence-transformers cross-encoder with one label: do two answers mean the same?"""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -13,15 +14,25 @@ from models.checkpoints import (
     tokenizer_fingerprint,
 )
 from models.embedded import CROSS_ENCODER_DIR
+from models.errors import ModelNotLoaded
 from models.locations import public_name
 from models.pretrained import AutoModelForSequenceClassification, AutoTokenizer
 from models.records import Pair, PairScores
 from models.similarity.classifier import PairClassifier
 from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
 
+logger = logging.getLogger(__name__)
+
+# Logits that no checkpoint exceeds.
+_LOGITS = torch.linspace(-100.0, 100.0, 2001)[:, None]
+
 
 class CrossEncoderModel:
-    """Scores in [0, 1] by the checkpoint's own activation, a sigmoid where it names none."""
+    """Scores in [0, 1] by the checkpoint's own activation, a sigmoid where it names none.
+
+    Raises:
+        ModelNotLoaded: the activation gives other numbers, too.
+    """
 
     labels: tuple[str, ...] = ("similarity",)
 
@@ -42,6 +53,10 @@ class CrossEncoderModel:
             )
         self.model_id = model_id
         self.revision: str | None = revision
+        if isinstance(activation, torch.nn.Identity):  # so most rerankers: whoever reads them ranks
+            logger.info("%s gives logits: a sigmoid makes similarities of them", model_id)
+            activation = torch.nn.Sigmoid()
+        _check_bounded(activation)
         name = getattr(activation, "__qualname__", repr(activation))
         self.flags: tuple[str, ...] = (str(model.dtype), name, tokenizer_fingerprint(tokenizer))
         self.max_length: int | None = max_length
@@ -78,6 +93,16 @@ class CrossEncoderModel:
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
         return self._classifier.fit_contexts(texts)
+
+
+def _check_bounded(activation: Any) -> None:
+    values = activation(_LOGITS)
+    is_bounded = values.shape == _LOGITS.shape and ((values >= 0.0) & (values <= 1.0)).all()
+    if not is_bounded or values[0] >= values[-1]:
+        raise ModelNotLoaded(
+            "has an activation that makes no similarities in [0, 1] of logits: name a sigmoid in "
+            "its config.json, as sentence_transformers.activation_fn"
+        )
 
 
 _: type[PairModel] = CrossEncoderModel  # mypy holds the class to its protocol

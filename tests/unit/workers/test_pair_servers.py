@@ -12,7 +12,7 @@ from tests.score_servers import APPS, overlap, score_server
 from tests.worker_servers import ANYWHERE, running
 from workers.config import ComparerConfig
 from workers.hooks import Hooks
-from workers.pair_servers import connect_comparers
+from workers.pair_servers import PairServerComparer, connect_comparers
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +94,28 @@ async def test_every_failure_is_typed_and_over_with_the_next_call(api, reply):
         assert "answer number" not in error.value.message
         server.replies.clear()
         assert (await comparer.compare(PAIRS[:1])).scores
+
+
+@pytest.mark.parametrize("logit", [-5.5, 1.0001, 40.0])
+async def test_scores_that_are_logits_are_refused_and_never_a_similarity(api, logit):
+    async with score_server(api) as server, over(server, api) as comparer:
+        reply = {"vllm": {"data": [{"index": 0, "score": logit}]}, "tei": [[{"score": logit}]]}
+        server.replies += [reply[api]] * 4
+        with pytest.raises(SimilarityUnavailable, match=r"its scores are not all in \[0, 1\]"):
+            await comparer.compare(PAIRS[:1])
+
+
+async def test_a_gateway_waits_for_a_server_of_logits_and_says_why(api, caplog):
+    async with score_server(api, weights=-3.0) as server:
+        servers = ComparerConfig(url=server.url, api=api).place()
+        comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
+        connecting = asyncio.create_task(comparer.connect())
+        async with asyncio.timeout(20.0):
+            while "its scores are not all in [0, 1]" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        await comparer.close()
 
 
 async def test_a_server_that_comes_back_with_other_weights_has_another_identity_at_once(api):
