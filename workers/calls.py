@@ -1,14 +1,16 @@
 """Calls of a server that nobody here wrote: JSON both ways, and every way in which that can fail.
 
 A reply that asks for patience (429, or 503 with Retry-After) is heeded for as long as the deadline
-allows. No exception quotes what was sent or what came back.
+allows. No exception quotes what was sent or what came back; the log has what a server says of a
+call that failed, without what was sent (`workers.told_errors`).
 """
 
 import asyncio
 import json
+import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -26,6 +28,9 @@ from workers.client import (
     body_of,
     lines,
 )
+from workers.told_errors import words_of
+
+logger = logging.getLogger(__name__)
 
 Structure = TypeVar("Structure")
 
@@ -40,6 +45,8 @@ _EVENT = b"data:"
 # What an event costs at least: what was read of it takes memory however short it is.
 _EVENT_BYTES = 512
 _END = b"[DONE]"
+_KEY = "Authorization"
+_ANSWERED = "POST %s was answered with status %d: %s"
 _OPENED = "connection.connect_tcp.complete"
 
 
@@ -84,6 +91,7 @@ class Calls:
         until: monotonic second of the request's deadline; None where there is none.
         on_open: told where a new connection was needed: another one may answer there by now.
         headers: of every call, beside those of the client.
+        said: texts of the request, which bodies may have as token ids; no log has them.
         is_trial: whether nobody's request waits for them: each raises `Hung` after `TRIAL_S`.
     """
 
@@ -95,6 +103,7 @@ class Calls:
         *,
         on_open: Callable[[], None] = lambda: None,
         headers: Mapping[str, str] | None = None,
+        said: Sequence[Any] = (),
         is_trial: bool = False,
     ) -> None:
         self.system_fingerprints: set[str] = set()
@@ -103,6 +112,7 @@ class Calls:
         self._model = {"model": model} if model else {}
         self._until = until
         self._on_open = on_open
+        self._said = said
         self._timeout_s: float | None = None
         if is_trial:
             self._timeout_s = TRIAL_S
@@ -118,17 +128,13 @@ class Calls:
     async def post(
         self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
     ) -> Any:
-        """What a POST answers."""
-        self.num_posts += 1
-        async with self._in_time(), self._posted(path, body) as response:
-            reply = _parsed(await body_of(response, max_bytes))
-        self._look_at(reply)
-        return reply
+        """What a POST answers; what it says in place of an answer is logged."""
+        return await self._post(path, body, max_bytes)
 
     async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
         """What a POST answers; None where the server does not take such a body."""
         try:
-            return await self.post(path, body)
+            return await self._post(path, body, may_be_rejected=True)
         except Rejected:
             return None
 
@@ -162,6 +168,7 @@ class Calls:
                     continue
                 event = _parsed(data)
                 if not isinstance(event, Mapping) or "error" in event:
+                    logger.warning("POST %s: its stream has %s", path, self._words(data, body))
                     raise Unreachable("its stream ends in an error")
                 if len(events) * _EVENT_BYTES > max_bytes:
                     raise Unreachable("its stream has more events than were asked for")
@@ -171,6 +178,21 @@ class Calls:
         if not has_ended:
             raise Unreachable("its stream broke off")
         return events
+
+    async def _post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        max_bytes: int = MAX_REPLY_BYTES,
+        *,
+        may_be_rejected: bool = False,
+    ) -> Any:
+        self.num_posts += 1
+        posted = self._posted(path, body, may_be_rejected=may_be_rejected)
+        async with self._in_time(), posted as response:
+            reply = _parsed(await body_of(response, max_bytes))
+        self._look_at(reply)
+        return reply
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
@@ -183,8 +205,13 @@ class Calls:
             raise Hung(f"it answers no trial call within {TRIAL_S:g} s") from None
 
     @asynccontextmanager
-    async def _posted(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
-        """A response that is a success, its body not yet read."""
+    async def _posted(
+        self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
+    ) -> AsyncIterator[httpx.Response]:
+        """A response that is a success, its body not yet read; what else comes is logged.
+
+        That the server does not take the body is no news where it `may_be_rejected`.
+        """
 
         async def trace(name: str, info: object) -> None:
             if name == _OPENED:
@@ -205,10 +232,20 @@ class Calls:
                 wait_s = patience.wait_s(status, response.headers)
                 if wait_s is None:
                     if status != 200:
-                        _check(status, await _first_bytes(response))
+                        told = await _first_bytes(response)
+                        level = logging.WARNING
+                        if may_be_rejected and status < 500:
+                            level = logging.DEBUG
+                        words = self._words(told, body)
+                        logger.log(level, _ANSWERED, path, status, words)
+                        _check(status, told)
                     yield response
                     return
             await asyncio.sleep(wait_s)
+
+    def _words(self, content: bytes, body: Mapping[str, Any]) -> str:
+        key = self._client.headers.get(_KEY, "")
+        return words_of(content, {**body, "said": self._said}, key)
 
     def _look_at(self, reply: Any) -> None:
         if not isinstance(reply, Mapping):

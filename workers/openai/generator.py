@@ -7,7 +7,7 @@ another one: after it was away, after a new connection, and every now and then.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from models.embedded import PROBES_DIR
 from models.engines.protocol import check_hidden_layers
@@ -120,6 +120,9 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         # For routers between here and the servers, and for their logs.
         headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
         headers |= router_headers(self._servers, self._tenant())
+        said: list[Any] = [request.prompt, request.messages, request.tools]
+        if request.answer is not None:
+            said.append(request.answer.text)
 
         async def send(server: Server[OpenAIServer]) -> Reply:
             async def ask_it(standing: Standing[OpenAIServer], known: OpenAIServer) -> Reply:
@@ -131,6 +134,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
                     # Answers that carry a mark of the weights show a change themselves.
                     on_open=standing.doubt if can.columns is None else lambda: None,
                     headers=headers,
+                    said=said,
                 )
 
                 async def extended(server: OpenAIServer) -> OpenAIServer:
