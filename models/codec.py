@@ -11,7 +11,14 @@ from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from annotated_types import Ge, Le
-from pydantic import ConfigDict, PlainValidator, Strict, TypeAdapter, with_config
+from pydantic import (
+    ConfigDict,
+    PlainValidator,
+    Strict,
+    StringConstraints,
+    TypeAdapter,
+    with_config,
+)
 from typing_extensions import TypedDict
 
 from models.ranges import (
@@ -25,9 +32,9 @@ from models.ranges import (
     numbers,
 )
 from models.records import (
+    FINISH_REASON,
     AnswerForm,
     Array,
-    FinishReason,
     Generation,
     GenerationRequest,
     ProbeReading,
@@ -66,13 +73,14 @@ class _Sequence(TypedDict):
     text: str
     compared_text: str
     num_tokens: _Count
-    finish_reason: FinishReason
+    finish_reason: Annotated[str, StringConstraints(pattern=FINISH_REASON)]
     token_ids: list[int] | None
     token_logprobs: Annotated[Array, _array(LOGPROBS)] | None
     token_entropies: Annotated[Array, _array(ENTROPIES)] | None
     token_texts: list[str] | None
     token_tops: NotRequired[list[list[_Top]] | None]
     reasoning: NotRequired[_Reasoning | None]
+    refusal: NotRequired[str | None]
 
 
 @with_config(_EXACT)

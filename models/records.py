@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
-FinishReason = Literal["stop", "length", "given"]
+# "stop", "length", "content_filter" or "given"; or what else a server of others says of an end that
+# nobody here knows, which matches `FINISH_REASON`.
+FinishReason = str
+FINISH_REASON = r"^[A-Za-z0-9_.:-]{1,64}$"
+FINISH_REASONS = frozenset({"stop", "length", "content_filter", "given"})
+# Why a sequence has no answer.
+NoAnswer = Literal["answer_refused", "answer_filtered", "reasoning_unfinished"]
 # How a given answer was tokenised: as it stands, or after a blank.
 AnswerForm = Literal["literal", "blank_led"]
 Pair = tuple[str, str]
@@ -18,6 +24,8 @@ Span = tuple[int, int]
 DEFAULT_NEW_TOKENS = 256
 # The warning of a prompt that lies far from those of the calibration (`models.probes.domain`).
 PROMPT_OUT_OF_DOMAIN = "prompt_out_of_domain"
+# The warning that a server refused to write samples, or that a filter ended them.
+SAMPLES_LEFT_OUT = "samples_left_out"
 # As OpenAI's clients may ask for, of each token.
 MAX_TOPS = 20
 # The variable by which chat templates are told how long their model may reason.
@@ -217,6 +225,7 @@ class Sequence:
         token_texts: (T,) the text that each token adds; they join to the decoded text. None where
             not wanted.
         token_tops: (T,) the likeliest ones in the place of each; None where not wanted.
+        refusal: what a server of others says in place of an answer; None where it gives one.
     """
 
     text: str
@@ -229,11 +238,23 @@ class Sequence:
     token_texts: tuple[str, ...] | None = None
     token_tops: Tops | None = None
     reasoning: Reasoning | None = None
+    refusal: str | None = None
 
     @property
-    def is_unfinished(self) -> bool:
-        """Whether it ended before its reasoning did, so that there is no answer."""
-        return self.reasoning is not None and not self.reasoning.is_finished
+    def is_withheld(self) -> bool:
+        """Whether a server refused to write it, or a filter ended it: as it is, nobody drew it."""
+        return self.refusal is not None or self.finish_reason == "content_filter"
+
+    @property
+    def no_answer(self) -> NoAnswer | None:
+        """Why there is no answer in it; None where there is one, be it empty or cut."""
+        if self.refusal is not None:
+            return "answer_refused"
+        if self.is_withheld and not self.compared_text:
+            return "answer_filtered"
+        if self.reasoning is not None and not self.reasoning.is_finished:
+            return "reasoning_unfinished"
+        return None
 
     @property
     def num_written(self) -> int:

@@ -63,7 +63,7 @@ KINDS = {
     "an answer without text": without(*ANSWER, "text"),
     "a number for a text": at(*ANSWER, "text", value=5),
     "a number for a compared text": at(*SAMPLE, "compared_text", value=5),
-    "a bogus finish reason": at(*ANSWER, "finish_reason", value="tired"),
+    "a bogus finish reason": at(*ANSWER, "finish_reason", value="tired of it"),
     "a list for the finish reason": at(*SAMPLE, "finish_reason", value=["stop"]),
     "more tokens than arrays have": at(*ANSWER, "num_tokens", value=lambda count: count + 1),
     "a negative number of tokens": at(*SAMPLE, "num_tokens", value=-1),

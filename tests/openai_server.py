@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import re
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -73,12 +74,14 @@ class Traits:
         formats: what becomes of a `response_format`: it is "heeded", as far as its schema names all
             valid values, "refused" or "ignored".
         claims: its reply to a schema of claims, which names no valid values.
+        masks: whether it tells log-probs among the tokens that a schema allows, or of all.
         larks: whether it takes grammars of llguidance; it heeds those that are no more than one
             such schema.
         images: what becomes of them: they are "heeded", "refused" or "ignored".
         refuses_ids: whether a prompt of token ids is refused, as routers do.
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
+        alter: changes each choice of a reply, or each piece of one, with the body that it answers.
         delay_s: before each answer, and between the events of a stream.
     """
 
@@ -109,11 +112,13 @@ class Traits:
     efforts: tuple[str, ...] = ()
     formats: str = "heeded"
     claims: str = '{"claims": []}'
+    masks: bool = True
     larks: bool = True
     images: str = "refused"
     refuses_ids: bool = False
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
+    alter: Callable | None = None
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
     heads: list = field(default_factory=list)
@@ -184,11 +189,11 @@ def generate(traits, body, prompt, child):
     # What does not fit is cut without a word.
     default = traits.context if "messages" in body else 16
     for _ in range(min(body.get("max_tokens", default), traits.context - len(prompt))):
-        raw = next_logprobs([*prompt, *row.ids], traits.weights)
+        raw = whole = next_logprobs([*prompt, *row.ids], traits.weights)
         if texts and not thoughts:
             raw = _held(raw, texts, row.ids[num_thoughts:])
         law = _law(raw, body, traits) if temperature else raw
-        told = law if traits.scales else raw
+        told = law if traits.scales else raw if traits.masks else whole
         token = int(law.argmax()) if not temperature else _drawn(law, rng)
         if forced := thoughts or list(body.get("allowed_token_ids", ())):
             token = forced.pop(0)
@@ -604,6 +609,8 @@ def _answered(traits, body):
             _events(traits, body, rows, head, usage), media_type="text/event-stream"
         )
     choices = [_choice(traits, body, row, i) for i, row in enumerate(rows)]
+    for choice in choices if traits.alter else ():
+        traits.alter(choice, body)
     return JSONResponse(head | {"choices": choices, "usage": usage})
 
 
@@ -613,6 +620,8 @@ async def _events(traits, body, rows, head, usage):
         for index, row in enumerate(rows):
             if i < len(row.ids):
                 choice = _piece(traits, body, row, i) | {"index": index}
+                if traits.alter:
+                    traits.alter(choice, body)
                 yield f"data: {json.dumps(head | {'choices': [choice]})}\n\n"
     yield f"data: {json.dumps(head | {'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"

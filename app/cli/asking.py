@@ -91,7 +91,9 @@ async def _post(body: Mapping[str, object], url: str | None, key: str | None) ->
 
 def _print(response: GenerateResponse, console: Console) -> None:
     text, provenance = "(held back)", response.provenance
-    if response.text is not None:
+    if response.refusal is not ABSENT:
+        text = f"(refused) {response.refusal}"
+    elif response.text is not None:
         text = response.text.strip() or "(empty)"
     console.print(Text.assemble(("answer      ", "dim"), (text, "bold")))
     console.print(

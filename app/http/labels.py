@@ -64,14 +64,14 @@ def _probes(result: Result, of: frozenset[str]) -> dict[str, str]:
 def _binding(result: Result) -> Binding | None:
     """What the scores came from; None where that is more than what this deployment knows."""
     generation, ask, plan = result.generation, result.ask, result.plan
+    subject = result.evidence.subject
     is_brought = ask.samples is not None or ask.answer_token_logprobs is not None
     if ask.answer is not None and not ask.answer.append_eos:
         return None  # the score of a beginning
-    # A calibrator knows no reasoning: labels of answers behind one would be of other scores.
-    if generation is None or is_brought or plan.is_reasoned:
+    # A calibrator knows no reasoning, nor fewer samples than were wanted: these are other scores.
+    if generation is None or is_brought or plan.is_reasoned or subject.withheld:
         return None
     sampling = ask.sampling
-    subject = result.evidence.subject
     reasons = [one.finish_reason for one in (subject.answer, *subject.samples)]
     return Binding(
         model_id=generation.model_id,

@@ -59,6 +59,9 @@ class Provenance(Described):
     """who drew the samples; absent where there are none"""
     num_samples: int = ABSENT
     """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
+    samples_left_out: int = ABSENT
+    """how many further samples the model's server refused or its filter cut, 1 to 64; absent where
+    none"""
     num_distinct_samples: int = ABSENT
     """different texts among the samples, 1 to 64; absent where there are none"""
     stopped_by: Literal["found_mass", "agreement", "max_samples"] = ABSENT

@@ -41,6 +41,8 @@ def to_response(result: Result, request_id: str) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     if result.evidence.subject.answer.reasoning is not None:
         asked["reasoning"] = result.reasoning
+    if result.refusal is not None:
+        asked["refusal"] = result.refusal
     if result.ask.return_tokens:
         asked["tokens"] = tokens_of(result.evidence.subject.answer)
     if result.ask.tools:
@@ -153,7 +155,7 @@ def usage_of(result: Result) -> dict[str, int]:
         "prompt_tokens": prompt_tokens,
         "completion_tokens": subject.answer.num_written,
         "reasoning_tokens": reasoning_tokens,
-        "sample_tokens": sum(sample.num_written for sample in subject.samples),
+        "sample_tokens": sum(one.num_written for one in (*subject.samples, *subject.withheld)),
     }
     if result.units is not None and result.units.split_tokens is not None:
         usage["split_tokens"] = result.units.split_tokens
@@ -237,14 +239,17 @@ def _models(result: Result) -> dict[str, Any]:
 
 def _of_samples(result: Result) -> dict[str, Any]:
     """What is known of the samples, where there are any."""
-    if not result.evidence.subject.samples:
+    subject = result.evidence.subject
+    if not (subject.samples or subject.withheld):
         return {}
     known: dict[str, Any] = {
         "samples_source": result.samples_source,
-        "num_samples": len(result.evidence.subject.samples),
-        "num_distinct_samples": result.num_distinct_samples,
+        "samples_left_out": len(subject.withheld) or None,
         "stopped_by": result.stopped_by,
     }
+    if subject.samples:
+        known["num_samples"] = len(subject.samples)
+        known["num_distinct_samples"] = result.num_distinct_samples
     if result.generation is not None and result.samples_source == "model":
         known["seed"] = result.generation.seed
     if "similarity" in result.evidence.statistics and not result.ask.sampling.distinct:

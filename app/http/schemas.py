@@ -20,7 +20,7 @@ class Sample(Described):
     """to the answer, 0 to 1, mean of both directions; null where none was asked for, or where it is
     the answer"""
     finish_reason: FinishReason
-    """what ended it"""
+    """what ended it, as of the answer"""
 
 
 class Token(Described):
@@ -162,8 +162,13 @@ class Answered(Described):
     reasoning: str | None = ABSENT
     """what the model wrote before the answer, without its tags; absent where it wrote none; null
     where the answer is held back"""
+    refusal: str = ABSENT
+    """what the model's server says in place of an answer, which has no scores then; absent where it
+    gives one"""
     finish_reason: FinishReason
-    """what ended the answer; `length` where it was cut at max_new_tokens"""
+    """what ended the answer: `stop`; `length` where it was cut at max_new_tokens; `content_filter`
+    where the model's server cut it; `given` where the client brought it; or another word of the
+    model's server"""
     usage: Usage
     """tokens read and written"""
     uncertainty: float | None

@@ -277,7 +277,7 @@ class Computation:
 
         One without an end has none.
         """
-        if subject.answer.is_unfinished or (self.ask.splits_claims and split is None):
+        if subject.answer.no_answer or (self.ask.splits_claims and split is None):
             return []
         if self._made is None:
             self._made = await self._make_parts(subject, split)
@@ -354,7 +354,7 @@ class Computation:
             statistics["similarity_matrix"] = similarity_matrix(texts, table)
         else:
             subject = choose(strategy, subject)
-            if subject.answer.is_unfinished:  # nothing is asked about it
+            if subject.answer.no_answer:  # nothing is asked about it
                 return False
             answer, others = subject.answer.compared_text, subject.other_texts
             table = await self._similarity.table(answer_pairs(answer, others, rules))

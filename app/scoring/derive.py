@@ -3,6 +3,7 @@
 Whatever a plan wants is there in the end, or has its reason; anything else is a defect and raised.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from app.scoring.plan import Plan
 from app.scoring.questions import Questions, Subject
-from models.records import Generation
+from models.records import SAMPLES_LEFT_OUT, Generation, NoAnswer
 from models.similarity.pairs import (
     PairTable,
     answer_relation,
@@ -21,9 +22,12 @@ from models.similarity.pairs import (
 )
 from models.similarity.relevance import token_relevance
 from models.statistics import (
+    ANSWER_STATISTICS,
     PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
     SENTENCES_READ,
     STATISTICS,
+    reads_samples,
     supplied_by,
 )
 
@@ -31,7 +35,14 @@ from models.statistics import (
 # does not tell the two apart by one token; None where the question exceeds the model's context.
 TrueFalse = tuple[float | None, float | None] | None
 
-UNFINISHED = "reasoning_unfinished: the model was cut off before it gave an answer"
+# Why there is no answer, by its code.
+NO_ANSWER: Mapping[NoAnswer, str] = {
+    "answer_refused": "the model's server refused to answer",
+    "answer_filtered": "the filter of the model's server left nothing of the answer",
+    "reasoning_unfinished": "the model was cut off before it gave an answer",
+}
+LEFT_OUT = f"{SAMPLES_LEFT_OUT}: the sample that is the answer was cut by the server's filter"
+ALL_LEFT_OUT = f"{SAMPLES_LEFT_OUT}: the model's server refused or filtered every sample"
 BEHIND_REASONING = "the probability of an answer behind its own reasoning is not that of the answer"
 NO_REASONING = "the answer has no reasoning before it"
 _UNREAD = "nobody has counted the tokens of the reasoning before the answer"
@@ -102,17 +113,27 @@ def derive(
     """
     truncated = replies.similarity.truncated or bool(replies.nli and replies.nli.truncated)
     statistics = token_statistics(subject)
-    if subject.answer.is_unfinished:
-        absent = dict.fromkeys(plan.statistics - statistics.keys(), UNFINISHED)
+    if (code := subject.answer.no_answer) is not None:
+        reason = f"{code}: {NO_ANSWER[code]}"
+        absent = dict.fromkeys(plan.statistics - statistics.keys(), reason)
         return Evidence(subject, statistics, absent, truncated)
-    statistics |= _compared(plan, subject, asked, replies)
     absent = {}
+    if subject.lacks_samples:
+        for name in plan.statistics:
+            if reads_samples(frozenset({name})):
+                absent[name] = ALL_LEFT_OUT
+    compared = _compared(plan, subject, asked, replies)
+    statistics |= {name: one for name, one in compared.items() if name not in absent}
     if subject.is_reasoned:
         absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:
         for name, why in generation.absent.items():
             if name not in statistics:
                 absent[name] = why
+        if plan.is_sampled:  # y* has what its sample has
+            for name in plan.statistics & ANSWER_STATISTICS - statistics.keys():
+                of_samples = STATISTICS[name].of_samples or ""
+                absent[name] = generation.absent.get(of_samples, LEFT_OUT)
         for name, reading in generation.probe_readings.items():
             statistics[name] = reading.value
     if plan.strategy == "given":
@@ -146,10 +167,12 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
     """
     statistics: dict[str, Any] = {}
     names = _BY_TOKEN
-    if subject.answer.is_unfinished:
-        names = frozenset({"sample_texts"})
+    if subject.lacks_samples:
+        names -= SAMPLE_STATISTICS
+    if subject.answer.no_answer:
+        names &= {"sample_texts"}
     elif subject.is_reasoned:
-        names = _BY_TOKEN - {"sample_token_logprobs"}
+        names -= {"sample_token_logprobs"}
     for name in names:
         row = STATISTICS[name]
         field = row.field or ""
@@ -202,5 +225,5 @@ def _p_true_logprob(true_false: TrueFalse) -> float | str:
         return "the question about the answer exceeds the context"
     true, false = true_false
     if true is None or false is None:
-        return "the tokenizer does not tell True from False by one token"
+        return "the model does not tell True from False by one token"
     return float(true - np.logaddexp(true, false))

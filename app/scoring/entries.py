@@ -18,7 +18,7 @@ from app.scoring.ask import Ask
 from app.scoring.derive import Computed, Evidence, token_statistics
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, generation_request, subject_of
+from app.scoring.questions import Subject, choose, generation_request, subject_of
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation, GenerationRequest
@@ -174,7 +174,7 @@ def decode(payload: bytes, plan: Plan, ask: Ask) -> Computed | None:
     readings: set[str] = set()
     if generation is not None:
         readings.update(generation.probe_readings)
-    if subject.answer.is_unfinished:
+    if subject.answer.no_answer:
         readings = set()  # what a probe read is no reading of an answer
     if readings != (plan.statistics & PROBE_STATISTICS) - absent.keys():
         raise ValueError("other probes")
@@ -205,13 +205,14 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) 
     """What was computed, with as many of the samples as the ask draws; None for too few."""
     evidence = computed.evidence
 
-    def agree(num_samples: int) -> bool:
+    def agree(num_drawn: int) -> bool:
+        num_samples = len(subject_of(ask, _first(generation, num_drawn)).samples)
         return all_agree(plan.strategy, evidence.subject, evidence.statistics, num_samples)
 
     request = generation_request(ask, plan.generated)
     if ends_by_agreement(request, generation.answer, generation.samples):
         tells = "similarity_matrix" if plan.strategy == "mbr" else "similarity"
-        if tells not in evidence.statistics and not evidence.subject.answer.is_unfinished:
+        if tells not in evidence.statistics and not evidence.subject.answer.no_answer:
             return None
     num_samples = num_taken(request, generation, agree)
     if num_samples == len(generation.samples):
@@ -221,8 +222,12 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) 
     # Of a cut pair nobody knows which sample it was of.
     if num_samples is None or evidence.truncated:
         return None
-    taken = replace(generation, samples=generation.samples[:num_samples])
-    subject = replace(evidence.subject, samples=taken.samples)
+    taken = _first(generation, num_samples)
+    drawn = subject_of(ask, taken)
+    if drawn.lacks_samples:
+        return None
+    num_samples = len(drawn.samples)
+    subject = replace(evidence.subject, samples=drawn.samples, withheld=drawn.withheld)
     statistics = token_statistics(subject)
     for name in evidence.statistics.keys() & _DERIVED:
         statistics[name] = _of_first(evidence.statistics[name], STATISTICS[name].shape, num_samples)
@@ -233,6 +238,10 @@ def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) 
     )
 
 
+def _first(generation: Generation, num_samples: int) -> Generation:
+    return replace(generation, samples=generation.samples[:num_samples])
+
+
 def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any:
     """A statistic of that many first samples; one that is of no sample is itself."""
     if shape == ("M", "M"):
@@ -241,11 +250,11 @@ def _of_first(value: Any, shape: tuple[Dimension, ...], num_samples: int) -> Any
 
 
 def _subject(index: Any, plan: Plan, subject: Subject) -> Subject:
-    if index is None and not plan.is_sampled:
-        return subject
+    if index is None and (not plan.is_sampled or subject.is_left_out(plan.strategy)):
+        return choose(plan.strategy, subject)
     if not plan.is_sampled or type(index) is not int or index < 0:
         raise ValueError("no sample is the answer, or none such")
-    return Subject(subject.samples[index], index, subject.samples)
+    return replace(subject, answer=subject.samples[index], answer_sample=index)
 
 
 def _derived(name: str, value: Any, subject: Subject) -> Any:
@@ -268,7 +277,7 @@ def _derived(name: str, value: Any, subject: Subject) -> Any:
 
 def _absent(value: Mapping[str, Any], subject: Subject) -> dict[str, str]:
     may_be_absent = _MAY_BE_ABSENT
-    if subject.answer.is_unfinished:
+    if subject.answer.no_answer or subject.lacks_samples:
         may_be_absent = frozenset(STATISTICS)
     if not value.keys() <= may_be_absent or not set(map(type, value.values())) <= {str}:
         raise ValueError("no reasons for what may be absent")

@@ -88,11 +88,11 @@ def all_agree(
         strategy: how the answer is chosen; "mbr" chooses it among these samples.
         subject: with at least so many.
         statistics: `similarity`, or `similarity_matrix` for "mbr".
-        num_samples: at least 1.
+        num_samples: 0 agree with nothing.
     """
-    if subject.answer.is_unfinished:
-        return False
     samples = subject.samples[:num_samples]
+    if subject.answer.no_answer or not samples:
+        return False
     if strategy == "mbr":
         matrix = statistics["similarity_matrix"][:num_samples, :num_samples]
         index = mbr(matrix)
@@ -112,9 +112,9 @@ def _to_answer(subject: Subject, similarity: Array) -> Array:
 
 def _as_finished(subject: Subject, similarity: Array) -> Array:
     """Similarity (M,), 0 where there is no answer behind a reasoning, so nothing that means it."""
-    if subject.answer.is_unfinished:
+    if subject.answer.no_answer:
         return np.zeros(len(similarity))
-    unfinished = [sample.is_unfinished for sample in subject.samples]
+    unfinished = [sample.no_answer is not None for sample in subject.samples]
     return np.where(unfinished, 0.0, similarity)
 
 

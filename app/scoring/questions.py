@@ -12,7 +12,7 @@ import numpy as np
 from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from models.engines.texts import parted
-from models.errors import InvalidRequest
+from models.errors import EngineError, InvalidRequest
 from models.records import Generation, GenerationRequest, Pair, SamplingParams
 from models.records import Sequence as TokenSequence
 from models.selection import Strategy, mbr, most_probable, most_probable_normalized
@@ -38,11 +38,24 @@ class Subject:
         answer: y*; before one is chosen the greedy or the given answer.
         answer_sample: its index among the samples; None where it is none of them.
         samples: all M.
+        withheld: further ones that were drawn and left out: nobody wrote them to their end.
+        is_first_withheld: whether the one that was drawn first is among these.
     """
 
     answer: TokenSequence
     answer_sample: int | None
     samples: tuple[TokenSequence, ...]
+    withheld: tuple[TokenSequence, ...] = ()
+    is_first_withheld: bool = False
+
+    def is_left_out(self, strategy: Strategy) -> bool:
+        """Whether the sample that becomes y* is the first of those that were left out."""
+        return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)
+
+    @property
+    def lacks_samples(self) -> bool:
+        """Whether all that were drawn were left out."""
+        return bool(self.withheld) and not self.samples
 
     @property
     def is_reasoned(self) -> bool:
@@ -141,7 +154,9 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     if ask.samples is not None:
         brought = [given_sequence(sample.text, sample.token_logprobs) for sample in ask.samples]
         samples = tuple(brought)
-    return Subject(answer, None, samples)
+    withheld = tuple(one for one in samples if one.is_withheld)
+    kept = tuple(one for one in samples if not one.is_withheld)
+    return Subject(answer, None, kept, withheld, bool(withheld) and samples[0].is_withheld)
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:
@@ -158,7 +173,7 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
 
 
 def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None) -> Subject:
-    """The subject with its y* chosen.
+    """The subject with its y* chosen, which is no sample where that one was left out.
 
     Args:
         strategy: how.
@@ -167,9 +182,12 @@ def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None
 
     Raises:
         InvalidRequest: the strategy weighs by probability what came behind a reasoning.
+        EngineError: it does, and the probability of a sample is not known.
     """
     if strategy in ("greedy", "given"):
         return subject
+    if subject.is_left_out(strategy):
+        return replace(subject, answer=subject.withheld[0])
     index = 0
     if strategy in ("most_probable", "most_probable_normalized") and subject.is_reasoned:
         message = f"{strategy} weighs answers by probability, which is not known behind a reasoning"
@@ -179,13 +197,14 @@ def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None
     elif strategy != "sample":
         logprobs = []
         for sample in subject.samples:
-            if sample.token_logprobs is not None:
-                logprobs.append(sample.token_logprobs)
+            if sample.token_logprobs is None:
+                raise EngineError(f"the model's server told no log-probs for {strategy} to weigh")
+            logprobs.append(sample.token_logprobs)
         by_probability = most_probable
         if strategy == "most_probable_normalized":
             by_probability = most_probable_normalized
         index = by_probability(logprobs)
-    return Subject(subject.samples[index], index, subject.samples)
+    return replace(subject, answer=subject.samples[index], answer_sample=index)
 
 
 def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:

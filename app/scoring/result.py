@@ -10,6 +10,7 @@ from app.scoring.decisions import Judgement, UnitsJudgement
 from app.scoring.derive import Evidence
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
+from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
 from models.estimators import (
     FOUND_MASS_NEEDS,
@@ -17,7 +18,7 @@ from models.estimators import (
     found_mass,
     needs,
 )
-from models.records import Generation, ProbeReading
+from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
 from models.statistics import SENTENCES_READ
 from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
@@ -109,6 +110,13 @@ class Result:
         return reasoning.text
 
     @property
+    def refusal(self) -> str | None:
+        """What the model's server says in place of an answer; None where the client has one."""
+        if self.escalation is not None and self.escalation.text is not None:
+            return None
+        return self.evidence.subject.answer.refusal
+
+    @property
     def outcome(self) -> Outcome | None:
         """What became of an answer that was asked to keep a target error."""
         decision = self.judgement.decision
@@ -155,7 +163,7 @@ class Result:
         """Who drew the samples; None where there are none."""
         if self.ask.samples is not None:
             return "client"
-        if self.evidence.subject.samples:
+        if self.evidence.subject.samples or self.evidence.subject.withheld:
             return "model"
         return None
 
@@ -197,7 +205,7 @@ class Result:
         sampling, subject = self.ask.sampling, self.evidence.subject
         if self.samples_source != "model" or sampling.stop_mass is None:
             return None
-        is_early = len(subject.samples) < sampling.num_samples
+        is_early = len(subject.samples) + len(subject.withheld) < sampling.num_samples
         if subject.is_reasoned:
             if is_early or self._all_agree:
                 return "agreement"
@@ -255,13 +263,8 @@ class Result:
     @property
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
-        subject, plan, nli, codes = self.evidence.subject, self.plan, self.nli, []
-        if not subject.answer.compared_text and not subject.answer.is_unfinished:
-            codes.append("empty_answer")
-        if subject.answer.finish_reason == "length":
-            codes.append("answer_truncated")
-        if "length" in map(attrgetter("finish_reason"), subject.samples):
-            codes.append("samples_truncated")
+        subject, plan, nli = self.evidence.subject, self.plan, self.nli
+        codes = _of_ends(subject)
         is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
         if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
@@ -272,8 +275,6 @@ class Result:
             codes.append("similarity_truncated")
         if subject.is_reasoned:
             codes.append("reasoning_excluded")
-        if subject.answer.is_unfinished:
-            codes.append("reasoning_unfinished")
         if self.judgement.has_shifted:
             codes.append("calibration_shift")
         if self.escalation is not None and self.escalation.text is None:
@@ -284,3 +285,24 @@ class Result:
             codes += self.generation.warnings
         codes += self.ask.unheeded
         return codes
+
+
+def _of_ends(subject: Subject) -> list[str]:
+    """Codes of how the answer and the samples ended."""
+    answer, codes = subject.answer, list[str]()
+    reasons = list(map(attrgetter("finish_reason"), subject.samples))
+    if answer.no_answer is not None:
+        codes.append(answer.no_answer)
+    elif answer.is_withheld:
+        codes.append("answer_filtered")
+    elif not answer.compared_text:
+        codes.append("empty_answer")
+    if answer.finish_reason == "length":
+        codes.append("answer_truncated")
+    if "length" in reasons:
+        codes.append("samples_truncated")
+    if not {answer.finish_reason, *reasons} <= FINISH_REASONS:
+        codes.append("finish_reason_unknown")
+    if subject.withheld:
+        codes.append(SAMPLES_LEFT_OUT)
+    return codes

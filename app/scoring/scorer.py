@@ -36,7 +36,7 @@ from app.scoring.units import Parts, ScoredUnits, as_read, scored_units
 from models.calibration import Calibrator
 from models.errors import EscalationFailed, InvalidRequest
 from models.estimators import score
-from models.records import DEFAULT_NEW_TOKENS, OnToken, ProbeReading, Token
+from models.records import DEFAULT_NEW_TOKENS, SAMPLES_LEFT_OUT, OnToken, ProbeReading, Token
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
 from workers.admission import Admission
@@ -194,7 +194,7 @@ class Scorer:
             parts, parts_s = Parts(), 0.0
             if ask.units in PARTS:
                 claims: Split | None = None
-                if ask.splits_claims and not answer.is_unfinished:
+                if ask.splits_claims and not answer.no_answer:
                     asked = workers.generator, memory, limits, partial(self._turn, ask, 1)
                     claims = await split(ask, answer.text, *asked)
                 parts_at = time.monotonic()
@@ -210,6 +210,8 @@ class Scorer:
             if computed.generation is not None:
                 readings = computed.generation.probe_readings
                 warned = self.judge.heeded(computed.generation)
+            if evidence.subject.withheld:
+                warned = {*warned, SAMPLES_LEFT_OUT}
             uncertainty = scores[plan.primary]
             judgement = self.judge.judge(
                 ask, plan, answer, readings, uncertainty, source, warned=warned

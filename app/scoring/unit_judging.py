@@ -190,7 +190,7 @@ def _refined(
         return judgement
     if not units.is_whole:
         return replace(judgement, no_refined_text=_TOO_MANY)
-    if answer.is_unfinished:
+    if answer.no_answer:
         return replace(judgement, no_refined_text=_NO_PARTS)
     if ask.units == "sentences":
         return _without_sentences(answer.text, units, judgement)

@@ -28,8 +28,7 @@ async def serving_over(settings=None, others=None, **traits):
                 generation=generation,
                 similarity=ComparerConfig(name="fake"),
                 nli=NliConfig(name="fake_nli", model="fake"),
-                calibrator="",
-                **(others or {}),
+                **({"calibrator": ""} | (others or {})),
             ),
             on_death=lambda: None,
         )

@@ -18,7 +18,13 @@ from models.records import (
     GenerationRequest,
     ProbeReading,
 )
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, Source
+from models.statistics import (
+    ANSWER_STATISTICS,
+    SAMPLE_STATISTICS,
+    STATISTICS,
+    Source,
+    supplied_by,
+)
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Calls
@@ -48,9 +54,13 @@ from workers.openai.requests import (
     most_bytes,
     within_budget,
 )
+from workers.openai.soundness import ALL_ZERO, UNCOVERED, are_of, contradict
 from workers.openai.tags import with_tags
 from workers.openai.telling import Teller
 from workers.openai.usage import Counted, count, counted
+
+# Fields of a sequence that a server tells of its tokens.
+_TOLD_WITH_TOKENS = ("token_logprobs", "token_entropies")
 
 
 class OpenAIRequest:
@@ -107,7 +117,7 @@ class OpenAIRequest:
             self._warn("prompt_as_message")
         if asked.grammar is not None:
             grammar = await for_tokens(self._calls, self._can, asked.grammar)
-            asked = replace(asked, grammar=grammar)
+            asked = self._without_unmasked(replace(asked, grammar=grammar))
         forms: Forms = {}
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
@@ -115,8 +125,10 @@ class OpenAIRequest:
         answer, samples = await together(
             self._answer(forms), self._draw(num_further(asked, None, ()), asked.num_drawn)
         )
+        answer, samples = self._without_zeros(answer, samples)
         while num := num_further(self._request, answer, samples):
             samples += await self._draw(num, asked.num_drawn + len(samples))
+            answer, samples = self._without_zeros(answer, samples)
         self._listener.tell_rest((answer, *samples)[asked.streamed])
         generation = Generation(
             answer=answer,
@@ -186,7 +198,7 @@ class OpenAIRequest:
         else:
             is_foreign = await columns.is_prompt_foreign(self._calls, self._server, self._prompt)
             self._absent |= columns.absent_beside_texts(self._server, wanted)
-            if top and (tops := choice.likeliest(top)) is not None:
+            if top and not choice.unsound and (tops := choice.likeliest(top)) is not None:
                 self._bounds = mean_bounds(tops, can.vocabulary_size)
         if is_foreign:
             self._warn(PROMPT_OUT_OF_DOMAIN)
@@ -271,7 +283,8 @@ class OpenAIRequest:
             raise EngineError("the server ended a text before its time")
         choice = await with_tags(self._calls, self._can, choice, opened=opened)
         sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=told.num_tokens)
-        if num_tops := self._request.num_tops_of(index):
+        num_tops = self._request.num_tops_of(index)
+        if num_tops and not (choice.unsound or sequence.is_withheld):
             tops = likeliest(choice, num_tops)
             if tops is None or len(tops) != sequence.num_tokens:
                 raise EngineError("the server told no likeliest tokens")
@@ -289,11 +302,63 @@ class OpenAIRequest:
         )
         if (reasoning := sequence.reasoning) and not reasoning.text and told.num_hidden:
             self._warn("reasoning_not_told")
+        why_unsound = choice.unsound
+        if not why_unsound and not self._covers(told, sequence):
+            why_unsound = UNCOVERED
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
-        if (grammar := self._request.grammar) is not None:
+        grammar = self._request.grammar
+        if grammar is not None and not sequence.is_withheld:
             check_followed(grammar, sequence)
-        return sequence
+        return self._without_logprobs(sequence, source, why_unsound) if why_unsound else sequence
+
+    def _covers(self, told: Counted, sequence: records.Sequence) -> bool:
+        """Whether the tokens with log-probs are those of the text, as far as anybody can tell."""
+        choice, texts, text = told.choice, told.choice.tokens, told.choice.text
+        if sequence.reasoning is not None:
+            texts, text = sequence.token_texts, sequence.text
+        if sequence.refusal is not None or choice.logprobs is None:
+            return True
+        covered = are_of(texts, text, is_cut=choice.finish_reason == "length")
+        if covered is None:
+            num_untold = 0  # tokens that end a text, and that not every server tells
+            if choice.token_ids is None:
+                num_untold = 1 + sum(map(len, self._request.sampling.stop))
+            return told.num_missing <= num_untold
+        return covered
+
+    def _without_unmasked(self, asked: GenerationRequest) -> GenerationRequest:
+        """The request under a grammar, without what is told of another law than the grammar's."""
+        if not self._can.unmasked:
+            return asked
+        lost = {name for name in asked.statistics if STATISTICS[name].field in _TOLD_WITH_TOKENS}
+        self._absent |= dict.fromkeys(lost, self._can.unmasked)
+        kept = asked.statistics - lost
+        if lost & SAMPLE_STATISTICS:
+            kept |= {"sample_texts"}
+        return replace(asked, statistics=kept, num_tops=0)
+
+    def _without_zeros(
+        self, answer: records.Sequence, samples: list[records.Sequence]
+    ) -> tuple[records.Sequence, list[records.Sequence]]:
+        """The same without log-probs that cannot be where texts differ: all of them are 0."""
+        written = [one for one in samples if not one.is_withheld]
+        if not contradict([answer, *written]):
+            return answer, samples
+        self._bounds = None
+        kept = [self._without_logprobs(one, "samples", ALL_ZERO) for one in samples]
+        return self._without_logprobs(answer, "answer", ALL_ZERO), kept
+
+    def _without_logprobs(
+        self, sequence: records.Sequence, source: Source, reason: str
+    ) -> records.Sequence:
+        """The same without what its log-probs tell, as they are none for this reason."""
+        if source == "answer":
+            self._bounds = None
+        for name in self._request.statistics & supplied_by(source):
+            if STATISTICS[name].field in _TOLD_WITH_TOKENS:
+                self._absent.setdefault(name, reason)
+        return replace(sequence, token_logprobs=None, token_entropies=None, token_tops=None)
 
     @property
     def _most(self) -> int:

@@ -97,6 +97,7 @@ class Capabilities:
         tokenizes: whether it renders and tokenizes prompts, takes and gives token ids.
         logprobs: the most likeliest tokens that it tells beside the chosen one; None without
             log-probs at all.
+        unsound: why those that it told when it was tried out were none; "" otherwise.
         draws_several: whether one call draws several samples.
         raw_samples: see `RawLogprobs`.
         raw_greedy: whether a greedy answer's log-probs are those of the untouched distribution.
@@ -111,6 +112,8 @@ class Capabilities:
         no_reasoning_limit: why it heeds no `max_reasoning_tokens`; "" where it does.
         no_grammar: why it holds no text to a schema; "" where it does.
         no_lark: why it follows no grammar in the dialect of llguidance; "" where it does.
+        unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
+            tokens that the schema allows.
         no_images: why it reads no images in chats; "" where it does.
     """
 
@@ -123,6 +126,7 @@ class Capabilities:
     chats: bool = False
     tokenizes: bool = False
     logprobs: int | None = None
+    unsound: str = ""
     draws_several: bool = False
     raw_samples: RawLogprobs = "never"
     raw_greedy: bool = False
@@ -138,6 +142,7 @@ class Capabilities:
     no_reasoning_limit: str | None = NO_REASONING
     no_grammar: str | None = None
     no_lark: str | None = None
+    unmasked: str | None = None
     no_images: str | None = None
 
     @property
@@ -286,7 +291,8 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
     """Each statistic that the server cannot supply, and why."""
     absent: dict[str, str] = {}
     if can.logprobs is None:
-        absent |= dict.fromkeys((*_LOGPROBS, "sample_token_texts", "p_true_logprob"), _NO_LOGPROBS)
+        absent |= dict.fromkeys(_LOGPROBS, can.unsound or _NO_LOGPROBS)
+        absent |= dict.fromkeys(("sample_token_texts", "p_true_logprob"), absent[_LOGPROBS[0]])
     elif not can.raw_greedy:
         unread = ("answer_token_logprobs", "answer_token_texts", "p_true_logprob")
         absent |= dict.fromkeys(unread, _SCALED)
@@ -296,7 +302,9 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
         absent["sample_token_logprobs"] = _SCALED
     needs_ids = _NEEDS_IDS if can.reasons and not can.tokenizes else ""
     if can.columns is None:
-        reason = _NO_ENTROPIES + needs_ids if can.tells_logprobs else _NO_LOGPROBS
+        reason = can.unsound or _NO_LOGPROBS
+        if can.tells_logprobs:
+            reason = _NO_ENTROPIES + needs_ids
         absent |= dict.fromkeys(("answer_token_entropies", "sample_token_entropies"), reason)
     reason = ""
     if can.columns is None:
@@ -334,6 +342,7 @@ def told(can: Capabilities) -> dict[str, str | int | bool | None]:
         "max_reasoning_tokens": _is_heeded(can.no_reasoning_limit),
         "response_format": _is_heeded(can.no_grammar),
         "strict_tools": _is_heeded(can.no_lark),
+        "response_format_logprobs": _is_heeded(can.unmasked),
         "images": _is_heeded(can.no_images),
     }
 

@@ -12,6 +12,7 @@ from models.engines.protocol import NO_GRAMMAR, NO_IMAGES, NO_REASONING
 from models.errors import ModelNotLoaded
 from workers.config import variable
 from workers.openai.capabilities import NOT_TRIED, RawLogprobs
+from workers.openai.soundness import UNMASKED
 
 _SETTING = variable("generation.capabilities")
 
@@ -36,6 +37,7 @@ class _Declared(TypedDict, total=False):
     max_reasoning_tokens: _Later
     response_format: _Later
     strict_tools: _Later
+    response_format_logprobs: _Later
     images: _Later
 
 
@@ -45,6 +47,7 @@ _REASONS = {
     "max_reasoning_tokens": ("no_reasoning_limit", NO_REASONING),
     "response_format": ("no_grammar", NO_GRAMMAR),
     "strict_tools": ("no_lark", NO_GRAMMAR),
+    "response_format_logprobs": ("unmasked", UNMASKED),
     "images": ("no_images", NO_IMAGES),
 }
 # Why not, as it is declared.

@@ -33,6 +33,8 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     if "delta" in piece:
         message = choice.setdefault("message", {"content": ""})
         message["content"] += piece["delta"].get("content") or ""
+        if refusal := piece["delta"].get("refusal"):
+            message["refusal"] = message.get("refusal", "") + refusal
         if thoughts := reasoning_in(piece["delta"]):
             message["reasoning"] = message.get("reasoning", "") + thoughts
     else:

@@ -21,6 +21,7 @@ from workers.openai.limiting import reasoning_of, sum_answer
 from workers.openai.prompts import render, token_ids
 from workers.openai.replies import Choice, is_answer, read_choices
 from workers.openai.requests import COMPLETIONS, EXTRAS, Prompt, completion
+from workers.openai.soundness import ALL_ZERO
 from workers.openai.tags import read_tag_ids
 
 # Fixed texts, asked of every server; none of them is a client's.
@@ -66,12 +67,14 @@ class Experiments:
 
     async def fingerprint(self) -> Fingerprint:
         self._greedy = await self._greedy_answers()
+        self._look_at_greedy()
         texts, means = [], []
         for choice in self._greedy:
             texts.append(choice.text)
             mean = None
-            if choice.logprobs is not None and len(choice.logprobs):
-                mean = float(choice.logprobs.mean())
+            logprobs = choice.logprobs
+            if self.can.logprobs is not None and logprobs is not None and len(logprobs):
+                mean = float(logprobs.mean())
             means.append(mean)
         return Fingerprint(tuple(texts), tuple(means))
 
@@ -109,7 +112,9 @@ class Experiments:
         for top in tops:
             if (choice := await self._first_choice(top=top, max_tokens=2)) is not None:
                 break
-        if choice is not None and choice.logprobs is not None:
+        if choice is not None and choice.unsound:
+            self.can = replace(self.can, unsound=choice.unsound)
+        elif choice is not None and choice.logprobs is not None:
             told = min(map(len, choice.tops or ()), default=0)
             self.can = replace(self.can, logprobs=min(top, told))
         # A server that refuses what it does not know has no other values of it by itself.
@@ -186,6 +191,15 @@ class Experiments:
         body = self._body(self._fixed[0], _FINGERPRINT_TOKENS)
         body["prompt"] = [list(prompt.ids or ()) for prompt in self._fixed]
         return read_choices(await self.calls.post(COMPLETIONS, body), len(self._fixed))
+
+    def _look_at_greedy(self) -> None:
+        """Read no log-probs of a server whose greedy answers have none that can be."""
+        told = [choice.logprobs for choice in self._greedy if choice.logprobs is not None]
+        reasons = [choice.unsound for choice in self._greedy if choice.unsound]
+        if told and not any(logprobs.any() for logprobs in told):
+            reasons.append(ALL_ZERO)
+        if reasons:
+            self.can = replace(self.can, logprobs=None, unsound=reasons[0])
 
     async def _answer(self, prompt: Prompt, max_tokens: int) -> Choice:
         """A greedy answer, with log-probs where it tells them."""

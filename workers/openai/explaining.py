@@ -41,9 +41,10 @@ def explained(generation: Generation, request: GenerationRequest, can: Capabilit
         # Probes, and bounds of entropies, are read over all that the server wrote.
         absent |= dict.fromkeys(readings, _NOT_APART)
         generation = replace(generation, probe_readings={}, mte_bounds=None)
+    written = tuple(one for one in samples if not one.is_withheld)
     for name in request.statistics & (ANSWER_STATISTICS | SAMPLE_STATISTICS):
         row = STATISTICS[name]
-        sequences = (generation.answer,) if row.source == "answer" else samples
+        sequences = (generation.answer,) if row.source == "answer" else written
         if any(getattr(one, row.field or "") is None for one in sequences):
             reason = _MISSING.get(row.field or "", "")
             if any(one.reasoning is not None for one in sequences):

@@ -48,14 +48,17 @@ async def first_tokens(
 async def _likeliest(
     calls: Calls, can: Capabilities, prompt: Prompt, ids: Sequence[int]
 ) -> Mapping[str, float]:
-    """Log-probs of the next token by its name: of these ids, or of the likeliest ones."""
+    """Log-probs of the next token by its name: of these ids, or of the likeliest ones.
+
+    Of none where what the server tells are no log-probs.
+    """
     body = completion(can, prompt, max_tokens=1, top=can.logprobs)
     if ids:
         body |= {"logprobs": 1, "logprob_token_ids": ids}
     [choice] = read_choices(await calls.post(prompt.path, body), 1)
     if not choice.tops:
         raise Unreachable("it tells no log-probs of the next token")
-    return choice.tops[0]
+    return {} if choice.unsound else choice.tops[0]
 
 
 def _sum(logprobs: Mapping[str, float], names: Iterable[str]) -> float | None:

@@ -11,8 +11,9 @@ from models.records import GenerationRequest, Grammar, Sequence
 from workers.calls import Calls
 from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render, tokenize
-from workers.openai.replies import read_choices
+from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import completion
+from workers.openai.soundness import UNMASKED
 from workers.openai.tags import with_tags
 
 # What the server is held to while it is tried out: nobody answers the question so by chance.
@@ -26,6 +27,9 @@ _SCHEMA = {
 }
 # Tokens for it, and for the thoughts before it.
 _NUM_TOKENS = 96
+# Likeliest tokens that are asked for with it, and log-probs of what cannot and of what has to come.
+_TOP, _UNLIKELY, _FORCED = 5, -20.0, -3.0
+_NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
 _REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 _NO_LARK = (
@@ -67,40 +71,74 @@ def check_followed(grammar: Grammar, sequence: Sequence) -> None:
         raise EngineError(message) from None
 
 
-async def no_grammar(calls: Calls, can: Capabilities) -> str:
-    """Why it holds no text to a schema; "" where it does."""
-    return await _reason(calls, can, grammar_of(_SCHEMA))
+async def under_schema(calls: Calls, can: Capabilities) -> dict[str, str]:
+    """`no_grammar` and `unmasked` of `Capabilities`."""
+    grammar, unmasked = grammar_of(_SCHEMA), ""
+    if not can.tells_logprobs:
+        reason, _ = await _held(calls, can, grammar)
+        return {"no_grammar": reason, "unmasked": unmasked}
+    reason, choice = await _held(calls, can, grammar, min(can.logprobs or 0, _TOP))
+    if choice is None:  # maybe it takes one of the two alone
+        reason, _ = await _held(calls, can, grammar)
+    if choice is None or (choice.logprobs is None and not choice.unsound):
+        unmasked = _NO_LOGPROBS
+    elif not is_masked(choice):
+        unmasked = UNMASKED
+    return {"no_grammar": reason, "unmasked": unmasked}
 
 
-async def no_lark(calls: Calls, can: Capabilities) -> str:
+def is_masked(choice: Choice) -> bool:
+    """Whether the log-probs of the text that had to come are those among what was allowed.
+
+    They are where nothing else is likely in the place of its brace.
+    """
+    if choice.unsound or choice.tokens is None or choice.logprobs is None:
+        return False
+    places = [i for i, token in enumerate(choice.tokens) if "{" in token]
+    if not places:
+        return False
+    tops = choice.tops[places[-1]] if choice.tops else {}
+    if len(tops) < 2:  # the chosen one alone
+        return bool((choice.logprobs[places[-1] :] > _FORCED).all())
+    likely = [name for name, one in tops.items() if one > _UNLIKELY]
+    return all(not name.strip() or name.lstrip().startswith("{") for name in likely)
+
+
+async def no_lark(calls: Calls, can: Capabilities) -> dict[str, str]:
     """Why it follows no grammar in the dialect of llguidance; "" where it does."""
     source = f"start: %json {grammar_of(_SCHEMA).source}"
-    if not can.tokenizes or await _reason(calls, can, Grammar("lark", source)):
-        return _NO_LARK
-    return ""
+    if not can.tokenizes or (await _held(calls, can, Grammar("lark", source)))[0]:
+        return {"no_lark": _NO_LARK}
+    return {"no_lark": ""}
 
 
-async def _reason(calls: Calls, can: Capabilities, grammar: Grammar) -> str:
-    """Why it does not follow a grammar that has one text; "" where it does."""
+async def _held(
+    calls: Calls, can: Capabilities, grammar: Grammar, top: int | None = None
+) -> tuple[str, Choice | None]:
+    """Why it does not follow a grammar that has one text, "" where it does; and its last answer.
+
+    `top` is how many likeliest tokens are asked for with it; None for no log-probs.
+    """
     request = GenerationRequest(prompt=_QUESTION)
     if can.chats:
         request = GenerationRequest(messages=({"role": "user", "content": _QUESTION},))
     prompt = await render(calls, can, request)
-    reason = _REFUSED
+    reason, choice = _REFUSED, None
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
         asked = prompt
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
-        body = with_grammar(completion(can, asked, max_tokens=_NUM_TOKENS), grammar)
-        if (reply := await calls.attempt(asked.path, body)) is None:
-            return reason
+        body = completion(can, asked, max_tokens=_NUM_TOKENS, top=top, by_text=True)
+        reply = await calls.attempt(asked.path, with_grammar(body, grammar))
+        if reply is None:
+            return reason, choice
         [choice] = read_choices(reply, 1)
         choice = await with_tags(calls, can, choice, opened=asked.opened)
         if _is_held(choice.text):
-            return ""
+            return "", choice
         reason = _IGNORED
-    return reason
+    return reason, choice
 
 
 def _is_held(text: str) -> bool:

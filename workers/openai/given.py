@@ -23,6 +23,7 @@ from workers.openai.replies import (
     token_texts,
 )
 from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.openai.soundness import UNCOVERED, are_of, unsound
 
 _NOT_READ = "the server of the model cannot read an answer that is given"
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
@@ -58,6 +59,12 @@ class _Read:
     logprobs: Array
     texts: tuple[str, ...]
     ids: tuple[int, ...] | None = None
+
+    def why_unsound(self, text: str) -> str:
+        """Why these are no log-probs of the tokens of this text; "" where they may be."""
+        if are_of(self.texts, text, is_cut=False) is False:
+            return UNCOVERED
+        return unsound(self.logprobs)
 
 
 async def forms_of(
@@ -101,8 +108,11 @@ async def score_given(
         absent = dict.fromkeys(statistics & ANSWER_STATISTICS, reason)
         return Given(parted(_sequence(answer)), absent=absent)
     # The first of equally likely ones, which is the literal one.
-    form = max(read, key=lambda one: float(read[one].logprobs.sum()))
+    form = max(read, key=lambda one: float(np.nan_to_num(read[one].logprobs, nan=-np.inf).sum()))
     best, absent = read[form], {}
+    if why_unsound := best.why_unsound(answer.text):
+        absent = dict.fromkeys(statistics & ANSWER_STATISTICS, why_unsound)
+        return Given(parted(_sequence(answer)), form, absent=absent)
     sequence = replace(_sequence(answer), num_tokens=len(best.logprobs), token_ids=best.ids)
     if "answer_token_logprobs" in statistics:
         sequence = replace(sequence, token_logprobs=best.logprobs)

@@ -18,13 +18,13 @@ _IGNORED = "the server of the model takes images, broken ones too, so that it ca
 _REFUSED = "the server of the model takes no images"
 
 
-async def no_images(calls: Calls, can: Capabilities) -> str:
+async def no_images(calls: Calls, can: Capabilities) -> dict[str, str]:
     """Why it reads no images in chats; "" where it does."""
     if not can.chats or not await _takes(calls, can, _RED):
-        return _REFUSED
+        return {"no_images": _REFUSED}
     if await _takes(calls, can, _BROKEN):
-        return _IGNORED
-    return ""
+        return {"no_images": _IGNORED}
+    return {"no_images": ""}
 
 
 async def _takes(calls: Calls, can: Capabilities, encoded: str) -> bool:

@@ -30,8 +30,12 @@ async def sum_answer(
     return prompt, read_choices(reply, 1)[0]
 
 
-async def no_reasoning_limit(calls: Calls, can: Capabilities) -> str:
+async def no_reasoning_limit(calls: Calls, can: Capabilities) -> dict[str, str]:
     """Why it heeds no `max_reasoning_tokens`; "" where it does."""
+    return {"no_reasoning_limit": await _reason(calls, can)}
+
+
+async def _reason(calls: Calls, can: Capabilities) -> str:
     prompt, free = await sum_answer(calls, can, _NUM_TOKENS)
     thoughts = None if free is None else await reasoning_of(calls, can, prompt, free)
     if thoughts is None:

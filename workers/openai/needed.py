@@ -7,9 +7,10 @@ from typing import Any
 from models.errors import InvalidRequest
 from models.images import images_of
 from models.records import GenerationRequest, SamplingParams
+from models.statistics import supplied_by
 from workers.calls import Calls
 from workers.openai.capabilities import Capabilities
-from workers.openai.formats import no_grammar, no_lark
+from workers.openai.formats import no_lark, under_schema
 from workers.openai.images import no_images
 from workers.openai.limiting import no_reasoning_limit
 from workers.openai.prompts import render
@@ -17,27 +18,30 @@ from workers.openai.replies import read_choices
 from workers.openai.requests import completion, drawn
 
 _HOT = SamplingParams(temperature=2.0, top_k=0, top_p=1.0)
+# Statistics that log-probs under a grammar tell.
+_READ_BY_TOKEN = supplied_by("answer", "samples") - {"sample_texts"}
 # Two of one seed are equal where it is heeded, and others are not.
 _SEEDS, _NUM_TOKENS = (3, 3, 4, 5), 8
 
 
-async def heeds_seed(calls: Calls, can: Capabilities) -> bool:
+async def heeds_seed(calls: Calls, can: Capabilities) -> dict[str, bool]:
     """Whether a seed decides what is drawn."""
     prompt = await render(calls, can, GenerationRequest("The three primary colours are"))
     texts = []
     for seed in _SEEDS:
         body = drawn(can, completion(can, prompt, max_tokens=_NUM_TOKENS), _HOT, num=1, seed=seed)
         if (reply := await calls.try_post(prompt.path, body)) is None:
-            return False
+            return {"heeds_seed": False}
         texts.append(read_choices(reply, 1)[0].text)
     one, again, *others = texts
-    return one == again and any(other != one for other in others)
+    return {"heeds_seed": one == again and any(other != one for other in others)}
 
 
-# By the field of `Capabilities`.
-_TRIALS: Mapping[str, Callable[[Calls, Capabilities], Awaitable[Any]]] = {
-    "no_grammar": no_grammar,
+# By the field of `Capabilities`; each tells that one, and maybe others.
+_TRIALS: Mapping[str, Callable[[Calls, Capabilities], Awaitable[Mapping[str, Any]]]] = {
+    "no_grammar": under_schema,
     "no_lark": no_lark,
+    "unmasked": under_schema,
     "no_images": no_images,
     "no_reasoning_limit": no_reasoning_limit,
     "heeds_seed": heeds_seed,
@@ -52,7 +56,8 @@ def untried(can: Capabilities, request: GenerationRequest) -> list[str]:
 async def tried_out(calls: Calls, can: Capabilities, request: GenerationRequest) -> Capabilities:
     """What the server can, with all that a request needs to be known."""
     for name in untried(can, request):
-        can = replace(can, **{name: await _TRIALS[name](calls, can)})
+        if getattr(can, name) is None:  # none before has told it
+            can = replace(can, **await _TRIALS[name](calls, can))
     return can
 
 
@@ -72,6 +77,8 @@ def _needed(request: GenerationRequest) -> dict[str, str]:
     found, sampling = {}, request.sampling
     if request.grammar is not None:
         found["no_grammar" if request.grammar.kind == "json_schema" else "no_lark"] = "grammar"
+        if request.statistics & _READ_BY_TOKEN:
+            found["unmasked"] = ""
     if any(True for _ in images_of(request.messages or ())):
         found["no_images"] = ""  # whoever renders the prompt names the image
     if sampling.seed is not None and request.num_samples:

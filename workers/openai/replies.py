@@ -9,32 +9,33 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AllowInfNan, Strict, TypeAdapter
+from pydantic import AllowInfNan, Strict, StringConstraints, TypeAdapter
 from typing_extensions import TypedDict
 
 from models import records
 from models.engines.texts import cut_at_stop
-from models.ranges import Logprob
-from models.records import Array, FinishReason
+from models.records import FINISH_REASON, Array, FinishReason
 from models.statistics import STATISTICS, Source
 from workers.calls import read
 from workers.client import Unreachable
+from workers.openai.soundness import SENTINEL, UNCOVERED, unsound
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
 MARK_COLUMN, ENTROPY_COLUMN, FIRST_FURTHER_COLUMN = 0, 1, 2
 FIRST_SENTINEL = 2_000_000_000
 TOO_MANY = "it answers more tokens than were asked for"
 _TOKEN_ID = "token_id:"  # noqa: S105 - a prefix, no password
+_COLUMN = f"{_TOKEN_ID}{FIRST_SENTINEL // 1000}"
+# Other servers' words for ends that are known here; "given" is a word of ours.
 _FINISHED: Mapping[str, FinishReason] = {
-    "stop": "stop",
     "eos": "stop",
     "eos_token": "stop",
     "stop_sequence": "stop",
     "tool_calls": "stop",
-    "content_filter": "stop",
-    "length": "length",
+    "given": "unknown",
 }
-
+# Words for a text that the server broke off: it has failed.
+_BROKEN_OFF = frozenset({"abort", "error"})
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
 _Ids = list[Annotated[int, Strict()]]
@@ -47,7 +48,7 @@ class _Top(TypedDict):
 
 class _ChatToken(TypedDict, total=False):
     token: str
-    logprob: Logprob
+    logprob: _Finite | None
     top_logprobs: list[_Top] | None
 
 
@@ -55,7 +56,7 @@ class _Logprobs(TypedDict, total=False):
     """Of completions the first three, of chat completions the last one."""
 
     tokens: list[str] | None
-    token_logprobs: list[Logprob] | None
+    token_logprobs: list[_Finite | None] | None
     top_logprobs: list[dict[str, _Finite] | None] | None
     content: list[_ChatToken] | None
 
@@ -64,13 +65,14 @@ class _Message(TypedDict, total=False):
     content: str | None
     reasoning: str | None
     reasoning_content: str | None  # of older servers
+    refusal: str | None
 
 
 class _Choice(TypedDict, total=False):
     index: int
     text: str
     message: _Message
-    finish_reason: str
+    finish_reason: Annotated[str, StringConstraints(pattern=FINISH_REASON)]
     stop_reason: Any
     logprobs: _Logprobs | None
     token_ids: _Ids | None
@@ -81,11 +83,11 @@ class _Reply(TypedDict):
 
 
 class _PromptToken(TypedDict, total=False):
-    logprob: Logprob
+    logprob: _Finite | None
     decoded_token: str | None
 
 
-_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(list[Logprob])
+_REPLY, _LOGPROBS = TypeAdapter(_Reply), TypeAdapter(list[_Finite | None])
 # Of the first token of a prompt nothing is told.
 _PROMPT = TypeAdapter(list[dict[str, _PromptToken] | None])
 # Tokens, their log-probs, and the likeliest ones, as in `Choice`.
@@ -99,12 +101,14 @@ class Choice:
     Attributes:
         text: without the stop string that ended it.
         tokens: (T,) texts or "token_id:N"; None without log-probs.
-        logprobs: (T,) nats; None without.
+        logprobs: (T,) nats, NaN where one is missing; None without.
         tops: T times the likeliest tokens, by text or "token_id:N", the plugin's columns among
             them; None without.
         token_ids: (T,); None where it does not tell them.
         ended_by_eos: whether no stop string ended it, where the server says so.
         reasoning: that the server tells apart; None where it tells none.
+        refusal: that it tells in place of an answer; None where it tells none.
+        unsound: why its log-probs are none; "" where they may be read.
     """
 
     text: str
@@ -115,6 +119,8 @@ class Choice:
     token_ids: tuple[int, ...] | None = None
     ended_by_eos: bool = False
     reasoning: str | None = None
+    refusal: str | None = None
+    unsound: str = ""
 
     @property
     def num_tokens(self) -> int | None:
@@ -187,7 +193,7 @@ def read_prompt_logprobs(choice: Any, ids: tuple[int, ...]) -> tuple[Array, tupl
             texts.append(of_token["decoded_token"] or "")
     except (LookupError, ValueError):
         raise Unreachable("its log-probs of a prompt make no sense") from None
-    return np.array(logprobs), tuple(texts)
+    return np.array(logprobs, dtype=np.float64), tuple(texts)
 
 
 def read_echo(reply: Any, first: int, last: int) -> tuple[Array, tuple[str, ...]]:
@@ -232,11 +238,12 @@ def to_sequence(
         num_tokens=num_tokens,
         finish_reason=choice.finish_reason,
         token_ids=choice.token_ids,
+        refusal=choice.refusal,
     )
     changed: dict[str, Any] = {}
     if choice.num_tokens is not None:
         changed["num_tokens"] = choice.num_tokens
-    if "token_logprobs" in wanted:
+    if "token_logprobs" in wanted and not choice.unsound:
         changed["token_logprobs"] = choice.logprobs
     if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
         changed["token_entropies"] = np.maximum(column, 0.0)
@@ -267,6 +274,7 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
 def likeliest(choice: Choice, num: int) -> records.Tops | None:
     """(T,) at most `num` of each token's likeliest ones; None where the server tells none.
 
+    What it gives no probability is left out.
     Of several tokens with one text one is told: that which was chosen, if it is among them.
     """
     if choice.tops is None or choice.tokens is None or choice.logprobs is None:
@@ -274,7 +282,8 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
     told = []
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
-        ranked = sorted({**tops, token: logprob}.items(), key=itemgetter(1), reverse=True)
+        possible = {name: one for name, one in tops.items() if one > SENTINEL}
+        ranked = sorted({**possible, token: logprob}.items(), key=itemgetter(1), reverse=True)
         told.append(tuple(ranked[:num]))
     return tuple(told)
 
@@ -286,20 +295,32 @@ def _index(choice: _Choice) -> int:
 def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     message = told.get("message")
     if message is None:
-        text, reasoning = told["text"], None
+        text, reasoning, refusal = told["text"], None, None
     else:
         text, reasoning = message.get("content") or "", reasoning_in(message)
-    finish_reason = _FINISHED[told["finish_reason"]]
+        refusal = message.get("refusal") or None
+    if told["finish_reason"] in _BROKEN_OFF:
+        raise ValueError("broken off")
+    finish_reason = _FINISHED.get(told["finish_reason"], told["finish_reason"])
     tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
     ids = told.get("token_ids")
+    why_unsound = ""
     if ids is not None and logprobs is not None and len(logprobs) != len(ids):
-        raise ValueError("not one log-prob a token")
+        why_unsound, tokens, logprobs, tops = UNCOVERED, None, None, None
     cut = cut_at_stop(text, stop)
     ended = finish_reason == "stop" and cut is None and told.get("stop_reason") is None
     if cut is not None:
         text = cut
     token_ids = tuple(ids or ()) or None
-    return Choice(text, finish_reason, tokens, logprobs, tops, token_ids, ended, reasoning)
+    if logprobs is not None:
+        why_unsound = unsound(logprobs, tokens or (), map(_without_columns, tops or ()))
+    of_tokens = tokens, logprobs, tops, token_ids
+    rest = ended, reasoning, refusal, why_unsound
+    return Choice(text, finish_reason, *of_tokens, *rest)
+
+
+def _without_columns(tops: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: one for name, one in tops.items() if not name.startswith(_COLUMN)}
 
 
 def _tokens(told: _Logprobs) -> _Tokens:
@@ -309,7 +330,9 @@ def _tokens(told: _Logprobs) -> _Tokens:
         tokens = [one["token"] for one in content]
         logprobs = [one["logprob"] for one in content]
         for one in content:
-            tops.append({top["token"]: top["logprob"] for top in one.get("top_logprobs") or ()})
+            # Of several with one name the likeliest.
+            ranked = sorted(one.get("top_logprobs") or (), key=itemgetter("logprob"))
+            tops.append({top["token"]: top["logprob"] for top in ranked})
     if logprobs is None:
         return None, None, None
     has_tops = bool(tops and tops[0])

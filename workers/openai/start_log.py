@@ -24,6 +24,7 @@ def _reasons(server: OpenAIServer) -> dict[str, list[str]]:
         "max_reasoning_tokens": can.no_reasoning_limit,
         "response_format": can.no_grammar,
         "tools that may be called or not": can.no_lark,
+        "log-probs under a response_format": can.unmasked,
         "images": can.no_images,
     }
     found: dict[str, list[str]] = {}

@@ -102,12 +102,12 @@ class Teller:
         if thoughts:
             self._is_apart = True
             self._listener.tell(Token("", reasoning=thoughts))
-        tops = None
-        if self._num_tops:
+        tops, is_sound = None, not choice.unsound
+        if self._num_tops and is_sound:
             tops = likeliest(choice, self._num_tops)
         for i in range(num_tokens):
             logprob = entropy = None
-            if logprobs is not None and "token_logprobs" in self._wanted:
+            if logprobs is not None and is_sound and "token_logprobs" in self._wanted:
                 logprob = float(logprobs[i])
             if choice.tops is not None and "token_entropies" in self._wanted:
                 entropy = choice.tops[i].get(sentinel(ENTROPY_COLUMN))

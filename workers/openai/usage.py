@@ -29,18 +29,28 @@ class Counted:
     Attributes:
         num_tokens: of all that was written.
         num_hidden: of a reasoning that the text may not show.
+        num_missing: that are counted, and were told neither by ids nor by log-probs, on the average
+            over the texts of its call; 0 where none are told.
     """
 
     choice: Choice
     num_tokens: int
     num_hidden: int
+    num_missing: int = 0
 
 
 def counted(usage: Any, choices: Sequence[Choice], most: int) -> list[Counted]:
     """Each choice of a call with its share of what `usage` counts; `most` tokens it may have."""
-    hidden = _num_hidden(usage, choices)
-    nums = _shares(count(usage, "completion_tokens"), choices, most)
-    return [Counted(choice, num, hidden) for choice, num in zip(choices, nums, strict=True)]
+    hidden, total = _num_hidden(usage, choices), count(usage, "completion_tokens")
+    told = [choice.num_tokens for choice in choices if choice.num_tokens is not None]
+    missing = 0
+    if len(told) == len(choices):
+        missing = -(-max(0, total - sum(told)) // len(choices))
+    missing = max(0, missing - hidden)
+    found = []
+    for choice, num in zip(choices, _shares(total, choices, most), strict=True):
+        found.append(Counted(choice, num, hidden, missing))
+    return found
 
 
 def _shares(total: int, choices: Sequence[Choice], most: int) -> list[int]:

@@ -39,6 +39,9 @@ class Verdict(BaseModel):
 
     id: str = Field(description="Of this answer, for `report`.")
     text: str | None = Field(description="The answer.")
+    refusal: str | None = Field(
+        default=None, description="What the model's server says in place of an answer."
+    )
     confidence: float | None = Field(description="Probability that the answer is right, 0 to 1.")
     accept: bool | None = Field(description="Whether it may pass; null without `target_error`.")
     guarantee: str | None = Field(description="What `accept` promises.")

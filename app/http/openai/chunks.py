@@ -99,6 +99,8 @@ class Chunks:
         self._held: list[Known] = []
         self._created = int(time.time())
         self._is_open = self._has_begun = self._has_text = False
+        # Whether a log-prob is not known before the first chunk, so that the result has the answer.
+        self._comes_whole = False
         self._num_characters = 0
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
@@ -123,7 +125,9 @@ class Chunks:
         texts, logprobs, _ = zip(*known, strict=True)
         # An answer that was not written for this request alone comes without log-probs. The result
         # has them.
-        if self._wanted.logprobs and None in logprobs:
+        if self._wanted.logprobs and not self._has_begun:
+            self._comes_whole |= None in logprobs
+        if self._comes_whole:
             return b""
         return self._piece("".join(texts), known)
 
@@ -144,6 +148,8 @@ class Chunks:
             chunks += self._whole(said, fingerprint)
         last = self._choice("", None, answer.finish_reason)
         last["uncertainty"] = uncertainty_of(result).model_dump()
+        if answer.refusal is not None:
+            self._piece_of(last)["refusal"] = answer.refusal
         if self._kind.is_chat:
             last["delta"]["uncertainty"] = last["uncertainty"]
         chunks += self._chunk([last], fingerprint)
@@ -209,6 +215,8 @@ class Chunks:
         choice = self._choice(text, logprobs, said.finish_reason, said.index)
         if self._kind.is_chat:
             choice["delta"]["role"] = "assistant"
+        if said.refusal is not None:
+            self._piece_of(choice)["refusal"] = said.refusal
         if said.calls:
             told = []
             for index, call in enumerate(said.calls):
@@ -224,6 +232,13 @@ class Chunks:
         self._is_open = True
         choice = {"index": 0, **self._kind.opening, "logprobs": None, "finish_reason": None}
         return self._chunk([choice])
+
+    def _piece_of(self, choice: dict[str, Any]) -> dict[str, Any]:
+        """Where a choice has what it says."""
+        if not self._kind.is_chat:
+            return choice
+        delta: dict[str, Any] = choice["delta"]
+        return delta
 
     def _choice(
         self, text: str, logprobs: Any, finish_reason: str | None, index: int = 0

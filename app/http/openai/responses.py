@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from app.http.calls import call_info, parted
 from app.http.openai.logprobs import BLANK, chat_logprobs, known_of, text_logprobs, without_blank
@@ -51,35 +51,51 @@ class Said:
     """What one choice says.
 
     Attributes:
-        text: None where it is held back, or calls tools alone.
+        text: None where it is held back or refused, or calls tools alone.
         calls: of tools.
         reasoning: that was written before it; None without one.
-        tokens: of the text; None where they are not those of the text that is given.
+        tokens: of the text; None where they are not those of the text that is given, or their
+            log-probs are not known.
+        refusal: of the model's server; None where it answers.
     """
 
     index: int
     text: str | None
     reasoning: str | None
     tokens: records.Sequence | None
-    finish_reason: FinishReason | Literal["tool_calls"]
+    finish_reason: FinishReason
     calls: Sequence[Call] = ()
+    refusal: str | None = None
 
 
 def all_said(result: Result, n: int) -> list[Said]:
-    """The scored answer, then the other samples in the order in which they were drawn."""
-    subject = result.evidence.subject
-    tokens: records.Sequence | None = subject.answer
-    if result.passed_text != subject.answer.text:
-        tokens = None
-    said = [Said(0, result.passed_text, result.reasoning, tokens, subject.answer.finish_reason)]
-    for sample in subject.others[: n - 1]:
-        reasoning = None
-        if sample.reasoning is not None:
-            reasoning = sample.reasoning.text
-        said.append(Said(len(said), sample.text, reasoning, sample, sample.finish_reason))
+    """The scored answer, then the other samples as `_others` has them."""
+    answer = result.evidence.subject.answer
+    first = _said(0, answer)
+    if result.passed_text != answer.text:
+        first = replace(first, text=result.passed_text, tokens=None)
+    said = [replace(first, reasoning=result.reasoning, refusal=result.refusal)]
+    for sample in _others(result, n):
+        said.append(_said(len(said), sample))
     if result.ask.tools:
         said = [_with_calls(one, names_of(result.ask.tools)) for one in said]
     return said
+
+
+def _said(index: int, one: records.Sequence) -> Said:
+    text: str | None = one.text
+    if one.refusal is not None:
+        text = one.text or None
+    tokens = one if one.token_logprobs is not None else None
+    reasoning = one.reasoning.text if one.reasoning is not None else None
+    return Said(index, text, reasoning, tokens, one.finish_reason, refusal=one.refusal)
+
+
+def _others(result: Result, n: int) -> Sequence[records.Sequence]:
+    """What the choices behind the first say: samples as they were drawn, those left out last."""
+    subject = result.evidence.subject
+    left_out = [one for one in subject.withheld if one is not subject.answer]
+    return [*subject.others, *left_out][: n - 1]
 
 
 def _with_calls(said: Said, names: Sequence[str]) -> Said:
@@ -87,7 +103,7 @@ def _with_calls(said: Said, names: Sequence[str]) -> Said:
     text, calls = parted(read(said.text or "", names))
     if said.text is None or not calls:
         return replace(said, text=said.text and said.text.strip())
-    reason: FinishReason | Literal["tool_calls"] = said.finish_reason
+    reason = said.finish_reason
     if reason == "stop":
         reason = "tool_calls"
     return replace(said, text=text, calls=calls, finish_reason=reason)
@@ -99,7 +115,7 @@ def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     for said in all_said(result, wanted.n):
         message = AssistantMessage(
             content=said.text,
-            refusal=None,
+            refusal=said.refusal,
             reasoning=said.reasoning,
             reasoning_content=said.reasoning,
         )
@@ -107,7 +123,7 @@ def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
             message.content = said.text.removeprefix(BLANK)
         if said.calls:
             message.tool_calls = list(map(call_info, said.calls))
-        elif said.text is None and said.index == 0:
+        elif said.text is None and said.index == 0 and said.refusal is None:
             message.refusal = _NOT_REFINED
             if result.is_held_back:
                 message.refusal = why_held_back(result)
@@ -126,6 +142,8 @@ def completion(result: Result, wanted: Wanted) -> Completion:
         if wanted.logprobs and said.tokens is not None:
             logprobs = text_logprobs(known_of(said.tokens))
         choice = TextChoice(text=said.text or "", logprobs=logprobs, **_choice(said, result))
+        if said.refusal is not None:
+            choice.refusal = said.refusal
         choices.append(choice)
     return Completion(**_head(result, wanted), choices=choices)
 
@@ -156,7 +174,7 @@ def openai_usage(result: Result, n: int) -> OpenAIUsage:
     usage = usage_of(result)
     read, written = usage["prompt_tokens"], usage["completion_tokens"]
     thought = usage["reasoning_tokens"]
-    for sample in result.evidence.subject.others[: n - 1]:
+    for sample in _others(result, n):
         written += sample.num_written
         if sample.reasoning is not None:
             thought += sample.reasoning.num_tokens

@@ -81,9 +81,9 @@ class AssistantMessage(Described):
     role: Literal["assistant"] = "assistant"
     """always assistant"""
     content: str | None
-    """null where it only calls tools, or did not pass and was to be held back"""
+    """null where it only calls tools, was refused, or did not pass and was to be held back"""
     refusal: str | None
-    """why it was held back"""
+    """what the model's server says in place of an answer, or why it was held back"""
     tool_calls: list[ToolCallInfo] = ABSENT
     """what the model asks to be called; absent where nothing"""
     reasoning: str | None = None
@@ -101,8 +101,9 @@ class ChatChoice(Described):
     """the answer"""
     logprobs: ChatLogprobs | None
     """null unless asked for"""
-    finish_reason: FinishReason | Literal["tool_calls"]
-    """what ended the answer"""
+    finish_reason: FinishReason
+    """what ended the answer: `stop`, `length`, `tool_calls`, `content_filter`, or another word of
+    the model's server"""
     uncertainty: Uncertainty | None
     """how sure the model is of it; null for choices behind the first, which nothing scores"""
 
@@ -113,11 +114,14 @@ class TextChoice(Described):
     index: int = 0
     """≥ 0; 0 for the scored answer"""
     text: str
-    """the answer; empty where it did not pass and was to be held back"""
+    """the answer; empty where it was refused, or did not pass and was to be held back"""
+    refusal: str = ABSENT
+    """what the model's server says in place of an answer; absent where it gives one"""
     logprobs: TextLogprobs | None
     """null unless asked for"""
     finish_reason: FinishReason
-    """what ended the answer"""
+    """what ended the answer: `stop`, `length`, `content_filter`, or another word of the model's
+    server"""
     uncertainty: Uncertainty | None
     """how sure the model is of it; null for choices behind the first, which nothing scores"""
 

@@ -22,6 +22,10 @@ const WARNINGS = {
   empty_answer: "Nothing was said, which may look sure.",
   answer_truncated: "The answer was cut at its limit of tokens.",
   samples_truncated: "Samples were cut at their limit of tokens.",
+  answer_refused: "The language model’s server refused to answer.",
+  answer_filtered: "The filter of the language model’s server cut the answer.",
+  finish_reason_unknown: "The language model’s server ended a text for a reason that is not known here.",
+  samples_left_out: "The language model’s server refused or cut some samples: they are left out.",
   similarity_truncated: "A text was too long for the similarity model, and was cut.",
   similarity_out_of_domain: "The embedded similarity model does not know this language model’s answers.",
   reasoning_excluded: "The reasoning before the answer was left out of what is compared.",
@@ -102,6 +106,7 @@ export class Run {
     this.result = result;
     this.thought.textContent = result.reasoning ?? "";
     this.reasoning.hidden = !result.reasoning;
+    if (result.refusal) this.tokens.root.after(el("p", { class: "stopped" }, result.refusal));
     const isStopped = result.finish_reason !== "length";
     if (result.tokens) this.tokens.finish(result.tokens, isStopped);
     const statements = new Statements(result);

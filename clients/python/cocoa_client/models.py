@@ -228,6 +228,8 @@ class Provenance(BaseModel):
     """who drew the samples; absent where there are none"""
     num_samples: int | None = None
     """how many samples there are, 1 to 64; with `auto`, were drawn; absent where there are none"""
+    samples_left_out: int | None = None
+    """how many further samples the model's server refused or its filter cut, 1 to 64; absent where none"""
     num_distinct_samples: int | None = None
     """different texts among the samples, 1 to 64; absent where there are none"""
     stopped_by: Literal["found_mass", "agreement", "max_samples"] | None = None
@@ -273,8 +275,8 @@ class Sample(BaseModel):
     """sum over its tokens in nats, ≤ 0, under the raw distribution; null where unknown"""
     similarity: float | None
     """to the answer, 0 to 1, mean of both directions; null where none was asked for, or where it is the answer"""
-    finish_reason: Literal["stop", "length", "given"]
-    """what ended it"""
+    finish_reason: str
+    """what ended it, as of the answer"""
 
 
 class SampleGroup(BaseModel):
@@ -418,8 +420,10 @@ class GenerateResponse(BaseModel):
     """the answer; null where it did not pass and was to be held back; a second model's where `escalation` says so"""
     reasoning: str | None = None
     """what the model wrote before the answer, without its tags; absent where it wrote none; null where the answer is held back"""
-    finish_reason: Literal["stop", "length", "given"]
-    """what ended the answer; `length` where it was cut at max_new_tokens"""
+    refusal: str | None = None
+    """what the model's server says in place of an answer, which has no scores then; absent where it gives one"""
+    finish_reason: str
+    """what ended the answer: `stop`; `length` where it was cut at max_new_tokens; `content_filter` where the model's server cut it; `given` where the client brought it; or another word of the model's server"""
     usage: Usage
     """tokens read and written"""
     uncertainty: float | None

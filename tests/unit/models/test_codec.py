@@ -33,9 +33,10 @@ WHOLE = Sequence(
     token_texts=(" Paris", ""),
 )
 BARE = Sequence("", "", 0, "given")
+REFUSED = Sequence("", "", 0, "server_tired", refusal="No. \u2028")
 GENERATION = Generation(
     answer=WHOLE,
-    samples=(WHOLE, BARE, replace(BARE, token_logprobs=np.array([]))),
+    samples=(WHOLE, BARE, REFUSED, replace(BARE, token_logprobs=np.array([]))),
     prompt_tokens=7,
     seed=2**53 - 1,
     model_id="fake",

@@ -119,7 +119,7 @@ async def test_a_reasoning_that_is_cut_off_has_no_answer(max_new_tokens):
         request = asking(max_new_tokens=max_new_tokens)
         answer = (await worker.generate(request, told.append)).answer
 
-    assert answer.is_unfinished
+    assert answer.no_answer == "reasoning_unfinished"
     assert (answer.text, answer.num_tokens, answer.finish_reason) == ("", 0, "length")
     assert answer.num_written == max_new_tokens
     assert len(answer.token_logprobs) == 0

@@ -6,6 +6,8 @@ import pytest
 from models.engines.texts import cut_at_stop, num_stable, parted, remaining_tokens
 from models.records import Sequence, Token
 
+CUT = "reasoning_unfinished"
+
 
 @pytest.mark.parametrize(
     ("text", "stop", "expected"),
@@ -37,14 +39,14 @@ def test_the_reasoning_of_a_text_stands_apart(text, opened, thoughts, answer):
     found = parted(Sequence(text, text.strip(), 0, "stop"), opened=opened)
     assert (found.text, found.compared_text) == (answer, answer.strip())
     assert (found.reasoning and found.reasoning.text) == thoughts
-    assert not found.is_unfinished
+    assert found.no_answer is None
 
 
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_reasoning_that_was_cut_off_has_no_answer(opened):
     text = "the sum" if opened else "<think>the sum"
     found = parted(Sequence(text, text, 0, "length"), opened=opened)
-    assert (found.text, found.reasoning.text, found.is_unfinished) == ("", "the sum", True)
+    assert (found.text, found.reasoning.text, found.no_answer) == ("", "the sum", CUT)
 
 
 def test_what_is_known_of_tokens_is_cut_to_those_of_the_answer():

@@ -16,6 +16,7 @@ from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
 from workers.openai.capabilities import Capabilities
 from workers.openai.formats import check_followed, for_tokens
+from workers.openai.soundness import UNMASKED
 
 pytestmark = pytest.mark.anyio
 
@@ -177,3 +178,34 @@ def test_what_has_ended_and_is_no_json_has_not_followed_a_schema(text):
         check_followed(CHOICES, Sequence(text, text, 1, "stop"))
     check_followed(CHOICES, Sequence(text, text, 1, "length"))
     check_followed(Grammar("lark", ""), Sequence(text, text, 1, "stop"))
+
+
+PLAIN, CHATS = {"tokenizes": False}, {"completes": False}
+ENUM = {"type": "string", "enum": ["Rome", "Lyon"]}
+LOGPROBS = frozenset({"answer_token_logprobs", "sample_token_logprobs"})
+
+
+@pytest.mark.parametrize("traits", [{}, PLAIN, PLAIN | CHATS], ids=["by id", "by text", "chats"])
+@pytest.mark.parametrize("max_logprobs", [20, 0])
+async def test_log_probs_under_a_schema_are_those_among_what_it_allows_or_none(
+    traits, max_logprobs
+):
+    wanted = LOGPROBS | {"sample_texts"}
+    held = replace(HELD, grammar=grammar_of(ENUM), statistics=wanted)
+    traits = traits | {"max_logprobs": max_logprobs}
+    async with openai_server(**traits) as server, over(server) as generator:
+        read = await generator.generate(held)
+        assert generator.info.capabilities["response_format_logprobs"] is True
+    async with openai_server(**traits, masks=False) as server, over(server) as generator:
+        unread = await generator.generate(held)
+        free = await generator.generate(replace(held, grammar=None))
+        told = generator.info.capabilities["response_format_logprobs"]
+        bodies = [body for _, body in server.bodies if "enum" in str(body.get("response_format"))]
+
+    assert json.loads(read.answer.text) in ENUM["enum"]
+    assert (read.absent, read.answer.token_logprobs.min() > -5.0) == ({}, True)
+    assert (told, unread.absent) == (False, dict.fromkeys(LOGPROBS, UNMASKED))
+    assert unread.answer.token_logprobs is None
+    assert not any(body.get("logprobs") for body in bodies)  # none are streamed either
+    assert len(unread.samples) == len(read.samples)
+    assert free.answer.token_logprobs is not None

@@ -9,6 +9,7 @@ from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import read_choices, to_sequence, token_texts
 from workers.openai.telling import Teller
 
+CUT = "reasoning_unfinished"
 WANTED = frozenset({"token_logprobs", "token_texts"})
 PIECES = ["<think>", "hm", "</th", "ink>\n", "Par", "is"]
 LOGPROBS = [-6.0, -5.0, -4.0, -3.0, -2.0, -1.0]
@@ -44,7 +45,7 @@ def test_a_prompt_that_opened_the_reasoning_needs_no_start_tag():
     found = sequence(completion(PIECES[1:]), opened=True)
     assert (found.text, found.reasoning.text, found.num_tokens) == ("\nParis", "hm", 2)
     cut = sequence(completion(["hm", " well"], finish_reason="length"), opened=True)
-    assert (cut.text, cut.is_unfinished, cut.num_tokens) == ("", True, 0)
+    assert (cut.text, cut.no_answer, cut.num_tokens) == ("", CUT, 0)
 
 
 def test_tokens_without_texts_leave_nothing_to_score_rather_than_the_thoughts():
@@ -63,7 +64,7 @@ def test_a_message_that_tells_it_apart_has_log_probs_of_both(name):
 
 def test_a_message_whose_reasoning_was_cut_off_has_no_answer():
     found = sequence(chat({"content": None, "reasoning": "hm"}, PIECES[:2], "length"))
-    assert (found.text, found.is_unfinished, found.reasoning.num_tokens) == ("", True, 2)
+    assert (found.text, found.no_answer, found.reasoning.num_tokens) == ("", CUT, 2)
     assert len(found.token_logprobs) == 0
 
 

@@ -89,7 +89,7 @@ async def test_a_reasoning_that_is_cut_off_is_told_as_one(way):
     sampling = replace(REQUEST.sampling, max_new_tokens=4)
     found, _ = await generated(WAYS[way], replace(REQUEST, sampling=sampling))
     for one in (found.answer, *found.samples):
-        assert one.is_unfinished
+        assert one.no_answer == "reasoning_unfinished"
         assert (one.text, one.num_tokens, one.num_written) == ("", 0, 4)
         assert len(one.token_logprobs) == 0
 
