@@ -2,40 +2,89 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from itertools import product
 
 from cocoa_lab.examples import Example
 
-# A number is one word, with sign, decimals and grouping commas: "3.5" does not contain "5".
-_WORD = re.compile(r"(?:(?<!\w)-)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)|\w+")
+_MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
+_BEFORE = f"<>\u2264\u2265#{_MONEY}"
+# A number is one word, with sign, decimals and grouping commas: "3.5" does not contain "5". Another
+# word keeps the plus signs and hashes behind it, and the minus of a mark or a blood group.
+_WORD = re.compile(
+    rf"""
+    (?:(?<!\w)(?<![-+{_BEFORE}])(?P<before>[-+{_BEFORE}]*))?
+    (?P<number>(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)
+    (?!\w)(?:\s?(?P<behind>[%\u2030\u00b0{_MONEY}])(?!\w))?
+    | (?<!\w)[^\W\d_]{{1,2}}-(?![\w-])
+    | \w+(?:[+#]+(?!\w))?
+    """,
+    re.VERBOSE,
+)
+_SPELLED = {"percent": "%", "dollar": "$", "dollars": "$", "euro": "\u20ac", "euros": "\u20ac"}
 _ARTICLES = frozenset({"a", "an", "the"})
+# Behind an article comes a noun phrase: a word, in quotation marks perhaps, and none of these.
+_ARTICLE_OF = re.compile(r"""\s+["'(\[*_\u201c\u2018]*(?!(?:and|as|because|is|or|since|was)\b)\w""")
+_IN_SENTENCE = re.compile(r"[\w,;)]\s+$")
+_CAPITAL_NEXT = re.compile(r"\W*[^\Wa-z_]")
 
 
 def contains(output: str, example: Example) -> float:
     """1 where a reference occurs in the output as whole words.
 
-    Case, punctuation and the articles a, an, the do not count.
+    Case, punctuation and the articles a, an, the do not count; signs that belong to a word do. The
+    unit of a number (10%, $5) counts where the reference has one.
     """
     return float(any(_occurs(reference, output) for reference in example.references))
 
 
-def words(text: str) -> tuple[str, ...]:
-    """The words of a text as they are compared.
+def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
+    """The words of a text as they are compared; a number's unit is a word behind it.
 
-    >>> words("The capital is Rome, not -3.5!")
-    ('capital', 'is', 'rome', 'not', '-3.5')
+    >>> words("The capital is Rome, not -3.5%!"), words("Vitamin A")
+    (('capital', 'is', 'rome', 'not', '-3.5', '%'), ('vitamin', 'a'))
+
+    Args:
+        text: any.
+        capital_is_article: what "A" is where it may be either: "Vitamin A Deficiency", "Like A
+            Rolling Stone".
     """
-    found = []
-    for word in _WORD.findall(
-        unicodedata.normalize("NFKC", text).replace("\u2212", "-").casefold()
-    ):
-        if word not in _ARTICLES:
-            found.append(word.replace(",", ""))
+    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
+    found: list[str] = []
+    for match in _WORD.finditer(text):
+        if match["number"]:
+            found += _number(match)
+            continue
+        word = match[0].casefold()
+        if word not in _ARTICLES or not _is_article(text, match, capital_is_article):
+            found.append(_SPELLED.get(word, word))
     return tuple(found)
 
 
+def _number(match: re.Match[str]) -> Iterator[str]:
+    before, number = match["before"] or "", match["number"].replace(",", "")
+    yield "-" * ("-" in before) + "0" * number.startswith(".") + number
+    yield from before.replace("-", "").replace("+", "")
+    yield from match["behind"] or ""
+
+
+def _is_article(text: str, match: re.Match[str], capital_is_article: bool) -> bool:
+    if not _ARTICLE_OF.match(text, match.end()):
+        return False
+    if match[0] != "A":
+        return True
+    before = text[max(0, match.start() - 8) : match.start()]
+    if _IN_SENTENCE.search(before) and not _CAPITAL_NEXT.match(text, match.end()):
+        return False  # "Vitamin A helps"
+    return capital_is_article
+
+
 def _occurs(reference: str, output: str) -> bool:
-    wanted, said = words(reference), words(output)
-    if not wanted:  # "A" or "?": nothing is left that could be looked for
-        return output.strip().casefold() == reference.strip().casefold()
-    starts = range(len(said) - len(wanted) + 1)
-    return any(said[start : start + len(wanted)] == wanted for start in starts)
+    for wanted_reading, said_reading in product((True, False), repeat=2):
+        wanted = words(reference, capital_is_article=wanted_reading)
+        said = words(output, capital_is_article=said_reading)
+        starts = range(len(said) - len(wanted) + 1)
+        if wanted and any(said[start : start + len(wanted)] == wanted for start in starts):
+            return True
+    # "?": nothing is left that could be looked for
+    return not words(reference) and output.strip().casefold() == reference.strip().casefold()

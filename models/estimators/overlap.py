@@ -1,5 +1,6 @@
-"""ROUGE-L of word stems, equal to the rouge-score package's on ASCII and defined on every script.
+"""ROUGE-L of word stems, defined on every script.
 
+Equal to the rouge-score package's on ASCII words, which drops all signs: here "C++" is not "C".
 Lin 2004.
 """
 
@@ -14,24 +15,38 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_WORD = re.compile(r"[^\W_]+")
+_MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
+_COMPARED = "+<>\u2264\u2265\u2248\u00b1"
+_WORD = re.compile(
+    rf"""
+    # signs before a number; never from the midst of them, so that a run of signs is read once
+    (?:(?<![^\W_])(?<![-.#{_COMPARED}{_MONEY}])[-#{_COMPARED}{_MONEY}]*\.?(?=\d))?
+    # a word, with a charge or a mark of one or two letters, or with what only a sign can be
+    (?:(?<![^\W_])[^\W\d_]{{1,2}}-(?![\w-]) | [^\W_]+
+        (?:(?:[+#]+|\s?[%\u2030\u00b0{_MONEY}])(?![^\W_]))?)
+    # between numbers, and alone
+    | (?<=\d)[-*/^](?=\d) | [=\u2260\u00d7\u00f7%\u2030\u00b0{_COMPARED}{_MONEY}]
+    """,
+    re.VERBOSE,
+)
+_DASHES = str.maketrans("\u2212\u2013", "--")
 _SHORTEST_STEMMED = 4  # as in rouge-score: shorter words keep their ending
 _IMPORTING = threading.Lock()
 
 
 def word_stems(text: str) -> list[str]:
-    """Lower-case words, longer ones by their Porter stem.
+    """Lower-case words with the signs that belong to them, longer words by their Porter stem.
 
-    >>> word_stems("The Capitals, é!")
-    ['the', 'capit', 'é']
+    >>> word_stems("The Capitals, é! -5% of well-known C++")
+    ['the', 'capit', 'é', '-5%', 'of', 'well', 'known', 'c++']
     """
     stem = _stemmer().stem
     stems: list[str] = []
-    for word in _WORD.findall(text.lower()):
-        if len(word) >= _SHORTEST_STEMMED:
+    for word in _WORD.findall(text.lower().translate(_DASHES)):
+        if len(word) >= _SHORTEST_STEMMED and word.isalnum():
             stems.append(stem(word))
         else:
-            stems.append(word)
+            stems.append("".join(word.split()))  # "10 %" is "10%"
     return stems
 
 

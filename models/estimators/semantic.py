@@ -94,7 +94,7 @@ def semantic_entropy(
 
 
 def lexical_similarity(sample_texts: Sequence[str]) -> float:
-    """Negated overlap of the samples: -mean_{i<j} ROUGE-L F, lower case, Porter stems.
+    """Negated overlap of the samples: -mean_{i<j} ROUGE-L F, lower case, stems with their signs.
 
     Fomicheva et al. 2020.
 

@@ -6,8 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from models.estimators.overlap import word_stems
+from models.estimators.semantic import lexical_similarity
 from models.similarity.lexical import JaccardModel, LexicalModel, RougeLModel
 from models.similarity.nli import EntailmentModel, label_columns
 from models.similarity.protocol import SimilarityConfig
@@ -48,6 +52,63 @@ def test_rouge_l_equals_the_rouge_score_package_on_ascii(seed):
 def test_rouge_l_knows_every_script():
     assert rouge_l("Пари́ж красив", "пари́ж красив") == 1.0
     assert rouge_l("東京", "京都") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("-5", "5"),
+        ("C", "C++"),
+        ("10%", "10"),
+        ("$5", "€5"),
+        ("#1", "1"),
+        ("C#", "C"),
+        ("O+", "O-"),
+        ("It is .5", "It is 5"),
+        ("2 + 2", "2 \u00d7 2"),
+        ("5 > 3", "5 < 3"),
+        ("10/5", "10-5"),
+        ("-$5", "$5"),
+        ("18+", "18"),
+    ],
+)
+def test_texts_that_differ_only_in_signs_are_not_equal(a, b):
+    assert rouge_l(a, b) < 1
+    assert lexical_similarity([a, b]) > -1
+
+
+@given(
+    st.sampled_from(["", "Das Ergebnis ist ", "It is about "]),
+    st.integers(0, 10**6),
+    st.sampled_from(["{}", "-{}", "{}%", "${}", "€{}", "#{}", "<{}", "{}+", "{}°"]),
+    st.sampled_from(["{}", "-{}", "{}%", "${}", "€{}", "#{}", "<{}", "{}+", "{}°"]),
+)
+def test_a_number_under_another_sign_is_another_word(before, number, sign, other):
+    a, b = (before + form.format(number) for form in (sign, other))
+
+    assert (rouge_l(a, b) == 1) == (sign == other)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("**Paris**", "Paris"),
+        ("# Paris", "Paris"),
+        ("well-known", "well known"),
+        ("pre- and post-war", "pre and post war"),
+        ("Paris - the capital", "Paris: the capital"),
+        ("10 %", "10%"),
+        ("\u22125", "-5"),
+        ("...5", "5"),
+    ],
+)
+def test_marks_that_say_nothing_do_not_count(a, b):
+    assert rouge_l(a, b) == 1
+
+
+@pytest.mark.parametrize("sign", ["-", "+", "#", "$.", "a-", "1-"])
+def test_a_long_run_of_signs_is_read_once(sign):
+    assert len(word_stems(sign * 100_000)) <= 200_000
 
 
 def test_jaccard_is_the_common_share_of_the_lower_cased_words():
