@@ -7,6 +7,7 @@ One `InflightBatch` lives on one thread. It is handed new jobs with each step an
 step brought; meanwhile the event loop only sets `Job.cancelled`. So there are no locks.
 """
 
+import copy
 import math
 import time
 from collections import deque
@@ -17,11 +18,11 @@ from operator import attrgetter
 
 import torch
 
-from models.engines.admitting import admitted, prefill_groups
+from models.engines.admitting import admitted, next_pass
 from models.engines.distinct import found_by
 from models.engines.grammars import follow, mask
 from models.engines.hidden import MAX_KEPT, HiddenMean
-from models.engines.jobs import Prefix, Row, RowJob
+from models.engines.jobs import Prefix, Row, RowJob, Scored
 from models.engines.protocol import StepReport
 from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step
@@ -54,6 +55,9 @@ class InflightBatch:
         # Latest token of each cache row, not yet fed to the model.
         self._unread: list[int] = []
         self._plan: StepPlan | None = None
+        # Tokens of prompts that may be read before the rows go on.
+        self._to_read = 0
+        self._is_for_oldest = False
 
     @property
     def is_idle(self) -> bool:
@@ -62,10 +66,12 @@ class InflightBatch:
 
     @torch.inference_mode()
     def step(self, incoming: Sequence[RowJob]) -> StepReport:
-        """Drop cancelled rows, let waiting ones join, append one token to every row.
+        """Drop cancelled rows, then read some of the waiting prompts or append a token to each row.
 
-        The model reads a token at the beginning of the step after the one that chose it, so that a
-        step reports its tokens without waiting for a pass that only unfinished rows need.
+        A step is one pass of the model, so that a prompt is read in parts between the tokens of the
+        running rows. The model reads a token at the beginning of the step after the one that chose
+        it, so that a step reports its tokens without waiting for a pass that only unfinished rows
+        need.
 
         Raises:
             Exception: whatever the model raises while decoding; the caller then calls `abandon` and
@@ -80,8 +86,26 @@ class InflightBatch:
                 alive.append(i)
         if len(alive) < len(self._rows):
             self._keep(alive)
+        joining = admitted(
+            self._waiting,
+            self._rows,
+            max_rows=self._max_rows,
+            max_cache_tokens=self._max_cache_tokens,
+            mergeable=self._cache.mergeable,
+        )
+        unread: list[RowJob] = []
+        read: list[tuple[RowJob, Prefix, int]] = []
+        for job, count in joining:
+            if job.prefix is None or job.num_unread:
+                unread.append(job)
+            else:
+                read.append((job, job.prefix, count))
+        if unread and (self._to_read > 0 or not (self._rows or read)):
+            self._read_prompts(unread, report)
+            return report
+        self._to_read = self._cache.pass_tokens
         self._read_tokens()
-        self._join(report)
+        self._join(read, report)
         report.num_rows = len(self._rows)
         if self._rows:
             self._decode(report)
@@ -93,35 +117,20 @@ class InflightBatch:
         self._rows, self._slots, self._unread, self._plan = [], [], [], None
         self._cache.clear()
 
-    def _join(self, report: StepReport) -> None:
+    def _join(self, read: Sequence[tuple[RowJob, Prefix, int]], report: StepReport) -> None:
         joins: list[tuple[Prefix, list[Row]]] = []
-        joining = admitted(
-            self._waiting,
-            self._rows,
-            max_rows=self._max_rows,
-            max_cache_tokens=self._max_cache_tokens,
-            mergeable=self._cache.mergeable,
-        )
-        new: list[RowJob] = []
-        now = time.monotonic()
-        for job, _ in joining:
-            if job.prefix is None:
-                job.started_at = now  # whatever raises from here on fails them all
-                new.append(job)
-        self._prefill(new, report)
-        for job, count in joining:
-            prefix = job.prefix
-            if prefix is None:
-                continue
+        for job, prefix, count in read:
             first = job.num_joined
             job.num_joined += count
+            if job.num_joined == job.num_opened:
+                self._waiting.remove(job)
             if job.num_joined == job.num_rows:
                 job.prefix = None
             if job.first_token_ids is not None:
                 self._read_first_token(job, prefix, job.first_token_ids, report)
                 continue
             if job.answer_forms is not None and first == 0:
-                self._score_given(job, prefix, job.answer_forms, report)
+                self._give(job, job.answer_forms, report)
                 first = 1
             rows = []
             following = job.following and job.following.copy()
@@ -141,38 +150,66 @@ class InflightBatch:
             self._cache.join([prefix for prefix, _ in joins])
             self._plan = None
 
-    def _prefill(self, jobs: list[RowJob], report: StepReport) -> None:
-        for group in prefill_groups(jobs, mergeable=self._cache.mergeable):
-            prompts: list[list[int]] = []
-            for job in group:
-                prompts.append(job.prompt_ids)
-                if job.request.hidden_layers:
-                    self._cache.tap.watch(job.request.hidden_layers)
-                if job.request.prompt_layer:
-                    self._cache.tap.watch((job.request.prompt_layer,))
-            try:
-                prefixes = self._cache.prefill(prompts)
-            except ModelLost:
-                raise
-            except Exception as error:
-                self._prefill_failed(group, error, report)
-                continue
-            for row, (job, prefix) in enumerate(zip(group, prefixes, strict=True)):
-                job.prefix = prefix
-                if layers := job.request.hidden_layers:
-                    most = MAX_KEPT * job.request.by_sentence
-                    job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row), most)
-                if layer := job.request.prompt_layer:
-                    job.prompt_state = self._cache.tap.state((layer,), row)[0]
+    def _read_prompts(self, unread: Sequence[RowJob], report: StepReport) -> None:
+        """One pass over the next of the prompts, or of the given answers behind them."""
+        self._is_for_oldest = not self._is_for_oldest
+        most = self._cache.pass_tokens
+        jobs, num_tokens = next_pass(unread, most, is_for_oldest=self._is_for_oldest)
+        now = time.monotonic()
+        for job in jobs:
+            job.started_at = job.started_at or now  # whatever raises from here on fails it
+        [job, *others] = jobs
+        prompt = job.prefix
+        is_answer = prompt is not None and prompt.length == len(job.prompt_ids)
+        try:
+            if prompt is not None and is_answer:
+                self._score_given(job, prompt)
+            else:
+                self._prefill(jobs, num_tokens)
+        except ModelLost:
+            raise
+        except Exception as error:
+            if others:  # one bad prompt must not fail its neighbours
+                for job in jobs:
+                    job.prefix, job.is_alone = None, True
+                return
+            what = "scoring the answer" if is_answer else "prefill"
+            self._fail(job, EngineError(f"{what} failed: {type(error).__name__}"), report)
 
-    def _prefill_failed(self, group: list[RowJob], error: Exception, report: StepReport) -> None:
-        """Run each job of the group once alone: one bad prompt must not fail its neighbours."""
-        if len(group) == 1:
-            message = f"prefill failed: {type(error).__name__}"
-            self._fail(group[0], EngineError(message), report)
-            return
-        for job in group:
-            self._prefill([job], report)
+    def _prefill(self, jobs: Sequence[RowJob], num_tokens: int) -> None:
+        """Read prompts, or the next part of one."""
+        begun = jobs[0].prefix
+        prompts: list[list[int]] = []
+        for job in jobs:
+            start = job.prefix.length if job.prefix else 0
+            prompts.append(job.prompt_ids[start : start + num_tokens])
+            if job.request.hidden_layers:
+                self._cache.tap.watch(job.request.hidden_layers)
+            if job.request.prompt_layer:
+                self._cache.tap.watch((job.request.prompt_layer,))
+        self._to_read -= len(jobs) * max(map(len, prompts))
+        prefixes = self._cache.prefill(prompts, begun)
+        for row, (job, prefix) in enumerate(zip(jobs, prefixes, strict=True)):
+            job.prefix = prefix
+            if prefix.length < len(job.prompt_ids):
+                continue
+            if layers := job.request.hidden_layers:
+                most = MAX_KEPT * job.request.by_sentence
+                job.hidden = HiddenMean(layers, self._cache.tap.state(layers, row), most)
+            if layer := job.request.prompt_layer:
+                job.prompt_state = self._cache.tap.state((layer,), row)[0]
+
+    def _score_given(self, job: RowJob, prompt: Prefix) -> None:
+        """Read and score the next part of a given answer."""
+        with_entropies = "token_entropies" in job.fields[0]
+        for form, ids in (job.answer_forms or {}).items():
+            if form not in job.scored:
+                job.scored[form] = Scored(copy.deepcopy(prompt))
+            scored = job.scored[form]
+            if (before := len(scored.logprobs)) < len(ids):
+                self._cache.score(scored, ids, with_entropies=with_entropies)
+                self._to_read -= len(scored.logprobs) - before
+                return
 
     def _read_first_token(
         self, job: RowJob, prefix: Prefix, groups: tuple[tuple[int, ...], ...], report: StepReport
@@ -189,28 +226,15 @@ class InflightBatch:
             job.first_token_logprobs.append(mass)
         report.finished.append(job)
 
-    def _score_given(
-        self, job: RowJob, prefix: Prefix, forms: AnswerForms, report: StepReport
-    ) -> None:
+    def _give(self, job: RowJob, forms: AnswerForms, report: StepReport) -> None:
         """Complete row 0 with a given answer, in the likelier of its forms; it never decodes."""
         row = Row(job, 0, job.fields[0])
-        with_entropies = "token_entropies" in row.fields
-        logprobs: dict[AnswerForm, list[float]] = {}
-        entropies: dict[AnswerForm, list[float]] = {}
-        try:
-            for form, ids in forms.items():
-                scored = self._cache.score(prefix, ids, with_entropies=with_entropies)
-                logprobs[form], entropies[form] = scored[0].tolist(), scored[1].tolist()
-        except ModelLost:
-            raise
-        except Exception as error:
-            message = f"scoring the answer failed: {type(error).__name__}"
-            self._fail(job, EngineError(message), report)
-            return
-        form = max(logprobs, key=lambda form: sum(logprobs[form]))
-        job.answer_form, row.finish_reason = form, "given"
-        row.token_ids = list(forms[form])
-        row.logprobs, row.entropies = logprobs[form], entropies[form]
+        row.finish_reason = "given"
+        if any(forms.values()):
+            form = max(forms, key=lambda form: sum(job.scored[form].logprobs))
+            job.answer_form, row.token_ids = form, list(forms[form])
+            row.logprobs, row.entropies = job.scored[form].logprobs, job.scored[form].entropies
+        job.scored = {}
         if job.request.answer is not None:
             # Decoding its tokens would not bring back every text.
             self._detokenizer.give(row, job.request.answer.text)

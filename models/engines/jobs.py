@@ -16,11 +16,26 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Prefix:
-    """A prefilled prompt: one-row cache, length in tokens, and logits (V,) of the next token."""
+    """A prompt as far as it is read: one-row cache, length in tokens, next token's logits (V,)."""
 
     cache: Any
     length: int
     logits: Tensor
+
+
+@dataclass(eq=False, slots=True)
+class Scored:
+    """One form of a given answer, as far as it is read behind its prompt.
+
+    Attributes:
+        read: the prompt and what was read of the answer.
+        logprobs: of its tokens.
+        entropies: likewise, if they are wanted.
+    """
+
+    read: Prefix
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -108,7 +123,9 @@ class RowJob(Job):
             prompt's next token.
         reasoning_opened: whether the prompt ends in the tag that begins a reasoning.
         following: where its rows begin in their grammar; None without a grammar.
-        prefix: the prefilled prompt, until all rows have joined.
+        prefix: the prompt, from its first part that is read until all rows have joined.
+        scored: the forms of a given answer, until it is completed.
+        is_alone: whether its prompt is read without others: with them the pass has failed.
         hidden: of the answer, where the request names layers.
         prompt_state: (d,) tensor, where the request names its layer.
         num_joined: rows that have joined the batch.
@@ -131,9 +148,25 @@ class RowJob(Job):
     reasoning_opened: bool = False
     following: "Following | None" = None
     prefix: Prefix | None = None
+    scored: dict[AnswerForm, Scored] = field(default_factory=dict)
+    is_alone: bool = False
     hidden: HiddenMean | None = None
     prompt_state: Tensor | None = None
     num_joined: int = 0
     told: Told = field(default_factory=Told)
     finished: list[Row] = field(default_factory=list)
     found: Mapping[tuple[int, ...], Mapping[int, float]] = field(default_factory=dict)
+
+    @property
+    def num_unread(self) -> int:
+        """Tokens of the prompt and of a given answer that are to be read before rows join."""
+        unread = len(self.prompt_ids) - (self.prefix.length if self.prefix else 0)
+        if self.num_joined == 0 and self.answer_forms is not None:
+            unread += sum(map(len, self.answer_forms.values()))
+            unread -= sum(len(scored.logprobs) for scored in self.scored.values())
+        return unread
+
+    @property
+    def is_groupable(self) -> bool:
+        """Whether its whole prompt may be read together with others."""
+        return self.prefix is None and not self.is_alone

@@ -6,6 +6,7 @@ windows, which count cache positions, stay correct. They leave by `keep` and com
 
 import copy
 import functools
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from models.engines.attention import SharedPrompts
 from models.engines.hidden import HiddenTap
-from models.engines.jobs import Prefix
+from models.engines.jobs import Prefix, Scored
 from models.engines.lean import LeanForward, is_llama_like
 from models.engines.sampling import entropies
 from models.errors import ModelLost
@@ -31,6 +32,10 @@ _MERGEABLE_LAYERS = {"full_attention", "sliding_attention"}
 # Positions of a given answer scored at once: bounds the transient logits to (64, V) whatever its
 # length.
 _SCORE_CHUNK = 64
+# Of one pass over prompts, between two tokens of the running rows: products with weights on a
+# processor, about a second on two cores, and padded tokens in any case.
+_PASS_PRODUCTS = 1 << 36
+_PASS_TOKENS = (64, 2048)
 # Tokens from which a prompt is read where it lies, by all its rows at once. To copy a shorter one
 # for each row takes less than a second product a layer.
 _SHARED_FROM = 64
@@ -53,6 +58,8 @@ class RowCache:
         mergeable: False for recurrent and hybrid models; their rows join an empty batch only, one
             request at a time.
         logits: (rows, V) float32, of the next token of every row.
+        pass_tokens: of prompts that are read in one pass; a model that is not mergeable reads a
+            prompt in one.
         tap: hidden states of the latest pass, a prefill's or a step's.
     """
 
@@ -61,6 +68,9 @@ class RowCache:
         self.mergeable = is_mergeable(model)
         self.tap = HiddenTap(model)
         self._tensor = functools.partial(torch.tensor, dtype=torch.long, device=model.device)
+        self.pass_tokens = _pass_tokens(model)
+        if not self.mergeable:
+            self.pass_tokens = sys.maxsize
         self._lean = None
         if is_llama_like(model):
             self._lean = LeanForward(model, self.tap.states)
@@ -74,11 +84,20 @@ class RowCache:
         self._shared: SharedPrompts | None = None
         self.logits = torch.empty(0, 0, device=self.model.device)
 
-    def prefill(self, prompts: Sequence[list[int]]) -> list[Prefix]:
+    def prefill(self, prompts: Sequence[list[int]], begun: Prefix | None = None) -> list[Prefix]:
         """One forward pass over the prompts, padded on the left.
 
         Several prompts are allowed only where the model is mergeable.
+
+        Args:
+            prompts: or the next part of one.
+            begun: what was read of that one before; it is used up.
         """
+        if begun is not None:
+            (part,) = prompts
+            length = begun.length + len(part)
+            logits = self._forward(self._tensor([part]), begun.cache, [length])
+            return [Prefix(begun.cache, length, logits[0, -1])]
         lengths = list(map(len, prompts))
         width = max(lengths)
         padded: list[list[int]] = []
@@ -98,30 +117,21 @@ class RowCache:
             prefixes.append(Prefix(own, length, logits[row, -1]))
         return prefixes
 
-    def score(
-        self, prefix: Prefix, answer_ids: Sequence[int], *, with_entropies: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Log-probs (T,) and entropies (T,) of a given answer after its prompt.
-
-        The prefix stays as it was. Without entropies theirs are (0,).
-        """
-        empty = self.logits.new_empty(0)
-        cache, logits = copy.deepcopy(prefix.cache), prefix.logits[None].float()
-        logprobs: list[Tensor] = []
-        entropy: list[Tensor] = []
-        for start in range(0, len(answer_ids), _SCORE_CHUNK):
-            chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
-            length = prefix.length + start + len(chunk)
-            read = self._forward(chunk[None], cache, [length], num_logits=len(chunk))
-            following = read[0].float()
-            # (chunk, V): each predicts one of the chunk's tokens
-            logits = torch.cat([logits, following[:-1]])
-            following_logprobs = logits.log_softmax(-1)
-            logprobs.append(following_logprobs.gather(1, chunk[:, None])[:, 0])
-            if with_entropies:
-                entropy.append(entropies(following_logprobs))
-            logits = following[-1:]
-        return torch.cat([empty, *logprobs]), torch.cat([empty, *entropy])
+    def score(self, scored: Scored, answer_ids: Sequence[int], *, with_entropies: bool) -> None:
+        """Read and score the next tokens of a given answer, at most 64 of them."""
+        start = len(scored.logprobs)
+        chunk = self._tensor(list(answer_ids[start : start + _SCORE_CHUNK]))
+        before = scored.read
+        length = before.length + len(chunk)
+        read = self._forward(chunk[None], before.cache, [length], num_logits=len(chunk))
+        following = read[0].float()
+        # (chunk, V): each predicts one of the chunk's tokens
+        logits = torch.cat([before.logits[None].float(), following[:-1]])
+        logprobs = logits.log_softmax(-1)
+        scored.logprobs += logprobs.gather(1, chunk[:, None])[:, 0].tolist()
+        if with_entropies:
+            scored.entropies += entropies(logprobs).tolist()
+        scored.read = Prefix(before.cache, length, following[-1].clone())
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep the rows at these indices, which may repeat, and drop padding that is common now.
@@ -234,6 +244,14 @@ class RowCache:
             raise ModelLost(type(error).__name__) from error
         logits: Tensor = output.logits
         return logits
+
+
+def _pass_tokens(model: PreTrainedModel) -> int:
+    least, most = _PASS_TOKENS
+    if model.device.type != "cpu":
+        return most
+    num_weights = model.num_parameters(exclude_embeddings=True)
+    return min(max(least, _PASS_PRODUCTS // num_weights), most)
 
 
 def _cache_of(layers: Iterable[tuple[Tensor, ...]]) -> Any:

@@ -14,7 +14,9 @@ from models.errors import ModelLost, NotReady
 from models.records import GenerationRequest
 from models.threads import ModelThread
 from tests.fakes.engine import FakeEngine
+from tests.tiny_models import random_model
 from tests.tiny_probes import random_probe
+from tests.unit.models.engines.tiny_engines import engine_of, generated, request_for
 from workers import supervision
 from workers.generation import GenerationWorker
 from workers.supervision import Supervisor
@@ -218,6 +220,24 @@ async def test_what_has_no_loop_is_watched_too(deaths, caplog):
     assert "estimators: a call has not returned" in caplog.text
     go_on.set()
     thread.shutdown()
+    await supervisor.stop()
+
+
+async def test_passes_over_prompts_that_take_long_and_well_are_no_death(deaths):
+    supervisor, model = Supervisor(lambda: deaths.append("died"), stall_s=2), random_model("llama")
+
+    def read_slowly(_, args, kwargs):
+        if kwargs["input_ids"].shape[1] > 1:
+            time.sleep(1.2)
+
+    engine = engine_of(model)
+    worker = GenerationWorker(engine)
+    await supervisor.start({"generation": worker})
+    model.register_forward_pre_hook(read_slowly, with_kwargs=True)
+    engine._cache.pass_tokens = 40
+    requests = [request_for(prompt * 30, num_samples=0, max_new_tokens=1) for prompt in ("a", "b")]
+    await generated(worker, requests)
+    assert (supervisor.state, deaths) == ("ready", [])
     await supervisor.stop()
 
 

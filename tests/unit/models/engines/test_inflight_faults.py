@@ -9,7 +9,6 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from models.engines import admitting
 from models.errors import EngineError, InvalidLogits, ModelLost, NotReady
 from models.records import GivenAnswer
 from tests.conftest import until
@@ -101,22 +100,22 @@ async def test_a_prefill_that_raises_fails_its_request_only():
     assert other.samples
 
 
-def test_jobs_that_wait_behind_a_prefill_that_breaks_the_step_have_started_too(monkeypatch):
-    monkeypatch.setattr(admitting, "_MAX_PREFILL_TOKENS", 1)
-    engine = engine_of(random_model("llama"), max_rows=5)
-    first = engine.prepare(request_for("Hi"))
-    request = request_for("Hello", num_samples=1, hidden_layers=(1,))
-    waiting = [engine.prepare(request), engine.prepare(request)]
-    engine.step([first])
-    engine.step(waiting)
-    assert [job.started_at for job in waiting] == [None, None]
-    first.cancelled = True
-    monkeypatch.setattr(engine._cache.tap, "state", Mock(side_effect=RuntimeError("broken")))
+def test_jobs_whose_prompts_are_not_begun_outlive_a_step_that_breaks(monkeypatch):
+    engine = engine_of(random_model("llama"), max_rows=2)
+    jobs = [engine.prepare(request_for(prompt, num_samples=1)) for prompt in PROMPTS[:2]]
+    engine.step(jobs)
+    engine.step([])
+    assert [job.started_at is None for job in jobs] == [False, True]
+    monkeypatch.setattr(engine._cache, "forward", Mock(side_effect=RuntimeError("broken")))
     with pytest.raises(RuntimeError):
         engine.step([])
     engine.abandon()
-    assert engine.is_idle
-    assert None not in [job.started_at for job in waiting]
+    monkeypatch.undo()
+    ended = []
+    while not engine.is_idle:
+        ended += engine.step([]).finished
+
+    assert ended == [jobs[1]]
 
 
 LOST = [ModelLost("device"), torch.AcceleratorError("an illegal memory access")]

@@ -8,6 +8,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 from models.engines import lean as lean_module
 from models.engines import rows
+from models.engines.jobs import Scored
 from models.engines.lean import is_llama_like
 from models.engines.rows import RowCache
 from tests.tiny_models import CONFIGS, random_model
@@ -54,7 +55,10 @@ def logits_and_states(cache):
     found += [cache.tap.state((1,), row) for row in range(3)]
     (alone,) = cache.prefill(PROMPTS[:1])
     found.append(alone.logits)
-    found += cache.score(alone, list(range(20, 90)), with_entropies=True)
+    scored, given = Scored(copy.deepcopy(alone)), list(range(20, 90))
+    while len(scored.logprobs) < len(given):
+        cache.score(scored, given, with_entropies=True)
+    found += [torch.tensor(scored.logprobs), torch.tensor(scored.entropies)]
     cache.join([*prefixes, alone])
     for tokens in ([3, 4, 5, 6], [7, 8, 9, 10]):
         cache.forward(tokens)
