@@ -173,7 +173,8 @@ async def _start(
     for setting, reason in unmet(service.capabilities()).items():
         logger.warning("%s is set, and cannot be had: %s", setting, reason)
     names = ", ".join(sorted(workers.by_name()))
-    logger.info("ready: %s, %s", workers.generator.info.model_id, names)
+    info = workers.generator.info
+    logger.info("ready: %s%s, %s", info.model_id, info.dtype and f" in {info.dtype}", names)
 
 
 def _check_calibrator(setting: str) -> None:

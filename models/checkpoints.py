@@ -21,6 +21,13 @@ from models.errors import ModelNotLoaded
 from models.loadable import Head, check_checkpoint
 from models.pretrained import without_compiler
 
+# Instructions that multiply matrices of a precision as they are; without them a processor turns
+# each number into a float32 first, at each pass.
+_INSTRUCTIONS = {
+    torch.bfloat16: ("amx_bf16", "avx512_bf16", "bf16"),
+    torch.float16: ("amx_fp16", "avx512_fp16"),
+}
+
 
 class _WithoutSympy(TorchFunctionMode):
     """Tensors without storage, in whose place weights are loaded, are made without torch's rules.
@@ -110,6 +117,14 @@ def pick_device(device: str) -> str:
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def multiplies_quickly(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether weights of this precision are best left as they are on this device."""
+    if device.type != "cpu" or dtype not in _INSTRUCTIONS:
+        return True
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in _INSTRUCTIONS[dtype])
 
 
 def revision_of(model: Any, path: str) -> str:

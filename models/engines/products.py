@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.checkpoints import multiplies_quickly
 from models.pretrained import PreTrainedModel
 
 # oneDNN keeps about half a megabyte for each weight's shape and number of rows that it meets, so it
@@ -95,8 +96,7 @@ def may_pack(model: PreTrainedModel) -> bool:
     is_x86 = platform.machine() in ("x86_64", "AMD64")  # on others nobody has measured
     if not is_x86 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
-    can_multiply = model.dtype == torch.float32
-    if model.dtype == torch.bfloat16:
-        can_multiply = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    can_multiply = model.dtype in (torch.float32, torch.bfloat16)
+    can_multiply = can_multiply and multiplies_quickly(model.dtype, model.device)
     is_small = model.num_parameters() * model.dtype.itemsize <= _MOST_BYTES
     return model.device.type == "cpu" and can_multiply and is_small

@@ -36,7 +36,8 @@ class EngineConfig:
             (`models.embedded.LANGUAGE_MODELS`).
         reasoning: the tags around what the model writes before an answer, as "<think>,</think>";
             "auto" takes them from its chat template and tokenizer, "off" calls it all answer.
-        dtype: "auto" takes the checkpoint's own.
+        dtype: "auto" takes the checkpoint's own, or float32 on a processor that lacks instructions
+            for that.
         device: "auto" takes CUDA where there is one.
         max_rows: rows (answers and samples of all requests) that decode together.
         max_cache_tokens: bound of rows times the longest row's final length, so of key-value

@@ -1,5 +1,6 @@
 """Any Hugging Face causal language model in this process: greedy answer and samples together."""
 
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import astuple, replace
@@ -8,6 +9,7 @@ from typing import Any, Self
 
 from models.checkpoints import (
     load_whole,
+    multiplies_quickly,
     pick_device,
     ready_to_load,
     revision_of,
@@ -50,6 +52,8 @@ from models.records import MAX_TOPS, Array, Generation, GenerationRequest, Gramm
 from models.statistics import fields_of, supplied_by
 from models.units.prose import sentences_of
 from models.waves import num_further
+
+logger = logging.getLogger(__name__)
 
 
 class TransformersEngine:
@@ -126,8 +130,12 @@ class TransformersEngine:
             **options,
         )
         check_reads_its_past(model)
+        model = model.to(pick_device(config.device)).eval()
+        if config.dtype == "auto" and not multiplies_quickly(model.dtype, model.device):
+            logger.info("%s in float32: the processor has no instructions for its own", model.dtype)
+            model = model.float()
         engine = cls(
-            model.to(pick_device(config.device)).eval(),
+            model,
             tokenizer,
             config,
             model_id=public_name(config.model),

@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 
-from models.checkpoints import load_whole, revision_of
+from models.checkpoints import load_whole, multiplies_quickly, revision_of
 from tests.tiny_models import random_model
 
 
@@ -14,6 +15,26 @@ def test_a_model_without_commit_or_folder_has_its_revision_from_its_weights():
     assert revision == revision_of(random_model("llama"), "elsewhere") != ""
     others = [random_model("llama", seed=1), random_model("qwen2"), random_model("llama").half()]
     assert len({revision, *(revision_of(other, "org/model") for other in others)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "has", "expected"),
+    [
+        (torch.bfloat16, "cpu", {"avx512_f": True, "avx512_bf16": False}, False),
+        (torch.bfloat16, "cpu", {"avx512_bf16": True}, True),
+        (torch.bfloat16, "cpu", {"amx_bf16": True}, True),
+        (torch.bfloat16, "cpu", {"neon": True, "bf16": True}, True),
+        (torch.float16, "cpu", {"avx512_bf16": True}, False),
+        (torch.float32, "cpu", {}, True),
+        (torch.bfloat16, "cuda", {}, True),
+    ],
+)
+def test_a_processor_multiplies_quickly_what_it_has_instructions_for(
+    monkeypatch, dtype, device, has, expected
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+
+    assert multiplies_quickly(dtype, torch.device(device)) == expected
 
 
 def test_a_commit_names_the_weights_where_there_is_one():

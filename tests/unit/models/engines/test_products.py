@@ -47,9 +47,9 @@ def test_onednn_meets_few_numbers_of_rows_whatever_is_asked():
 
 def test_bfloat16_is_laid_out_where_the_processor_multiplies_it(monkeypatch):
     model = random_model("llama").to(torch.bfloat16)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     for supported in (True, False):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda known=supported: known)
+        known = {"avx512_bf16": supported}
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: known)
         assert may_pack(model) == (supported and platform.machine() == "x86_64")
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from models.engines.protocol import EngineConfig
+from models.engines.transformers import TransformersEngine
 from models.records import GivenAnswer
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import (
@@ -47,6 +49,26 @@ async def test_log_probs_and_entropies_equal_a_teacher_forced_pass(architecture)
             logprobs, entropies = teacher_forced(model, prompt_ids, sequence.token_ids)
             np.testing.assert_allclose(sequence.token_logprobs, logprobs, atol=1e-4)
             np.testing.assert_allclose(sequence.token_entropies, entropies, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_quick", "expected"),
+    [
+        ("auto", True, "bfloat16"),
+        ("auto", False, "float32"),
+        ("bfloat16", False, "bfloat16"),
+        ("float32", True, "float32"),
+    ],
+)
+def test_the_precision_is_the_checkpoints_where_the_processor_is_made_for_it(
+    tmp_path, monkeypatch, dtype, is_quick, expected
+):
+    random_model("llama").bfloat16().save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": is_quick})
+    info = TransformersEngine.load(EngineConfig(model=str(tmp_path), dtype=dtype)).info
+
+    assert (info.dtype, info.self_test_tokens is not None) == (expected, True)
 
 
 async def test_a_sequence_counts_its_tokens_with_the_terminating_one():
