@@ -18,7 +18,7 @@ from transformers.utils.logging import (
 
 from models.digests import digest_of
 from models.errors import ModelNotLoaded
-from models.loadable import Head, check_checkpoint
+from models.loadable import Head, check_checkpoint, read_elsewhere
 from models.pretrained import without_compiler
 
 # Instructions that multiply matrices of a precision as they are; without them a processor turns
@@ -85,16 +85,17 @@ def ready_to_load(
     return path, options
 
 
-def load_whole(kind: Any, path: str, **options: Any) -> Any:
+def load_whole(kind: Any, path: str, head: Head, **options: Any) -> Any:
     """The model of a checkpoint that has all of its weights; only safetensors.
 
     Args:
         kind: class of transformers with `from_pretrained`, which invents weights that are missing.
         path: folder or hub id.
+        head: what it was trained for.
         **options: of `from_pretrained`.
 
     Raises:
-        ModelNotLoaded: weights are missing; names some.
+        ModelNotLoaded: weights are missing, of which it names some, or a package that reads them.
     """
     options = options | {"use_safetensors": True, "output_loading_info": True}
     with without_compiler():
@@ -103,6 +104,9 @@ def load_whole(kind: Any, path: str, **options: Any) -> Any:
                 model, found = kind.from_pretrained(path, **options)
         except RuntimeError:  # it calculates with what is counted here and what has no storage
             model, found = kind.from_pretrained(path, **options)
+        except ImportError as error:
+            [line, *_] = str(error).splitlines()
+            raise ModelNotLoaded(f"{line}; or {read_elsewhere(head)}") from None
     if missing := sorted(found["missing_keys"]):  # tied weights are not among them
         raise ModelNotLoaded(
             f"lacks {len(missing)} weights of a {type(model).__name__}, such as "

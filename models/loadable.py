@@ -36,6 +36,15 @@ _TOKENIZER_FILES = frozenset(
         "tekken.json",
     }
 )
+# Names of files that say what a checkpoint is that holds no safetensors, or is no model by itself.
+_OTHER_KINDS = (
+    (".gguf", "GGUF"),
+    (".onnx", "ONNX"),
+    (".h5", "weights of TensorFlow"),
+    (".msgpack", "weights of Flax"),
+    (".npz", "weights of numpy"),
+    ("adapter_config.json", "an adapter without its model"),
+)
 _CLASSIFIER = "ForSequenceClassification"
 _NOT_CAUSAL = (
     _CLASSIFIER,
@@ -60,7 +69,7 @@ def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
     """
-    if is_local(path):
+    if is_local(path) or Path(path).suffix in dict(_OTHER_KINDS):
         _check_folder(Path(path), head)
         return False
     return _check_hub(path, revision, head)
@@ -87,21 +96,43 @@ def _check_hub(path: str, revision: str | None, head: Head) -> bool:
             "name a folder, or fill the cache of HF_HOME while there is a network"
         ) from None
     files = {file.rfilename for file in info.siblings or ()}
-    _check_files(files)
+    _check_files(files, head)
     _check_head((info.config or {}).get("architectures"), head)
     return False
 
 
 def _check_folder(folder: Path, head: Head) -> None:
+    _check_kind({folder.name}, head)
+    if folder.is_file():
+        raise ModelNotLoaded("is a file: name the folder of the checkpoint that it belongs to")
     if not folder.is_dir():
         message = f"no such folder: {folder.absolute()}; name one that holds a checkpoint"
         raise ModelNotLoaded(f"{message}, or a hub id")
-    _check_files(set(os.listdir(folder)))
+    _check_files(set(os.listdir(folder)), head)
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     _check_head(config.get("architectures"), head)
 
 
-def _check_files(files: set[str]) -> None:
+def read_elsewhere(head: Head) -> str:
+    """The two ways to serve a checkpoint that is not read here."""
+    by_server = "llama-server for GGUF, or vLLM) serve it: COCOA_GENERATION__URL and __API=openai"
+    if head == "classifier":
+        by_server = "text-embeddings-inference, or vLLM) serve it: its __URL and __API"
+    return (
+        "name the safetensors checkpoint that it was made of, or have a server that reads it "
+        f"({by_server}"
+    )
+
+
+def _check_kind(files: set[str], head: Head) -> None:
+    for ending, kind in _OTHER_KINDS:
+        if any(name.lower().endswith(ending) for name in files):
+            raise ModelNotLoaded(f"is {kind}, which is not read here: {read_elsewhere(head)}")
+
+
+def _check_files(files: set[str], head: Head) -> None:
+    if _CONFIG not in files or not any(name.endswith(".safetensors") for name in files):
+        _check_kind(files, head)
     if _CONFIG not in files:
         raise ModelNotLoaded(f"holds no {_CONFIG}: name what `save_pretrained` wrote")
     if not any(name.endswith(".safetensors") for name in files):

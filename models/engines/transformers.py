@@ -125,6 +125,7 @@ class TransformersEngine:
         model = load_whole(
             AutoModelForCausalLM,
             path,
+            "causal",
             dtype=config.dtype,
             attn_implementation=config.attn_implementation,
             **options,

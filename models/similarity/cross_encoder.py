@@ -70,7 +70,7 @@ class CrossEncoderModel:
             config.model, config.revision, {"embedded": CROSS_ENCODER_DIR}, "classifier"
         )
         kind, device = AutoModelForSequenceClassification, pick_device(config.device)
-        model = load_whole(kind, path, dtype=config.dtype, **options)
+        model = load_whole(kind, path, "classifier", dtype=config.dtype, **options)
         names = {"model_id": public_name(config.model), "revision": revision_of(model, path)}
         if config.model == "embedded":
             tokenizer = AutoTokenizer.from_pretrained(path, **options)

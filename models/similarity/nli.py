@@ -51,7 +51,7 @@ class NliModel:
             config.model, config.revision, {"embedded": NLI_DIR}, "classifier"
         )
         kind = AutoModelForSequenceClassification
-        model = load_whole(kind, path, dtype=config.dtype, **options)
+        model = load_whole(kind, path, "classifier", dtype=config.dtype, **options)
         return cls(
             model.to(pick_device(config.device)),
             AutoTokenizer.from_pretrained(path, **options),

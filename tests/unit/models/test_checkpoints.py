@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from models.checkpoints import load_whole, multiplies_quickly, revision_of
+from models.errors import ModelNotLoaded
 from tests.tiny_models import random_model
 
 
@@ -66,7 +67,18 @@ class CountsAndCalculates(torch.nn.Module):
 
 
 def test_a_model_that_calculates_before_its_weights_are_there_is_loaded():
-    model = load_whole(CountsAndCalculates, "org/model")
+    model = load_whole(CountsAndCalculates, "org/model", "causal")
 
     assert model.frequencies.is_meta
     assert model.frequencies.shape == (4,)
+
+
+def test_a_package_that_a_quantised_checkpoint_needs_is_told_with_the_ways_around_it():
+    class Quantised:
+        @classmethod
+        def from_pretrained(cls, path, **options):
+            raise ImportError("Loading a GPTQ model requires optimum\nand more")
+
+    with pytest.raises(ModelNotLoaded, match="requires optimum; or name the safetensors") as error:
+        load_whole(Quantised, "org/model", "causal")
+    assert "COCOA_GENERATION__URL" in str(error.value)

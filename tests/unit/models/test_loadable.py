@@ -62,6 +62,15 @@ REFUSED = {
         "causal",
         "pickled weights only",
     ),
+    "GGUF": (("README.md", "model.Q4_K_M.gguf"), LLAMA, "causal", r"is GGUF.*GENERATION__URL"),
+    "ONNX": (("config.json", "model.onnx"), BERT, "classifier", "is ONNX.* safetensors .*__URL"),
+    "TensorFlow": (("config.json", "tf_model.h5"), LLAMA, "causal", "is weights of TensorFlow"),
+    "an adapter": (
+        ("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"),
+        LLAMA,
+        "causal",
+        "is an adapter without its model",
+    ),
     "no weights": (("config.json", "tokenizer.json"), LLAMA, "causal", "holds no weights"),
     "no tokenizer": (WHOLE[:2], LLAMA, "causal", "holds no tokenizer"),
     "a classifier that should speak": (WHOLE, BERT, "causal", "a causal language model is needed"),
@@ -86,6 +95,25 @@ def test_what_has_all_passes(folder, hub):
     assert not check_checkpoint(folder(*WHOLE), None, "causal")
     hub(info(*WHOLE, architectures=BERT))
     assert not check_checkpoint("org/model", None, "classifier")
+
+
+@pytest.mark.parametrize("name", ["some.gguf", "/models/Some.GGUF", "./some.onnx", "org/a.gguf"])
+def test_the_name_of_a_file_of_another_kind_is_refused_with_the_two_ways(name):
+    kind = name.rsplit(".")[-1].upper()
+    with pytest.raises(
+        ModelNotLoaded, match=rf"^is {kind}, which .* safetensors .* server .*__URL"
+    ):
+        check_checkpoint(name, None, "causal")
+
+
+def test_weights_beside_files_of_another_kind_are_read(folder):
+    assert not check_checkpoint(folder(*WHOLE, "model.gguf", "model.onnx"), None, "causal")
+
+
+def test_a_file_is_told_from_its_folder(folder, tmp_path):
+    folder(*WHOLE)
+    with pytest.raises(ModelNotLoaded, match="is a file: name the folder"):
+        check_checkpoint(str(tmp_path / "model.safetensors"), None, "causal")
 
 
 def test_a_folder_that_is_not_there_is_no_hub_id(tmp_path):
