@@ -1,7 +1,8 @@
 """The blocks of a Markdown text that say something, by lines; not a parser of all Markdown.
 
 Code in fences, headings, rules, and a table's head say nothing that can be right or wrong by
-itself. A list item, a row of a table and a quotation are blocks of their own.
+itself; nor do lines in bold and labels where something stands below them. A list item, a row of a
+table and a quotation are blocks of their own.
 """
 
 import re
@@ -11,6 +12,9 @@ from dataclasses import dataclass, replace
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_LABEL = re.compile(
+    r" {0,3}(?:(?P<bold>\*\*|__)(?!\s)[^*_\r\n]+(?P=bold):?|[^\W\d_]+(?:[ \t]+\w+){0,2}:)\s*$"
+)
 _UNDERLINE = re.compile(r" {0,3}=+\s*$")
 _RULE = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*$")
 # Quotations and items may stand within each other.
@@ -43,6 +47,7 @@ def blocks(text: str) -> list[Block]:
     """
     found: list[Block] = []
     fence, is_open = "", False
+    last_said = len(text.rstrip())
     for start, line in _lines(text):
         end = start + len(line)
         opened = _FENCE.match(line)
@@ -60,7 +65,8 @@ def blocks(text: str) -> list[Block]:
             found.pop()  # a heading
             is_open = False
             continue
-        if opened or not line.strip() or _HEADING.match(line) or _RULE.match(line):
+        is_label = not is_open and end < last_said and _LABEL.match(line)
+        if is_label or opened or not line.strip() or _HEADING.match(line) or _RULE.match(line):
             is_open = False
             continue
         behind = _behind_markers(line)

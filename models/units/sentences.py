@@ -12,25 +12,67 @@ from models.units.markdown import Block, blocks
 _WORDS = {
     "en": "the of and is was to that it are for with on",
     "de": "der die das und ist nicht ein eine wurde mit von dem den auf im am er kam war",
-    "es": "el la los las y es una que por con del fue",
+    "es": "el la los las es una que por con del fue",
     "fr": "le la les et est une des que dans du pour au",
-    "it": "il lo gli e è una che di della per con nel",
+    "it": "il lo gli una che di della per con nel",
     "nl": "de het een en is van niet dat op zijn met",
-    "pt": "o os as e é uma que do da em não com",
+    "pt": "os as uma que do da em não com",
 }
 _LANGUAGE_OF = {language: frozenset(words.split()) for language, words in _WORDS.items()}
 _CYRILLIC = re.compile("[\u0430-\u0451]", re.IGNORECASE)
 _MAX_WORDS_READ = 1000
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]{2,}")  # a letter alone is often an initial
 # A number of a list that is written inline, which the splitter takes for a sentence.
 _NUMBER = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
+# Abbreviations that the splitter does not know to go on: with whatever comes, and with a number, a
+# letter or a Roman numeral.
+_GOES_ON = re.compile(
+    r"(?:^|[^\w.])(?:approx|vs|v|cf|ca|incl|excl|esp|resp|viz|dept|eds?|[a-z]\.k\.a)\.$",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"""(?:^|[^\w.])
+    (?:(?:n[or]|sec|fig|eq|ch|chap|tab|art|para|ex|app|vol|pt|cl|col|ver|rev|reg|op|pos|lit)s?
+    |pp?|est|min|max|avg)\.$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NUMBERS = re.compile(r"[(#]?(?:\d|[IVXLC]+\b|[A-Z](?![^\W\d_]))")
+# A number that a model has written with a blank behind its point, "1. 4 billion". What may yet
+# become such a number as the text grows counts as one, so that no sentence is told too early.
+_HALF = re.compile(r"(?<![\w.,])[$\u00a3\u20ac\u00a5]?\d{1,3}\.$")
+_OTHER_HALF = re.compile(
+    r"""\d[\d,]*\s*(?:%|[^\W\d_]*$|(?:
+    thousand|[mb]il[jl]|tril|mrd|mio|per\s?cent|pro[zc]ent|por\s?cien|pour\s?cent
+    |(?:[km]g|[kcm]?m|ft|lbs?|mph|met(?:er|re)|kilomet|mile|feet|inch|degree|years?\sold)\b))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_FRACTION = re.compile(r"\d{1,2}(?!\d)")
+_AHEAD = 32
+# What claims nothing: questions, greetings and courtesies, and what announces the lines behind it.
+_QUESTION = re.compile(
+    r"[?\uff1f\u061f\u037e][?!\uff01\uff1f]*(?P<quote>[\"'\u201d\u2019\u00bb]?)[)\]*_\s]*$"
+)
+_ANNOUNCES = re.compile(r"[:\uff1a][*_\s]*$")
+_COURTESY = re.compile(
+    r"""\W*(?:
+    (?:hello|hi|hey|dear|greetings|welcome|thanks|thank\ you|(?:good)?bye|good\ (?:morning|afternoon
+       |evening|day)|hallo|guten\ tag|bonjour|salut|hola|ciao)(?:\W*|(?:\W+\w+){1,3}\s*[!,]\W*)
+    |(?:sure(?:\ thing)?|certainly|of\ course|absolutely|gladly|(?:great|good|excellent)\ question
+       |you['\u2019]re\ welcome|(?:happy|glad)\ to\ help)\W*
+    |(?:i\ )?hope\ (?:this|that|it)\ helps\b.{,40}
+    |(?:just\ |please\ )?let\ me\ know\ (?:if|what)\b.*
+    |(?:please\ )?feel\ free\ to\ (?:ask|reach|contact)\b.*
+    )$""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
 
 
 def sentence_spans(text: str) -> list[Span]:
     r"""Where each sentence stands, white space around it left out; in order, without overlap.
 
-    Code, headings and what has neither letter nor digit are in none; a row of a table is one.
+    Code, headings, questions, greetings, what announces a list, and what has neither letter nor
+    digit are in none; a row of a table is one.
 
     >>> sentence_spans("# Peru\nDr. Ash has 3.5 cats. 1. Yes. ")
     [(7, 28), (29, 36)]
@@ -88,11 +130,40 @@ def _spans_in(text: str, block: Block, language: str) -> list[Span]:
     plain = "".join(one if one.isprintable() else " " for one in said)
     for found in get_sentence_boundaries(language, plain):
         end = block.start + found["end_index"]
-        if _NUMBER.match(text, begins_at, end) and end < block.end:
+        if end < block.end and (
+            _NUMBER.match(text, begins_at, end) or _goes_on(text, begins_at, end, block.end)
+        ):
             continue
-        spans += _trimmed(text, begins_at, end)
+        if _claims(text[begins_at:end]):
+            spans += _trimmed(text, begins_at, end)
         begins_at = end
     return spans
+
+
+def _goes_on(text: str, start: int, end: int, block_end: int) -> bool:
+    """Whether what the splitter takes for a sentence goes on behind its full stop."""
+    first = text[start : start + _AHEAD].lstrip()[:1]
+    before = text[max(start, end - _AHEAD) : end].rstrip()
+    after = text[end : min(end + _AHEAD, block_end)].lstrip()
+    if first.isupper() and after[:1].islower() and before.endswith("."):
+        return True
+    if _GOES_ON.search(before):
+        return True
+    if _NUMBERED.search(before) and _NUMBERS.match(after):
+        return True
+    if not (half := _HALF.search(before)):
+        return False
+    is_price = not half[0][0].isdigit()
+    return bool(_OTHER_HALF.match(after) or (is_price and _FRACTION.match(after)))
+
+
+def _claims(said: str) -> bool:
+    """Whether a sentence says what may be right or wrong."""
+    end = said[-_AHEAD:]
+    if question := _QUESTION.search(end):
+        is_quoted = said.lstrip()[:1] in "\"'\u201c\u2018\u00ab"
+        return bool(question["quote"]) and not is_quoted  # "He asked: 'Why?'"
+    return not (_ANNOUNCES.search(end) or _COURTESY.match(said))
 
 
 def _trimmed(text: str, start: int, end: int) -> list[Span]:

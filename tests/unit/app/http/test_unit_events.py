@@ -36,7 +36,7 @@ def test_all_but_the_last_sentence_are_told_as_they_stand_in_the_answer(text):
 
 
 def test_a_sentence_has_the_surprise_of_its_own_tokens():
-    first, second = told(["It", " is", " so.", " Is", " it?", " Yes"])
+    first, second = told(["It", " is", " so.", " He", " is.", " Yes"])
 
     assert (first.tokens, first.scores) == ([0, 3], {"sp": 3.0})
     assert (second.tokens, second.scores) == ([3, 5], {"sp": 2.0})

@@ -65,13 +65,13 @@ def test_sentences_of_markdown_are_those_that_say_something():
         ),
         (
             "巴黎是法国的首都。它有2.1百万人口！你知道吗？",
-            ["巴黎是法国的首都。", "它有2.1百万人口！", "你知道吗？"],
+            ["巴黎是法国的首都。", "它有2.1百万人口！"],
         ),
         (
             "باريس هي عاصمة فرنسا. هل تعرف ذلك؟ نعم.",
-            ["باريس هي عاصمة فرنسا.", "هل تعرف ذلك؟", "نعم."],
+            ["باريس هي عاصمة فرنسا.", "نعم."],
         ),
-        ("पेरिस राजधानी है। क्या आप जानते हैं?", ["पेरिस राजधानी है।", "क्या आप जानते हैं?"]),
+        ("पेरिस राजधानी है। यह बड़ा है।", ["पेरिस राजधानी है।", "यह बड़ा है।"]),
         # Thai has no mark at a sentence's end; its lines in a list are told apart.
         (
             "- ปารีสเป็นเมืองหลวง มีคน 2 ล้านคน\n- โรมเป็นเมืองหลวง",
@@ -86,7 +86,7 @@ def test_sentences_of_markdown_are_those_that_say_something():
         (" \n\t ", []),
         ("... 😀", []),
         ("```\nx = 1. Y.\n```", []),
-        ("Code:\n~~~\nnever ends. So.", ["Code:"]),
+        ("Code is.\n~~~\nnever ends. So.", ["Code is."]),
     ],
     ids=[
         "German",
@@ -108,10 +108,116 @@ def test_sentences_end_where_their_language_ends_them(text, sentences):
 
 
 @pytest.mark.parametrize(
+    "sentence",
+    [
+        "They signed at approx. 3.30 p.m. in Geneva.",
+        "The match was Spain vs. Italy.",
+        "It is incl. Rome and cf. Milan.",
+        "See No. 5, Sec. 4 and Fig. 3b.",
+        "It is in Vol. 3, pp. 20-30, ed. Jones, est. 1990.",
+        "Art. 5 and para. 3 of Ch. 2, Eq. 4, App. B and Tab. IV hold.",
+        "Op. 27 No. 2 is by Beethoven.",
+        "Mass. is a state, e.g. of the U.S. and of old.",
+        "It cost 1. 4 billion dollars.",
+        "It cost $1. 40 in all.",
+        "It grew by 2. 5% in a year.",
+        "He was 1. 85 m tall.",
+        "Hi Bob, Rome is old.",
+        "Sure, Rome.",
+        "Yes!",
+        'He asked: "Why?"',
+        "**Note:** Rome is old.",
+        "**Rome**",
+    ],
+)
+def test_it_is_one_sentence_and_the_next_is_another(sentence):
+    assert said(sentence) == [sentence]
+    assert said(f"{sentence}\n\nThen he left.")[-1] == "Then he left."
+    if sentence[-1] == ".":
+        assert said(f"It is so. {sentence} Then he left.") == [
+            "It is so.",
+            sentence,
+            "Then he left.",
+        ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In 2010. 4 people came.",
+        "I have 12. 5 are red.",
+        "He weighs 80 kg. 5 men came.",
+        "Is it so? No. It is not.",
+        "He lives in the U.S. He is old.",
+        "it is so. then he left.",
+    ],
+)
+def test_two_sentences_stay_two(text):
+    assert len(said(text)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is it large?",
+        "¿Dónde está?",
+        "**Is it?**",
+        '"Is it so?"',
+        "Hello! How can I help you today?",
+        "Hi there!",
+        "Good morning, Bob!",
+        "Great question!",
+        "You're welcome!",
+        "I hope this helps! Let me know if you need more.",
+        "Here are three facts:",
+        "**Overview**\n\n# Rome",
+    ],
+)
+def test_questions_greetings_and_headings_claim_nothing(text):
+    assert said(text) == []
+    assert said(f"{text}\n\nParis is large.") == ["Paris is large."]
+
+
+@pytest.mark.parametrize("heading", ["**Overview**", "__A b__:", "Overview:", "The answer is:"])
+def test_a_line_above_others_is_a_heading_of_them(heading):
+    assert said(f"{heading}\nParis is large.\n\n{heading}\n- It is old.") == [
+        "Paris is large.",
+        "It is old.",
+    ]
+
+
+PIECES = [
+    " It cost 1.",
+    " 4 billion.",
+    " $2.",
+    " 5",
+    " m",
+    " See App. B",
+    "oth",
+    ".",
+    " Is it",
+    "?",
+]
+PIECES += [" So.", "\n\n", " vs.", " a", "\n\n**b**\n", "\nName:\n", " Hello", "!", " He is."]
+
+
+@given(st.lists(st.sampled_from(PIECES)).filter(bool))
+def test_a_sentence_stays_once_the_next_one_has_begun(pieces):
+    """Sentences are told as an answer is written."""
+    text, told = "", set()
+    for piece in pieces:
+        text += piece
+        told.update(sentence_spans(text)[:-1])
+
+    assert told <= set(sentence_spans(text))
+
+
+@pytest.mark.parametrize(
     ("text", "language"),
     [
         ("Der Hund ist nicht da.", "de"),
         ("Le chien est dans la rue.", "fr"),
+        ("i.e. Rome. Mr. X and Mrs. Y.", "en"),
         ("Собака дома.", "ru"),
         ("", "en"),
     ],
@@ -173,8 +279,9 @@ def test_headings_stay_and_an_item_that_loses_all_goes_with_its_marker():
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("a " * 16_000, 1), ("It is so. " * 1000, 1000), ("。" * 32_000, 0), ("a\n\n" * 8_000, 8_000)],
-    ids=["one sentence", "many", "stops", "paragraphs"],
+    [("a " * 16_000, 1), ("It is so. " * 1000, 1000), ("。" * 32_000, 0), ("a\n\n" * 8_000, 8_000)]
+    + [(mark * 32_000 + "x", 1) for mark in "?:*"],
+    ids=["one sentence", "many", "stops", "paragraphs", "questions", "colons", "stars"],
 )
 def test_long_texts_are_split(text, count):
     assert len(sentence_spans(text)) == count
