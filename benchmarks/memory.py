@@ -37,7 +37,7 @@ from workers.generation import GenerationWorker
 ROWS = 11
 PROMPT = "w1 w2 w3 w4 w5 w6 w7 w8"
 STEPS = (32, 256)
-VOCABULARIES = (4096, 32_768, 131_072)
+VOCABULARIES = (4096, 32_768, 131_072, 262_144)
 MIB = 2**20
 # Of the bytes of the logits of all steps. Not 0, because allocators keep pages.
 MAX_SHARE = 0.02

@@ -259,26 +259,19 @@ def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJ
         rows: of which some have grammars.
         slots: (rows,) of each its row of `logits`.
     """
-    slot_of: dict[Following, int] = {}
+    masked: set[Following] = set()
     failed: list[RowJob] = []
-    words: list[NDArray[np.int32]] = []
     for row, slot in zip(rows, slots, strict=True):
         following = row.following
-        if following is None or following in slot_of:
+        if following is None or following in masked:
             continue
-        if (allowed := following.allowed()) is None:
+        if (words := following.allowed()) is None:
             failed.append(row.job)
             continue
-        slot_of[following] = slot
-        words.append(allowed)
-    if not words:
-        return failed
-    bits = np.unpackbits(
-        ~np.stack(words).view(np.uint8), axis=1, count=logits.shape[1], bitorder="little"
-    )
-    is_barred = torch.from_numpy(bits).view(torch.bool).to(logits.device)
-    for barred, slot in zip(is_barred, slot_of.values(), strict=True):
-        logits[slot].masked_fill_(barred, -math.inf)
+        masked.add(following)
+        bits = np.unpackbits(~words.view(np.uint8), count=logits.shape[1], bitorder="little")
+        is_barred = torch.from_numpy(bits).view(torch.bool).to(logits.device)
+        logits[slot].masked_fill_(is_barred, -math.inf)
     return failed
 
 

@@ -39,7 +39,8 @@ class EngineConfig:
         dtype: "auto" takes the checkpoint's own, or float32 on a processor that lacks instructions
             for that.
         device: "auto" takes CUDA where there is one.
-        max_rows: rows (answers and samples of all requests) that decode together.
+        max_rows: rows (answers and samples of all requests) that decode together; fewer where their
+            logits would take more than 128 MiB.
         max_cache_tokens: bound of rows times the longest row's final length, so of key-value
             memory.
         admission_limit: requests running or waiting before a further one is refused.

@@ -57,7 +57,7 @@ class RowCache:
     Attributes:
         mergeable: False for recurrent and hybrid models; their rows join an empty batch only, one
             request at a time.
-        logits: (rows, V) float32, of the next token of every row.
+        logits: (rows, V) in the model's own precision, of the next token of every row.
         pass_tokens: of prompts that are read in one pass; a model that is not mergeable reads a
             prompt in one.
         tap: hidden states of the latest pass, a prefill's or a step's.
@@ -159,13 +159,14 @@ class RowCache:
         """Append one row a prefix; where rows cannot share a step it is the only one."""
         logits = [self.logits] if self.lengths else []
         for prefix in prefixes:
-            logits.append(prefix.logits[None].float())
+            logits.append(prefix.logits[None])
         self.logits = torch.cat(logits)
         if not self.mergeable:
             (prefix,) = prefixes
             self.cache, self.lengths = copy.deepcopy(prefix.cache), [prefix.length]
             return
-        caches = [self.cache] if self.lengths else []
+        running = self.cache if self.lengths else None
+        caches = []
         prompts = list(self._prompts)
         for prefix in prefixes:
             if self._lean is None or prefix.length < _SHARED_FROM:
@@ -176,7 +177,7 @@ class RowCache:
                 prompts.append(prefix)
                 caches.append(_part_of(prefix.cache, slice(None), slice(0, 0)))
                 self.lengths.append(0)
-        self.cache = _together(caches)
+        self.cache = _together(running, caches)
         self._read_beside(prompts)
 
     def forward(self, tokens: Sequence[int]) -> None:
@@ -184,8 +185,9 @@ class RowCache:
         for row in range(len(self.lengths)):
             self.lengths[row] += 1
         ids = self._tensor(list(tokens))[:, None]
+        self.logits = self.logits[:0]  # never two of them
         logits = self._forward(ids, self.cache, self.lengths, shared=self._shared)
-        self.logits = logits[:, -1].float()
+        self.logits = logits[:, -1]
 
     def _read_beside(self, prompts: list[Prefix | None]) -> None:
         """Note which prompt each row reads beside its own keys and values."""
@@ -273,11 +275,12 @@ def _part_of(cache: Any, rows: slice, positions: slice) -> Any:
     return _cache_of(parts)
 
 
-def _together(caches: Sequence[Any]) -> Any:
-    """One cache of the rows of all, right-aligned.
+def _together(running: Any | None, joining: Sequence[Any]) -> Any:
+    """One cache of the rows of all, right-aligned; `running` is used up, a layer at a time.
 
     Padding is zero: a masked NaN would still poison the weighted sum of values.
     """
+    caches = [running, *joining] if running is not None else joining
     width = max(cache.get_seq_length() for cache in caches)
 
     def aligned(part: Tensor) -> Tensor:
@@ -288,4 +291,6 @@ def _together(caches: Sequence[Any]) -> Any:
     for parts in zip(*(cache.layers for cache in caches), strict=True):
         keys = torch.cat([aligned(part.keys) for part in parts])
         layers.append((keys, torch.cat([aligned(part.values) for part in parts])))
+        if running is not None:
+            parts[0].keys = parts[0].values = keys[:0]
     return _cache_of(layers)

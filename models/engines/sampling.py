@@ -7,7 +7,7 @@ truncation. Nothing as wide as the vocabulary is returned.
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from torch import Tensor
 from models.engines.distinct import without_found
 from models.engines.jobs import Row
 from models.records import MAX_TOPS, Array
+
+# Of what is computed beside a step's logits at once. It is as wide as the vocabulary.
+_BLOCK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class StepPlan:
     greedy: Tensor
     laws: list[tuple[Law, Tensor, list[Row]]]
     has_statistics: bool
-    entropies: Tensor
+    entropies: Sequence[int]
     has_grammars: bool = False
     tops: Sequence[tuple[int, Row]] = ()
 
@@ -94,7 +97,7 @@ def plan_step(rows: Sequence[Row], device: torch.device) -> StepPlan:
         greedy=indices(answers),
         laws=laws,
         has_statistics=has_statistics,
-        entropies=indices(entropies),
+        entropies=entropies,
         has_grammars=any(row.following is not None for row in rows),
         tops=tops,
     )
@@ -111,8 +114,8 @@ def next_tokens(
     log-prob where no row's request wants any, and the best logit where any of the row's logits is.
 
     Args:
-        logits: (num_slots, V) float32. Rows that share one share its largest logits and its
-            log-probs, which are what takes long.
+        logits: (num_slots, V), in the model's own precision. Rows that share one share its largest
+            logits and its log-probs, which are what takes long.
         slots: (rows,) of each row its row of `logits`.
         plan: of these rows.
     """
@@ -121,30 +124,78 @@ def next_tokens(
     best, likeliest = logits.max(dim=-1)
     tokens = likeliest[slot]
     for law, members, rows in plan.laws:
-        uniforms = np.zeros(len(rows))  # by which an answer takes its best token
-        for i, row in enumerate(rows):
-            if row.index > 0:
-                uniforms[i] = row.job.uniforms[row.index - 1, len(row.token_ids)]
-        sources, shown = slot[members], logits
-        if len(plan.laws) > 1:  # the slots of other laws are left out
-            distinct, sources = torch.unique(sources, return_inverse=True)
-            shown = logits[distinct]
-        drawn = torch.tensor(uniforms, device=device)
-        tokens[members] = draw(shown, law, sources, drawn, rows)
+        is_only = len(plan.laws) == 1
+        tokens[members] = _drawn(logits, law, slot[members], rows, is_only=is_only)
     if plan.laws:
         tokens[plan.greedy] = likeliest[slot[plan.greedy]]
     columns = torch.full((4, len(slots)), math.nan, dtype=torch.float64, device=device)
     columns[0], columns[3] = tokens, best[slot]
     if plan.has_statistics:
-        logprobs = logits.log_softmax(-1)
-        columns[1] = logprobs[slot, tokens]
-    if len(plan.entropies):
-        columns[2, plan.entropies] = entropies(logprobs[slot[plan.entropies]]).double()
+        columns[1], entropy = _statistics(logits, slots, tokens, plan.entropies)
+        if plan.entropies:
+            columns[2, plan.entropies] = entropy[slot[plan.entropies]].double()
     if plan.tops:
         note_likeliest(logits, slots, plan.tops)
     # One transfer a step: each .tolist() waits for the device. Token ids are exact in float64.
     token_ids, logprobs, entropy, best_logits = columns.tolist()
     return list(map(int, token_ids)), logprobs, entropy, best_logits
+
+
+def _drawn(logits: Tensor, law: Law, slot: Tensor, rows: Sequence[Row], *, is_only: bool) -> Tensor:
+    """Drawn tokens (R,) of the rows under one law, whose slots are `slot` (R,).
+
+    is_only: whether the slots of no other law are among the logits.
+    """
+    uniforms = np.zeros(len(rows))  # by which an answer takes its best token
+    for i, row in enumerate(rows):
+        if row.index > 0:
+            uniforms[i] = row.job.uniforms[row.index - 1, len(row.token_ids)]
+    drawn = torch.tensor(uniforms, device=logits.device)
+    size = len(rows)
+    if not (is_only and law.top_k):  # as wide as the vocabulary: order, law and its sums
+        size = _rows_at_once((4 if law.top_k else 48) * logits.shape[-1])
+    if is_only and len(rows) <= size:
+        return draw(logits, law, slot, drawn, rows)
+    parts = []
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        distinct, sources = torch.unique(slot[part], return_inverse=True)
+        of = replace(law, temperature=law.temperature[part], top_p=law.top_p[part])
+        parts.append(draw(logits[distinct], of, sources, drawn[part], rows[part]))
+    return torch.cat(parts)
+
+
+def _statistics(
+    logits: Tensor, slots: Sequence[int], tokens: Tensor, wanting: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Log-probs (rows,) of the rows' tokens, and entropies (num_slots,) where rows want them.
+
+    Args:
+        logits: (num_slots, V).
+        slots: (rows,).
+        tokens: (rows,).
+        wanting: indices of the rows that want entropies.
+    """
+    num_slots, width = logits.shape
+    slot = torch.tensor(slots, device=logits.device)
+    logprobs = torch.empty(len(slots), dtype=torch.float32, device=logits.device)
+    entropy = torch.full((num_slots,), math.nan, device=logits.device)
+    wanted = {slots[i] for i in wanting}
+    size = _rows_at_once(8 * width)
+    for start in range(0, num_slots, size):
+        part = logits[start : start + size].log_softmax(-1, dtype=torch.float32)
+        here = range(start, start + len(part))
+        within = torch.tensor([i for i, one in enumerate(slots) if one in here], device=slot.device)
+        logprobs[within] = part[slot[within] - start, tokens[within]]
+        if of := [i for i in here if i in wanted]:
+            if len(of) < len(part):
+                part = part[torch.tensor(of, device=slot.device) - start]
+            entropy[of] = entropies(part)
+    return logprobs, entropy
+
+
+def _rows_at_once(num_bytes: int) -> int:
+    return max(1, _BLOCK_BYTES // num_bytes)
 
 
 def draw(
@@ -155,14 +206,14 @@ def draw(
     Temperature, top-k, top-p, then the token whose cumulative mass covers the row's uniform. One
     uniform a row and step keeps a row's tokens the same whatever decodes beside it.
 
-    logits: (S, V) float32.
+    logits: (S, V).
     sources: (R,) the row of logits that each draw is from; several may share one.
     uniforms: (R,) float64 in [0, 1).
     rows: R, read where draws do not repeat; each is told the chance of its token.
     """
     k = min(law.top_k or logits.shape[-1], logits.shape[-1])
     values, tokens = logits.topk(k, dim=-1)  # (S, k), descending
-    values, tokens = values[sources], tokens[sources]  # (R, k)
+    values, tokens = values.float()[sources], tokens[sources]  # (R, k)
     mass = torch.softmax(values / law.temperature[:, None], dim=-1).double()
     before = mass.cumsum(-1) - mass
     mass = mass.masked_fill(before >= law.top_p[:, None], 0.0)
@@ -187,18 +238,25 @@ def note_likeliest(logits: Tensor, slots: Sequence[int], tops: Sequence[tuple[in
         slots: of `next_tokens`.
         tops: of the plan.
     """
-    of = logits[[slots[index] for index, _ in tops]]
-    most = min(MAX_TOPS, of.shape[-1])
-    values, tokens = (of - of.logsumexp(-1, keepdim=True)).topk(most, dim=-1)
-    for (_, row), *told in zip(tops, tokens.tolist(), values.tolist(), strict=True):
-        pairs = zip(*told, strict=True)
-        row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
+    most, size = min(MAX_TOPS, logits.shape[-1]), _rows_at_once(8 * logits.shape[-1])
+    for start in range(0, len(tops), size):
+        part = tops[start : start + size]
+        of = logits[[slots[index] for index, _ in part]].float()
+        values, tokens = of.topk(most, dim=-1)
+        values -= of.logsumexp(-1, keepdim=True)
+        for (_, row), *told in zip(part, tokens.tolist(), values.tolist(), strict=True):
+            pairs = zip(*told, strict=True)
+            row.tops.append([pair for pair in pairs if math.isfinite(pair[1])])
 
 
 def entropies(logprobs: Tensor) -> Tensor:
-    """Full-vocabulary entropy (rows,) in nats of logprobs (rows, V); those of -inf have no mass."""
-    finite = logprobs.clamp(min=torch.finfo(logprobs.dtype).min)
-    return -(logprobs.exp() * finite).sum(-1)
+    """Full-vocabulary entropy (rows,) in nats of logprobs (rows, V), which are used up.
+
+    Those of -inf have no mass.
+    """
+    weighted = logprobs.exp()
+    weighted *= logprobs.clamp_(min=torch.finfo(logprobs.dtype).min)
+    return -weighted.sum(-1)
 
 
 def sample_uniforms(seed: int, num_samples: int, max_new_tokens: int) -> Array:

@@ -55,6 +55,9 @@ from models.waves import num_further
 
 logger = logging.getLogger(__name__)
 
+# Of the next tokens of all rows, which bounds their number where the vocabulary is large.
+_LOGITS_BYTES = 128 << 20
+
 
 class TransformersEngine:
     """An `Engine` by in-flight batching (`models.engines.inflight`)."""
@@ -81,7 +84,9 @@ class TransformersEngine:
         self._batch = InflightBatch(
             self._cache,
             self._detokenizer,
-            max_rows=config.max_rows,
+            max_rows=min(
+                config.max_rows, max(1, _LOGITS_BYTES // (num_logits * model.dtype.itemsize))
+            ),
             max_cache_tokens=config.max_cache_tokens,
         )
         self._limits = {

@@ -3,15 +3,22 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from models.engines import sampling as sampling_module
+from models.engines.jobs import Row
 from models.engines.sampling import (
     Law,
     StepPlan,
     draw,
     entropies,
     next_tokens,
+    plan_step,
     sample_uniforms,
 )
+from models.records import GenerationRequest, SamplingParams
+from tests.tiny_models import random_model
+from tests.unit.models.engines.tiny_engines import ALL, engine_of
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -2.0, 0.5]])
 
@@ -89,10 +96,82 @@ def test_entropy_of_a_masked_vocabulary_is_finite():
 def test_the_best_logit_shows_a_bad_row(bad):
     logits = LOGITS.clone()
     logits[0, 4] = bad
-    plan = StepPlan(greedy=FIRST, laws=[], has_statistics=False, entropies=FIRST[:0])
+    plan = StepPlan(greedy=FIRST, laws=[], has_statistics=False, entropies=[])
     *_, (best_logit,) = next_tokens(logits, [0], plan)
 
     assert not np.isfinite(best_logit)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that is made within, views of a known one aside."""
+
+    def __init__(self, known):
+        super().__init__()
+        self._known = known.untyped_storage().data_ptr()
+        self.num_bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        for one in found if isinstance(found, tuple) else [found]:
+            if isinstance(one, torch.Tensor):
+                storage = one.untyped_storage()
+                if storage.data_ptr() != self._known:
+                    self.num_bytes = max(self.num_bytes, storage.nbytes())
+        return found
+
+
+def step(num_requests, *, dtype=torch.float32):
+    """Rows of requests under several laws, their logits (slots, 512) and slots."""
+    rows, slots = [], []
+    engine = engine_of(random_model("llama"))
+    for i in range(num_requests):
+        sampling = SamplingParams(num_samples=3, max_new_tokens=2, seed=i, top_k=[0, 5, 50][i % 3])
+        num_tops = 4 * (i % 2)
+        job = engine.prepare(
+            GenerationRequest("a", sampling=sampling, statistics=ALL, num_tops=num_tops)
+        )
+        fields = frozenset({"token_logprobs"} | ({"token_entropies"} if i % 4 else set()))
+        for index in range(4):
+            rows.append(Row(job, index, fields))
+            slots.append(2 * i + (index > 1))
+    torch.manual_seed(0)
+    return rows, torch.randn(2 * num_requests, 512).to(dtype), slots
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch, dtype):
+    found = []
+    for num_bytes in (1 << 30, 1, 8 * 512 * 3):
+        monkeypatch.setattr(sampling_module, "_BLOCK_BYTES", num_bytes)
+        rows, logits, slots = step(9, dtype=dtype)
+        found.append(
+            (
+                *next_tokens(logits, slots, plan_step(rows, logits.device)),
+                [row.tops for row in rows],
+            )
+        )
+
+    whole, *in_blocks = found
+    for other in in_blocks:
+        assert whole[0] == other[0]
+        np.testing.assert_allclose(whole[1:4], other[1:4], atol=1e-6)
+        assert whole[4] == other[4]
+    exact = logits.float().log_softmax(-1)
+    np.testing.assert_allclose(whole[1], exact[slots, whole[0]], atol=1e-6)
+    assert all(
+        np.isfinite(whole[2][i]) == ("token_entropies" in row.fields) for i, row in enumerate(rows)
+    )
+
+
+def test_nothing_beside_the_logits_is_as_large_as_they_are(monkeypatch):
+    rows, logits, slots = step(60)
+    most = 48 * 512 * 2
+    monkeypatch.setattr(sampling_module, "_BLOCK_BYTES", most)
+    plan = plan_step(rows, logits.device)
+    with Largest(logits) as largest:
+        next_tokens(logits, slots, plan)
+
+    assert largest.num_bytes <= most < logits.nbytes
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
