@@ -69,7 +69,7 @@ test-deploy: $(VENV)/dev.stamp  ## Render the chart, build the images, start the
 	tests/deploy/set_up.sh
 	$(VENV)/bin/pytest tests/deploy --timeout 900 -s
 
-lint: $(VENV)/dev.stamp  ## Style, types, import rules, spelling, dependencies
+lint: $(VENV)/dev.stamp  ## Style, types, import rules, spelling, dependencies, and how much there is to read
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -77,6 +77,7 @@ lint: $(VENV)/dev.stamp  ## Style, types, import rules, spelling, dependencies
 	$(VENV)/bin/codespell
 	$(VENV)/bin/deptry .
 	cd lab && ../$(VENV)/bin/deptry .
+	$(VENV)/bin/python .ci/budget.py
 
 chart: $(VENV)/dev.stamp  ## Write what the chart has from the service's settings: schema, mapping, README
 	PYTHONPATH=. $(VENV)/bin/python helm/generate.py

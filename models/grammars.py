@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.json_schemas import VALUES, BadSchema, check_depth, place, schemas_in
 from models.records import Grammar
 from models.schema_bounds import (
     Unheld,
@@ -23,6 +22,7 @@ from models.schema_bounds import (
     lowered_numbers,
 )
 from models.schema_branches import Branches
+from models.units.json_schemas import VALUES, BadSchema, check_depth, place, schemas_in
 from models.units.json_values import escaped
 
 MAX_SCHEMA_CHARACTERS = 65_536

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from models.json_schemas import COUNTS, NUMBERS
+from models.units.json_schemas import COUNTS, NUMBERS
 
 # The greatest integer of 64 bits, the greatest double below it, and the least that is followed.
 _MOST, _MOST_DOUBLE = 2**63 - 1, 2**63 - 1024

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
-from models.json_schemas import TYPES
+from models.units.json_schemas import TYPES
 
 # Pairs that are compared one by one; more branches take a property that tells all of them apart.
 _MAX_PAIRS = 500

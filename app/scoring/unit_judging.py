@@ -19,9 +19,9 @@ from app.scoring.unlike import UNLIKE_TRAINING, why_unlike
 from models.calibration import ALL, Calibration, Calibrator, Part, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.estimators import needs
-from models.json_schemas import BadSchema
 from models.records import Sequence, Span
 from models.units.fields import without
+from models.units.json_schemas import BadSchema
 from models.units.json_values import parsed
 from models.units.schemas import may_be_null
 from models.units.sentences import without_sentences

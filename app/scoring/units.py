@@ -18,11 +18,11 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from models.errors import InvalidRequest
 from models.estimators import OnFailure, needs, score
-from models.json_schemas import BadSchema
 from models.records import Generation, Pair
 from models.similarity.pairs import PairRules, PairTable
 from models.units.characters import token_spans
 from models.units.fields import compared, fields, string_pairs
+from models.units.json_schemas import BadSchema
 from models.units.json_values import Value, parsed
 from models.units.steps import Steps
 from models.units.tool_calls import as_value, names_of, schema_of

@@ -1,26 +1,18 @@
-"""Grammars that rows follow: what they may choose next, as masks over the vocabulary.
-
-A mask is put on the logits before anything reads them, so that log-probs and entropies are those
-among the tokens that the grammar allows. Rows with the same tokens so far share one `Following`,
-and with it one mask, until they choose different tokens.
-"""
+"""Grammars that texts follow: what may come next in each, as a mask over the vocabulary."""
 
 import functools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from models.call_grammars import MARK, with_mark
-from models.engines.jobs import Row, RowJob
 from models.engines.keys import Keys, Quotes, has_patterns, may_repeat_keys
 from models.errors import InvalidRequest
 from models.grammar_rules import refusal
@@ -222,12 +214,14 @@ class Following:
                     bits[token // 32] &= ~np.uint32(1 << token % 32)
         return words
 
-    def take(self, row: Row) -> bool:
-        """Follow the latest token of a row that goes on; False where that takes too long.
+    def take(self, token: int, lead: str | None = None) -> bool:
+        """Follow the next token of rows that go on; False where that takes too long.
 
-        The row's own fields know already whether a reasoning began or ended with it.
+        Args:
+            token: of theirs.
+            lead: where a reasoning ended with it, what it holds beyond the tag, of the answer.
         """
-        token, start_ids = row.token_ids[-1], self._grammars.start_ids
+        start_ids = self._grammars.start_ids
         if self.stage == "answer":
             return self._read([token])
         if self.stage == "undecided":
@@ -237,10 +231,9 @@ class Following:
             self._num_read += 1
             if self._num_read == len(start_ids):
                 self.stage, self._num_read = "thoughts", 0
-        if row.is_reasoned and not row.in_thoughts:
+        if lead is not None:
             self.stage, self._num_read = "answer", 0
-            # What the token holds beyond its tag is of the answer.
-            return not row.lead.strip() or self._read(self._grammars.ids(row.lead))
+            return not lead.strip() or self._read(self._grammars.ids(lead))
         return True
 
     def _read(self, tokens: Sequence[int]) -> bool:
@@ -249,54 +242,3 @@ class Following:
             texts = self._grammars.quotes.texts
             self._keys.feed(b"".join(texts[token] for token in tokens))
         return bool(self._matcher.consume_tokens(list(tokens)))
-
-
-def mask(logits: Tensor, rows: Sequence[Row], slots: Sequence[int]) -> list[RowJob]:
-    """Set logits to -inf that the rows' grammars do not allow; the jobs whose masks take too long.
-
-    Args:
-        logits: (num_slots, V), changed in place.
-        rows: of which some have grammars.
-        slots: (rows,) of each its row of `logits`.
-    """
-    masked: set[Following] = set()
-    failed: list[RowJob] = []
-    for row, slot in zip(rows, slots, strict=True):
-        following = row.following
-        if following is None or following in masked:
-            continue
-        if (words := following.allowed()) is None:
-            failed.append(row.job)
-            continue
-        masked.add(following)
-        bits = np.unpackbits(~words.view(np.uint8), count=logits.shape[1], bitorder="little")
-        is_barred = torch.from_numpy(bits).view(torch.bool).to(logits.device)
-        logits[slot].masked_fill_(is_barred, -math.inf)
-    return failed
-
-
-def follow(rows: Iterable[Row]) -> list[RowJob]:
-    """Let grammars follow the latest tokens of their rows; the jobs of which that takes too long.
-
-    Rows that shared a `Following` and chose different tokens have one each from now on.
-    """
-    shared: dict[tuple[Following, int], Following] = {}
-    branched: set[Following] = set()
-    failed: list[RowJob] = []
-    pending: list[tuple[Row, Following]] = []
-    for row in rows:
-        if row.following is None or row.finish_reason is not None or row.job.cancelled:
-            continue
-        key = row.following, row.token_ids[-1]
-        if key not in shared:
-            shared[key] = row.following
-            if row.following in branched:
-                shared[key] = row.following.copy()
-            branched.add(row.following)
-            pending.append((row, shared[key]))
-        row.following = shared[key]
-    # Copies are made before anything moves on.
-    for row, following in pending:
-        if not following.take(row):
-            failed.append(row.job)
-    return failed

@@ -20,9 +20,9 @@ import torch
 
 from models.engines.admitting import admitted, next_pass
 from models.engines.distinct import found_by
-from models.engines.grammars import follow, mask
 from models.engines.hidden import MAX_KEPT, HiddenMean
 from models.engines.jobs import Prefix, Row, RowJob, Scored
+from models.engines.masks import follow, mask
 from models.engines.protocol import StepReport
 from models.engines.rows import RowCache
 from models.engines.sampling import StepPlan, next_tokens, plan_step

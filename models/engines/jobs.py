@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from models.engines.grammars import Following
 from models.engines.hidden import HiddenMean
 from models.engines.protocol import Job
 from models.records import AnswerForm, Array, FinishReason
-
-if TYPE_CHECKING:
-    from models.engines.grammars import Following
 
 
 @dataclass(eq=False, slots=True)
@@ -78,7 +76,7 @@ class Row:
     lead: str = ""
     most_thoughts: int | None = None
     forced: list[int] = field(default_factory=list)
-    following: "Following | None" = None
+    following: Following | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -146,7 +144,7 @@ class RowJob(Job):
     first_token_ids: tuple[tuple[int, ...], ...] | None = None
     first_token_logprobs: list[float | None] | None = None
     reasoning_opened: bool = False
-    following: "Following | None" = None
+    following: Following | None = None
     prefix: Prefix | None = None
     scored: dict[AnswerForm, Scored] = field(default_factory=dict)
     is_alone: bool = False

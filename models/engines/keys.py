@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from models.json_schemas import schemas_in
+from models.units.json_schemas import schemas_in
 
 _QUOTE, _ESCAPE, _COMMA, _COLON, _BLANK = b'"\\,: '
 _OPENING, _CLOSING = b"{[", b"}]"

@@ -11,7 +11,7 @@ from functools import partial
 from operator import ge, gt, le, lt
 from typing import Any
 
-from models.json_schemas import BadSchema, schemas_in
+from models.units.json_schemas import BadSchema, schemas_in
 from models.units.json_values import MAX_DEPTH, Value, escaped, json_type
 from models.units.steps import Steps
 

@@ -9,8 +9,8 @@ from app.http.requests.fields import JsonSchema, NullIsDefault
 from app.scoring.ask import Units
 from models.errors import InvalidRequest
 from models.grammars import grammar_of
-from models.json_schemas import BadSchema
 from models.records import Grammar
+from models.units.json_schemas import BadSchema
 
 _ANY_OBJECT = {"type": "object"}
 

@@ -11,9 +11,9 @@ from app.http.requests.response_format import ResponseFormat, held_to, schema_of
 from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
 from models.grammars import grammar_of
-from models.json_schemas import BadSchema
 from models.records import Grammar
 from models.selection import Strategy
+from models.units.json_schemas import BadSchema
 from models.units.tool_calls import schema_of_one
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]

@@ -7,7 +7,7 @@ from llguidance import LLMatcher, LLTokenizer
 
 from models.call_grammars import grammar_of_calls
 from models.grammars import grammar_of
-from models.json_schemas import BadSchema
+from models.units.json_schemas import BadSchema
 from models.units.tool_calls import schema_of_one
 
 BYTES = LLTokenizer("byte")

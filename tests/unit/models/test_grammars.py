@@ -5,8 +5,8 @@ import json
 import pytest
 
 from models.grammars import MAX_SCHEMA_CHARACTERS, grammar_of
-from models.json_schemas import MAX_DEPTH, BadSchema
 from models.records import Grammar
+from models.units.json_schemas import MAX_DEPTH, BadSchema
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from models.json_schemas import BadSchema
+from models.units.json_schemas import BadSchema
 from models.units.json_values import parse
 from models.units.schemas import NAMING_FORMATS, Rule, may_be_null, rules
 

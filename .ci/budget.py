@@ -1,0 +1,163 @@
+"""How much there is to read: lines, and what one request travels through; neither may grow.
+
+    python .ci/budget.py          # fails where a number is above its budget in .ci/budget.toml
+    python .ci/budget.py --lower  # lowers the budget to what was counted, and a margin of 2 %
+
+The files, functions and arrows are those of the project that run for one request after a warm-up.
+An arrow is a pair of files of which one calls the other; a way back is one that the other returns.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import tomllib
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+BUDGET = Path(__file__).with_name("budget.toml")
+PACKAGES = ("app", "models", "workers")
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+CHAT = {"model": "embedded-long", "messages": [{"role": "user", "content": "Tell me about Lima."}]}
+# Language model, path, body, and whether an equal request came before it.
+REQUESTS: dict[str, tuple[str, str, dict[str, Any], bool]] = {
+    "plain": (
+        "embedded",
+        "/generate-with-uncertainty",
+        {"prompt": "What is the capital of France?"},
+        False,
+    ),
+    "streamed_chat_with_tools": (
+        "embedded-long",
+        "/v1/chat/completions",
+        {**CHAT, "stream": True, "tools": [TOOL]},
+        False,
+    ),
+    "cached_chat": ("embedded-long", "/v1/chat/completions", CHAT, True),
+}
+
+
+class Travel:
+    """The files and functions of the project that run while it is watched."""
+
+    def __init__(self) -> None:
+        self._folders = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
+        self._functions: set[tuple[str, str]] = set()
+        self._arrows: set[tuple[str, str]] = set()
+        self._is_on = False
+        threading.setprofile(self._called)  # of the threads that begin from now on
+        sys.setprofile(self._called)
+
+    def watch(self) -> None:
+        self._is_on = True
+
+    def counted(self) -> dict[str, int]:
+        self._is_on = False
+        back = {arrow for arrow in self._arrows if arrow[::-1] in self._arrows}
+        return {
+            "files": len({file for file, _ in self._functions}),
+            "functions": len(self._functions),
+            "arrows": len(self._arrows),
+            "ways_back": len(back) // 2,
+        }
+
+    def _called(self, frame: FrameType, event: str, _: object) -> None:
+        if not self._is_on or event != "call":
+            return
+        file = frame.f_code.co_filename
+        if not file.startswith(self._folders):
+            return
+        self._functions.add((file, frame.f_code.co_qualname))
+        caller = frame.f_back
+        while caller is not None and not caller.f_code.co_filename.startswith(self._folders):
+            caller = caller.f_back
+        if caller is not None and caller.f_code.co_filename != file:
+            self._arrows.add((caller.f_code.co_filename, file))
+
+
+async def travel_of(path: str, body: dict[str, Any], *, comes_again: bool) -> dict[str, int]:
+    """What a request travels through, behind two others."""
+    import httpx
+
+    from app.main import create_app
+    from app.settings import Settings
+
+    travel = Travel()
+    app = create_app(Settings())
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://x", timeout=60) as client,
+    ):
+        await app.state.service.supervisor.ready.wait()
+        for seed in (0, 1, *([2, 2] if comes_again else [])):
+            await client.post(path, json={**body, "seed": seed})
+        travel.watch()
+        response = await client.post(path, json={**body, "seed": 2})
+        response.raise_for_status()
+        return travel.counted()
+
+
+def counted() -> dict[str, int]:
+    """All numbers that the budget has, as they are."""
+    lines = 0
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            lines += len(file.read_text(encoding="utf-8").splitlines())
+    found = {"lines": lines}
+    for name in REQUESTS:
+        # Each in a process of its own: threads that began before are not watched.
+        reader, writer = os.pipe()
+        if not (pid := os.fork()):
+            model, path, body, comes_again = REQUESTS[name]
+            os.environ["COCOA_GENERATION__MODEL"] = model
+            of_request = asyncio.run(travel_of(path, body, comes_again=comes_again))
+            os.write(writer, json.dumps(of_request).encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as answer:
+            said = answer.read()
+        os.waitpid(pid, 0)
+        if not said:
+            sys.exit(f"the request {name} has failed")
+        found |= {f"{name}_{what}": count for what, count in json.loads(said).items()}
+    return found
+
+
+def _with_margin(name: str, count: int) -> int:
+    """A request takes a few other functions where a processor has other instructions."""
+    return count if name == "lines" else count + count // 50
+
+
+def main() -> None:
+    found, budget = counted(), tomllib.loads(BUDGET.read_text())
+    over = {name: count for name, count in found.items() if count > budget.get(name, count)}
+    if "--lower" in sys.argv:
+        lowest = {}
+        for name, count in found.items():
+            lowest[name] = min(_with_margin(name, count), budget.get(name, 10**9))
+        text = "# Counted by .ci/budget.py. A change may lower these numbers, and not raise them.\n"
+        BUDGET.write_text(text + "".join(f"{name} = {n}\n" for name, n in lowest.items()))
+    for name, count in found.items():
+        mark = "  ABOVE ITS BUDGET" if name in over else ""
+        print(f"{name:42} {count:6} of {budget.get(name, count)}{mark}")
+    if over:
+        sys.exit("there is more to read than before: remove what the change makes unnecessary")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()
