@@ -274,9 +274,11 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         raise Unreachable("it lists no models") from None
     if not isinstance(first, str):
         raise Unreachable("it lists no models")
-    if wanted not in entries:
-        raise Refused("it has no model of the name that the settings say")
-    return entries[wanted]
+    for name in (wanted, f"{wanted}:latest"):  # as Ollama completes a name
+        if name in entries:
+            return entries[name]
+    listed = ", ".join(map(str, entries))
+    raise Refused(f"it has no model of the name that the settings say; it lists {listed:.500}")
 
 
 def read(structure: TypeAdapter[Structure], reply: Any, what: str) -> Structure:

@@ -60,8 +60,8 @@ class Servers:
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
-        """All of them, without a slash at their end."""
-        found = (one.strip().rstrip("/") for one in self.url.split(","))
+        """All of them, without a slash or the `/v1` of an OpenAI-compatible API at their end."""
+        found = (one.strip().rstrip("/").removesuffix("/v1") for one in self.url.split(","))
         return tuple(dict.fromkeys(filter(None, found)))
 
 

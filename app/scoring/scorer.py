@@ -325,15 +325,14 @@ class Scorer:
             absent = {PREDICTED: _NO_PROBE, **self.workers.generator.info.absent, **absent}
         names = plan.estimators
         given = names, evidence.statistics, absent, self._observer.observe_failure
+        loop = asyncio.get_running_loop()
         if _SLOW.isdisjoint(names):
             scored = score(*given)
         else:
-            loop = asyncio.get_running_loop()
             scored = await loop.run_in_executor(self.threads[_ESTIMATORS], score, *given)
         if ask.units is None:
             return *scored, None
         of_parts = plan, evidence, absent, parts, scored, self._observer.observe_failure
-        loop = asyncio.get_running_loop()
         return *scored, await loop.run_in_executor(self.threads[_PARTS], scored_units, *of_parts)
 
 

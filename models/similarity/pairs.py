@@ -61,8 +61,7 @@ class PairRules:
         if not self.cuts:
             return self.normalise(text)
         if text not in self._compared:
-            asked = word_set(self.question)
-            self._compared[text] = added(text, asked)
+            self._compared[text] = added(text, word_set(self.question))
         return self._compared[text]
 
     def is_known(self, a: str, b: str) -> bool:

@@ -1,0 +1,59 @@
+"""How a server of others is named: its URL, and the model that it lists."""
+
+import json
+from contextlib import aclosing
+
+import httpx
+import pytest
+
+from workers.calls import Calls, listed_model
+from workers.client import Client, Refused, Unreachable
+from workers.config import Servers
+
+pytestmark = pytest.mark.anyio
+
+
+async def listed(wanted, *names):
+    async def body():
+        yield json.dumps({"data": [{"id": name} for name in names]}).encode()
+
+    def answer(request):
+        assert request.url.path == "/v1/models"
+        return httpx.Response(200, content=body())
+
+    transport = httpx.MockTransport(answer)
+    async with aclosing(Client("http://server", transport=transport)) as client:
+        return (await listed_model(Calls(client), wanted))["id"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "expected"),
+    [
+        ("", ["llama3:latest", "qwen"], "llama3:latest"),
+        ("qwen", ["llama3:latest", "qwen"], "qwen"),
+        ("llama3", ["qwen", "llama3:latest"], "llama3:latest"),
+        ("llama3", ["llama3:latest", "llama3"], "llama3"),
+    ],
+)
+async def test_a_model_is_found_by_its_name_or_as_the_latest_of_it(wanted, names, expected):
+    assert await listed(wanted, *names) == expected
+
+
+async def test_a_model_that_is_not_listed_is_refused_with_those_that_are():
+    with pytest.raises(Refused, match=r"it lists llama3:8b, qwen$"):
+        await listed("llama3", "llama3:8b", "qwen")
+    with pytest.raises(Unreachable):
+        await listed("llama3")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://a:8000/v1", ("http://a:8000",)),
+        ("http://a:8000/v1/, http://b/api/v1", ("http://a:8000", "http://b/api")),
+        ("http://a/", ("http://a",)),
+        ("http://a/v10", ("http://a/v10",)),
+    ],
+)
+def test_a_url_may_end_in_the_path_of_the_api(url, expected):
+    assert Servers(url=url).urls == expected
