@@ -274,8 +274,7 @@ def token_texts(choice: Choice) -> tuple[str, ...] | None:
 def likeliest(choice: Choice, num: int) -> records.Tops | None:
     """(T,) at most `num` of each token's likeliest ones; None where the server tells none.
 
-    What it gives no probability is left out.
-    Of several tokens with one text one is told: that which was chosen, if it is among them.
+    Of several with one text the chosen one is told; what it gives no probability is left out.
     """
     if choice.tops is None or choice.tokens is None or choice.logprobs is None:
         return None
@@ -283,7 +282,8 @@ def likeliest(choice: Choice, num: int) -> records.Tops | None:
     together = zip(choice.tops, choice.tokens, choice.logprobs.tolist(), strict=True)
     for tops, token, logprob in together:
         possible = {name: one for name, one in tops.items() if one > SENTINEL}
-        ranked = sorted({**possible, token: logprob}.items(), key=itemgetter(1), reverse=True)
+        chosen = {token: logprob}  # before one as likely, which may be itself by another name
+        ranked = sorted((chosen | possible | chosen).items(), key=itemgetter(1), reverse=True)
         told.append(tuple(ranked[:num]))
     return tuple(told)
 

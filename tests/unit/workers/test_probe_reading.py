@@ -86,8 +86,8 @@ def test_an_engine_that_gave_no_hidden_states_is_a_fault():
 
 SENTENCE_PROBE = {"sentence_dissimilarity": LayerProbe(1, ("sp", "mte", "log_length"))}
 TWO = replace(
-    sequence(" Lima. Peru? No", num_tokens=7),
-    token_texts=(" Lima", ".", " Peru", "?", " N", "o", ""),
+    sequence(" Lima. Peru. No", num_tokens=7),
+    token_texts=(" Lima", ".", " Peru", ".", " N", "o", ""),
     token_logprobs=-np.arange(7) / 8,
     token_entropies=np.arange(7) / 4,
 )
