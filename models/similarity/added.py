@@ -65,7 +65,7 @@ def added(text: str, asked: frozenset[str]) -> str:
         is_name = number > 0 and word[0].isupper() and len(word) > 1
         if is_name or word.casefold() not in _FUNCTION_WORDS:
             said.append(word)
-    new = [word for word in said if word[0].isdigit() or word.casefold() not in asked]
+    new = [word for word in said if word[0].isdigit() or word_set(word).isdisjoint(asked)]
     return " ".join(new) or " ".join(said) or text
 
 
@@ -81,5 +81,6 @@ def containment(a: frozenset[str], b: frozenset[str]) -> float:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The distinct words of a text in lower case."""
-    return frozenset(word.casefold() for word in words(text))
+    """The distinct words of a text in lower case, without the 's of a possessive."""
+    text = text.casefold().replace("\u2019", "'")
+    return frozenset(word.removesuffix("'s") for word in words(text))

@@ -77,13 +77,13 @@ class PairRules:
         if not a or not b:
             return _KNOWN["empty"][label]
         related = self._relation(a, b)
-        return None if related is None else _KNOWN[related][label]
+        return _KNOWN[related][label] if related else None
 
     def _relation(self, a: str, b: str) -> Relation | None:
         if not self.has_facts or max(len(a), len(b)) > MAX_CHARACTERS:
             return None
-        known = self._reading(self.question[-MAX_CHARACTERS:]).numbers
-        return relation(self._reading(a), self._reading(b), known)
+        known = self._reading(self.question[-MAX_CHARACTERS:])
+        return relation(self._reading(a), self._reading(b), known.numbers)
 
     def _reading(self, text: str) -> Reading:
         if text not in self._readings:

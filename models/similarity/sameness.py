@@ -154,9 +154,8 @@ def _frame(items: Sequence[str | Number]) -> tuple[tuple[str, ...], tuple[Number
 def _words(item: str, *, is_first: bool, following: str | Number) -> list[str]:
     """What a word counts as: nothing if it is an article, two words if it ends in "n't"."""
     word = item.casefold().replace("\u2019", "'")
-    is_last = following == ""
     is_article = item.islower() or (is_first and len(item) > 1)  # "O negative", "A minor"
-    if word in _ARTICLES and not is_last and is_article:
+    if word in _ARTICLES and following != "" and is_article:
         return []
     if word == "no" and (isinstance(following, Number) or following[:1].isupper()):
         return ["no."]  # "No. 5"; in Portuguese "in the"

@@ -15,6 +15,7 @@ CAPITAL = "What is the capital of Peru?"
     [
         (CAPITAL, "The capital of Peru is Lima.", "Lima"),
         (CAPITAL, "Lima", "Lima"),
+        (CAPITAL, "Peru's capital is Lima.", "Lima"),
         (CAPITAL, "It is the capital.", "capital"),
         (CAPITAL, "It is.", "It is."),
         ("Was ist die Hauptstadt von Peru?", "Die Hauptstadt von Peru ist Lima.", "Lima"),
