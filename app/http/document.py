@@ -5,6 +5,7 @@ take the request alone and name the schema of their body, and its definition com
 """
 
 import json
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,9 @@ def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
 
 def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
     """Add to each operation its errors, and an example of everything."""
+    by_code: dict[str, Any] = {}
+    for errors in shown["errors"].values():
+        by_code |= errors["examples"]
     for path, about in shown["operations"].items():
         (operation,) = paths[path].values()
         if examples := about.get("request"):
@@ -78,7 +82,7 @@ def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
         for status, codes in about["errors"].items():
             errors = shown["errors"][status]
             description = about.get("descriptions", {}).get(status, errors["description"])
-            examples = {code: errors["examples"][code] for code in codes}
+            examples = {code: deepcopy(by_code[code]) for code in codes}
             responses[status] = _error(path, int(status), description, examples)
 
 

@@ -122,7 +122,7 @@ class Chunks:
     def _answer(self, known: Sequence[Known]) -> bytes:
         if not known:
             return b""
-        texts, logprobs, _ = zip(*known, strict=True)
+        texts, logprobs, *_ = zip(*known, strict=True)
         # An answer that was not written for this request alone comes without log-probs. The result
         # has them.
         if self._wanted.logprobs and not self._has_begun:

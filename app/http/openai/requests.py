@@ -35,6 +35,7 @@ from app.http.requests.neutral import (
     Label,
     No,
     NoBias,
+    NoFactor,
     NoFunctions,
     NoModeration,
     NoPenalty,
@@ -49,6 +50,7 @@ from app.http.requests.neutral import (
     only,
 )
 from app.http.requests.tools import ToolsWanted
+from app.scoring.limits import MIN_SAMPLING_TEMPERATURE
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS
 
 _OTHER_NAMES = {
@@ -95,8 +97,8 @@ class _OpenAIRequest(NullIsDefault):
         Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
     ] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
-    """Above 0 the answer is a drawn sample, and scored as such; at 0 and by default it is the
-    greedy one."""
+    """From 0.05 on the answer is a drawn sample, and scored as such; below and by default it is
+    the greedy one. Default with `n` above 1: 1."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
@@ -107,11 +109,13 @@ class _OpenAIRequest(NullIsDefault):
     """Which scores, of how many samples; the fields of the other endpoints."""
 
     n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
-    """Choices: the scored answer first, then others of its samples. Above 1 with a `temperature`
-    above 0 only."""
+    """Choices: the scored answer first, then others of its samples. Above 1 not with a
+    `temperature` below 0.05."""
 
     frequency_penalty: NoPenalty = 0
     presence_penalty: NoPenalty = 0
+    repetition_penalty: NoFactor = 1
+    min_p: NoPenalty = 0
     logit_bias: NoBias = None
     user: Label | None = None
 
@@ -131,7 +135,7 @@ class _OpenAIRequest(NullIsDefault):
             raise PydanticCustomError(
                 "one_of", "is heeded with stream only", {"field": "stream_options"}
             )
-        if self.temperature and "temperature" in self.uncertainty.model_fields_set:
+        if self.drawn_at is not None and "temperature" in self.uncertainty.model_fields_set:
             raise PydanticCustomError(
                 "one_of",
                 "is the samples' where the answer is greedy; here it is that of the request",
@@ -145,7 +149,10 @@ class _OpenAIRequest(NullIsDefault):
         """Refuse several choices where they would be one, or where only one of them is meant."""
         wanted = self.uncertainty
         faults = {
-            "n": (not self.temperature, "needs a temperature above 0: all choices would be one"),
+            "n": (
+                self.drawn_at is None,
+                f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one",
+            ),
             "uncertainty.strategy": (
                 wanted.strategy == "greedy",
                 "must be a sample with n above 1: the greedy answer is one text",
@@ -167,6 +174,16 @@ class _OpenAIRequest(NullIsDefault):
         for field, (applies, message) in faults.items():
             if applies:
                 raise PydanticCustomError("one_of", message, {"field": field})
+
+    @property
+    def drawn_at(self) -> float | None:
+        """The temperature at which the answer is drawn; None where it is the greedy one."""
+        temperature = self.temperature
+        if temperature is None and self.n > 1:
+            return 1.0
+        if temperature is None or temperature < MIN_SAMPLING_TEMPERATURE:
+            return None
+        return temperature
 
     @property
     def wants_usage(self) -> bool:

@@ -34,6 +34,7 @@ const WARNINGS = {
   out_of_domain: "The answer is unlike those that the probe was trained on: do not trust the light scores.",
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   names_not_shown: "The names of speakers are shown to no model.",
+  system_merged: "The model’s chat template takes no system message: it was put before the question.",
   scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
   claims_not_split: "The model did not split its answer into claims; these are its sentences.",

@@ -111,7 +111,10 @@ TemplateVariables = Annotated[
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
 NewTokens = Annotated[int, Field(ge=1, le=8192)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+# -1 is how some clients say that they name none.
+Seed = Annotated[
+    int, Field(ge=-1, lt=2**63), AfterValidator(lambda seed: None if seed < 0 else seed)
+]
 
 NULL: JsonDict = {"type": "null"}  # a schema
 
@@ -138,6 +141,8 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
+    # Whether clients send fields of others, too, which say nothing where they are null.
+    ignores_nulls: ClassVar[bool] = False
     # Names that others have for these fields.
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
@@ -161,7 +166,11 @@ class Body(Described):
         given = {}
         for name, value in body.items():
             field = cls.model_fields.get(name)
-            if value is not None or field is None or field.is_required():
+            if field is None:
+                is_said = value is not None or not cls.ignores_nulls
+            else:
+                is_said = value is not None or field.is_required()
+            if is_said:
                 given[name] = value
         return given
 

@@ -6,10 +6,18 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import Body, NullIsDefault, encodable
+from app.http.requests.fields import NullIsDefault, encodable, few_values
 from app.http.requests.neutral import EmptyList, NoFunctions, NoSound
 from app.http.requests.tools import ToolName
 from models.images import PARTS
@@ -108,17 +116,29 @@ def _arguments(text: str) -> str:
     return text or "{}"
 
 
-class FunctionCalled(Body):
+# What clients keep of an answer beside what it says.
+Echoed = Annotated[JsonValue, BeforeValidator(few_values)]
+
+
+class FunctionCalled(NullIsDefault):
     """A tool, and what it was called with."""
+
+    ignores_nulls = True
 
     name: ToolName
     arguments: Annotated[str, AfterValidator(encodable), AfterValidator(_arguments)]
     """A JSON object, as a string."""
+    parsed_arguments: Echoed = None
+    """The same as a client has read it; accepted and left out."""
 
 
 class ToolCalled(NullIsDefault):
     """A call of an earlier answer, sent back."""
 
+    ignores_nulls = True
+
+    index: int | None = None
+    """Accepted and left out, as pieces of a stream have it."""
     id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
     type: Literal["function"] = "function"
     function: FunctionCalled
@@ -128,6 +148,7 @@ class ChatMessage(NullIsDefault):
     """One message of a chat."""
 
     usual = frozenset({"content"})
+    ignores_nulls = True
 
     role: Annotated[str, Field(min_length=1, max_length=32)]
     """`developer` is read as `system`."""
@@ -141,8 +162,18 @@ class ChatMessage(NullIsDefault):
     """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
     reasoning_content: str | None = None
     """As `reasoning`."""
-    refusal: None = None
-    """Of an earlier answer, which had none."""
+    refusal: Text | None = None
+    """Of an earlier answer, in place of its content."""
+    reasoning_details: Echoed = None
+    """As `reasoning`."""
+    thinking_blocks: Echoed = None
+    """As `reasoning`."""
+    provider_specific_fields: Echoed = None
+    """Of an earlier answer; accepted and left out."""
+    parsed: Echoed = None
+    """As `provider_specific_fields`."""
+    uncertainty: Echoed = None
+    """As `provider_specific_fields`."""
     audio: NoSound = None
     """Null: the model hears nothing."""
     function_call: NoFunctions = None
@@ -156,7 +187,10 @@ class ChatMessage(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
-        if self.content is None and not self.tool_calls:
+        if self.refusal and self.role != "assistant":
+            message = "is an assistant's: leave it out of messages of other roles"
+            raise PydanticCustomError("one_of", message, {"field": "refusal"})
+        if self.content is None and not (self.tool_calls or self.refusal):
             raise PydanticCustomError("missing", "Field required", {"field": "content"})
         if self.tool_calls and self.role != "assistant":
             message = "are an assistant's: leave them out of messages of other roles"
@@ -177,6 +211,10 @@ class ChatMessage(NullIsDefault):
         return [part for part in self.content if isinstance(part, ImagePart)]
 
 
+# What templates read of a call.
+_OF_CALL: dict[str, Any] = {"id": True, "type": True, "function": {"name", "arguments"}}
+
+
 def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
     """Messages as the model's template gets them; a tool's result has the tool's name."""
     names: dict[str | None, str] = {}
@@ -192,7 +230,7 @@ def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
 
 
 def _message_of(message: ChatMessage) -> dict[str, Any]:
-    role, content = message.role, message.content or ""
+    role, content = message.role, message.content or message.refusal or ""
     if role == "developer":
         role = "system"
     plain: dict[str, Any] = {"role": role, "content": content}
@@ -201,7 +239,7 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
     if message.images and not isinstance(content, str):
         plain[PARTS] = [part.model_dump(exclude_none=True) for part in content]
     if message.tool_calls:
-        plain["tool_calls"] = [call.model_dump() for call in message.tool_calls]
+        plain["tool_calls"] = [call.model_dump(include=_OF_CALL) for call in message.tool_calls]
     if message.tool_call_id is not None:
         plain["tool_call_id"] = message.tool_call_id
     if message.name is not None and message.role == "tool":
