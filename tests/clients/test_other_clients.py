@@ -121,3 +121,5 @@ def test_litellm(url):
     assert is_light(told["light"])
     assert "Paris" in told["continued"]
     assert told["unknown"] == "NotFoundError"
+    assert told["fallen_back"] == "from the other"
+    assert "chat template" in told["echoed"], "the template takes one message; no field is refused"
