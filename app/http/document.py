@@ -19,6 +19,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from app.http.middleware import OPERATION_PATHS
 from app.http.openai.errors import is_of_openai, openai_error
 from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.requests.feedback import FeedbackRequest
@@ -33,6 +34,7 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (FeedbackRequest, "validation"),
     (ChatRequest, "validation"),
     (CompletionRequest, "validation"),
+    (ResponseRequest, "validation"),
     (ErrorResponse, "serialization"),
     (OpenAIError, "serialization"),
 ]

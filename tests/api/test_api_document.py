@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 
 from app.http.described import ABSENT
 from app.http.errors import STATUS
+from app.http.openai.response_replies import ResponseBody
 from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
@@ -35,6 +36,7 @@ MODELS = {
     "/estimators": EstimatorList,
     "/v1/chat/completions": ChatCompletion,
     "/v1/completions": Completion,
+    "/v1/responses": ResponseBody,
     "/v1/models": ServedModels,
     "/v1/models/{name}": ServedModel,
 }
@@ -157,7 +159,7 @@ async def test_every_route_with_a_body_has_an_example_of_it_that_is_answered(ser
             assert response.status_code == 200, response.text
             for outcome in response.json().get("results", []):
                 assert outcome["error"] is None
-    assert num_sent == 8
+    assert num_sent == 9
 
 
 async def test_every_example_of_a_response_is_one(service):
@@ -194,7 +196,7 @@ async def test_every_error_has_an_example_at_its_status(service):
         for status, response in operation["responses"].items():
             examples = response["content"].get("application/json", {}).get("examples", {})
             for example in examples.values():
-                if code := example["value"].get("error", {}).get("code"):
+                if code := (example["value"].get("error") or {}).get("code"):
                     shown[code] = int(status)
     typed = {error.code: status for error, status in STATUS.items()}
     assert shown.items() >= typed.items()

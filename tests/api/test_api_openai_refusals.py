@@ -194,7 +194,7 @@ async def test_errors_are_of_openais_shape_whoever_finds_them(service):
         "invalid_json": await client.post(CHAT, content=b"{", headers=JSON),
         "unsupported_media_type": await client.post(CHAT, content=b"a=b", headers=FORM),
         "method_not_allowed": await client.get(CHAT),
-        "not_found": await client.post("/v1/responses", json={}),
+        "not_found": await client.post("/v1/embeddings", json={}),
         "body_too_large": await client.post(CHAT, content=b"x" * 1_000_001, headers=JSON),
         "model_not_found": await post(service, CHAT, model="gpt-9"),
         "invalid_request": await post(service, CHAT, messages=[]),

@@ -245,6 +245,7 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
         ("post", "/score"): work,
         ("post", "/v1/chat/completions"): {*work, "404"},
         ("post", "/v1/completions"): {*work, "404"},
+        ("post", "/v1/responses"): {*work, "404"},
         ("get", "/v1/models"): {"200", "401", "429", "503"},
         ("get", "/v1/models/{name}"): {"200", "401", "404", "422", "429", "503"},
         ("post", "/feedback"): {*body, "401", "404", "422", "429", "500", "503"},

@@ -96,6 +96,9 @@ def test_langchains_chat_model(url):
     assert told["usage"]["output_tokens"] == told["streamed_usage"]["output_tokens"] > 0
     assert is_light(told["light"])
     assert told["drawn"]["provenance"]["strategy"] == "sample"
+    by_responses = told["responses"]
+    assert by_responses["text"] == by_responses["streamed"] == told["text"]
+    assert by_responses["parsed"] == "Paris"
 
 
 def test_llama_indexs_model(url):

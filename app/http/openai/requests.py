@@ -85,38 +85,22 @@ class UncertaintyWanted(ScoresWanted, ReasoningBounds):
     """Which answer is scored. Default: `sample` with a temperature above 0, else `greedy`."""
 
 
-class _OpenAIRequest(NullIsDefault):
-    """What both endpoints take."""
+class SharedRequest(NullIsDefault):
+    """What all bodies take."""
 
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """One that GET /v1/models lists; `:light` behind it asks for light mode."""
-    max_tokens: Annotated[
-        NewTokens | None,
-        Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
-    ] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     """From 0.05 on the answer is a drawn sample, and scored as such; below and by default it is
     the greedy one. Default with `n` above 1: 1."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
-    """One or several strings that end a text; they are not part of it."""
     seed: Seed | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
-
-    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
-    """Choices: the scored answer first, then others of its samples. Above 1 not with a
-    `temperature` below 0.05."""
-
-    frequency_penalty: NoPenalty = 0
-    presence_penalty: NoPenalty = 0
-    repetition_penalty: NoFactor = 1
-    min_p: NoPenalty = 0
-    logit_bias: NoBias = None
     user: Label | None = None
 
     @classmethod
@@ -130,11 +114,35 @@ class _OpenAIRequest(NullIsDefault):
         return None
 
     @model_validator(mode="after")
-    def _check_both(self) -> Self:
+    def _check_stream(self) -> Self:
         if self.stream_options is not None and not self.stream:
             raise PydanticCustomError(
                 "one_of", "is heeded with stream only", {"field": "stream_options"}
             )
+        return self
+
+
+class _OpenAIRequest(SharedRequest):
+    """What chats and texts take."""
+
+    max_tokens: Annotated[
+        NewTokens | None,
+        Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
+    ] = None
+    stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
+    """One or several strings that end a text; they are not part of it."""
+    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
+    """Choices: the scored answer first, then others of its samples. Above 1 not with a
+    `temperature` below 0.05."""
+
+    frequency_penalty: NoPenalty = 0
+    presence_penalty: NoPenalty = 0
+    repetition_penalty: NoFactor = 1
+    min_p: NoPenalty = 0
+    logit_bias: NoBias = None
+
+    @model_validator(mode="after")
+    def _check_drawn(self) -> Self:
         if self.drawn_at is not None and "temperature" in self.uncertainty.model_fields_set:
             raise PydanticCustomError(
                 "one_of",

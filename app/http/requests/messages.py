@@ -137,7 +137,7 @@ class ToolCalled(NullIsDefault):
 
     ignores_nulls = True
 
-    index: int | None = None
+    index: Echoed = None
     """Accepted and left out, as pieces of a stream have it."""
     id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
     type: Literal["function"] = "function"

@@ -164,7 +164,7 @@ class Tool(TypedDict, total=False):
 class ToolCalled(TypedDict, total=False):
     """A call of an earlier answer, sent back."""
 
-    index: int | None
+    index: JsonValue | None
     """Accepted and left out, as pieces of a stream have it."""
     id: Required[str]
     type: Literal["function"] | None
