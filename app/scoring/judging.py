@@ -36,7 +36,9 @@ from workers.protocol import Workers
 logger = logging.getLogger(__name__)
 
 
-NO_CALIBRATOR = "no calibrator is loaded: see COCOA_CALIBRATOR"
+NO_CALIBRATOR = (
+    "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled answers"
+)
 
 
 class Judge:

@@ -432,6 +432,8 @@ class GenerateResponse(BaseModel):
     """the one reported as the uncertainty"""
     confidence: float | None
     """probability that the answer is right, 0 to 1, by the calibrator; null with its reason"""
+    support: float | None = None
+    """share of the samples that mean the same as the answer, 0 to 1; higher is surer; no probability, and needs no calibrator; absent where no samples were compared with it"""
     decision: DecisionInfo | None = None
     """with `target_error`"""
     scores: dict[str, float | None]

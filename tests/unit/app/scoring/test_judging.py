@@ -7,7 +7,7 @@ import pytest
 
 from app.scoring import judging
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.judging import check_asked, part_of
+from app.scoring.judging import NO_CALIBRATOR, check_asked, part_of
 from app.scoring.unlike import why_unlike
 from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
@@ -268,7 +268,7 @@ def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
     with pytest.raises(NotCalibrated, match="no calibrator is loaded: see COCOA_CALIBRATOR"):
         check_asked(ask, PLAN, None)
     check_asked(ASK, PLAN, None)
-    assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded: see COCOA_CALIBRATOR"
+    assert judge(ASK, PLAN, None, 0.5).reason == NO_CALIBRATOR
 
 
 def test_an_answer_behind_a_reasoning_has_no_confidence_and_never_passes():
