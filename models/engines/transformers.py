@@ -17,6 +17,7 @@ from models.checkpoints import (
 )
 from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
+from models.engines.chats import takes_turns
 from models.engines.grammars import Grammars
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob
@@ -115,6 +116,7 @@ class TransformersEngine:
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
             no_distinct="" if self._tags is None else REASONS_FIRST,
+            takes_turns=takes_turns(tokenizer),
         )
 
     @classmethod

@@ -36,6 +36,7 @@ __all__ = [
     "formula",
     "found_mass",
     "needs",
+    "range_of",
     "score",
 ]
 
@@ -105,6 +106,18 @@ READ_DISTINCT = frozenset(
     }
 )
 
+_UP_TO_1 = frozenset(
+    {"consistency", "consistency_light", "rb_consistency", "unseen_rb_consistency", "degmat"}
+    | {"ce_degmat", "prob_cocoa_sp", "prob_cocoa_ppl", "bsdetector", "high_semantic_entropy_light"}
+)
+# Between which values others lie than from 0 without an end.
+_RANGES: dict[str, tuple[float | None, float | None]] = {
+    **dict.fromkeys(_UP_TO_1, (0.0, 1.0)),
+    **dict.fromkeys(("lexical_similarity", "semantic_density"), (-1.0, 0.0)),
+    **dict.fromkeys(("semantic_entropy", "sentence_sar", "sar"), (None, None)),
+    **dict.fromkeys(("num_sem_sets", "reasoning_length"), (1.0, None)),
+}
+
 # Statistics that `found_mass` reads; as with estimators, its parameters are their names.
 FOUND_MASS_NEEDS = frozenset(inspect.signature(found_mass).parameters)
 
@@ -119,6 +132,11 @@ def needs(names: Iterable[str]) -> frozenset[str]:
     ['answer_token_logprobs', 'similarity']
     """
     return frozenset().union(*map(_parameters, names))
+
+
+def range_of(name: str) -> tuple[float | None, float | None]:
+    """Between which values an estimator's lie; None for no end."""
+    return _RANGES.get(name, (0.0, None))
 
 
 def _ignore(name: str, error: Exception) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.estimators import ESTIMATORS, Undefined, consistency_std_error, needs, score
+from models.estimators import ESTIMATORS, Undefined, consistency_std_error, needs, range_of, score
 
 BASES = ["sp", "ppl", "mte"]
 logprobs = st.lists(st.floats(-50, 0), min_size=1, max_size=12).map(np.array)
@@ -95,6 +95,15 @@ SIGNED = {"semantic_entropy", "lexical_similarity", "semantic_density", "sentenc
 @settings(max_examples=40)
 def test_values_are_not_negative_but_for_those_that_are_signed(name, stats):
     assert value(name, stats) >= -1e-12
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@given(stats=statistics())
+@settings(max_examples=40)
+def test_values_lie_within_the_range_that_is_told(name, stats):
+    low, high = range_of(name)
+    assert low is None or value(name, stats) >= low - 1e-9
+    assert high is None or value(name, stats) <= high + 1e-9
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"semantic_entropy"}))

@@ -28,7 +28,7 @@ from app.scoring.limits import missing_statistics
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator, Threshold
 from models.errors import NotReady
-from models.estimators import ESTIMATORS, formula, needs
+from models.estimators import ESTIMATORS, formula, needs, range_of
 from workers.protocol import GeneratorInfo, Workers
 
 router = APIRouter(tags=["operation"])
@@ -96,6 +96,7 @@ async def get_version(request: Request) -> Version:
         version=version("cocoa-serve"),
         model=model_info(generator),
         model_capabilities=dict(generator.capabilities),
+        model_takes_turns=generator.takes_turns,
         model_self_test_tokens=generator.self_test_tokens,
         similarity_models=similarity_models,
         default_similarity=default,
@@ -195,6 +196,7 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> Esti
     return EstimatorInfo(
         name=name,
         formula=formula(name),
+        range=range_of(name),
         needs=read,
         available=not missing,
         reason=reason,

@@ -57,6 +57,8 @@ class EstimatorInfo(BaseModel):
     """as requests name it"""
     formula: str
     """what it computes, with its source"""
+    range: tuple[float | None, float | None]
+    """between which values it lies, real numbers; null for no end"""
     needs: list[str]
     """the statistics that it reads"""
     available: bool
@@ -497,6 +499,8 @@ class Version(BaseModel):
     """the language model; null until it is loaded"""
     model_capabilities: dict[str, str | int | bool | None] = {}
     """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; "not tried yet" until a request needs it; empty where there is none"""
+    model_takes_turns: bool = True
+    """false where its chat template is known to take one message alone"""
     model_self_test_tokens: int | None = None
     """tokens, ≥ 0, on which the model, as it is served, agreed at its start with its own full forward pass; null for a server behind the service"""
     similarity_models: Annotated[dict[str, ModelInfo], Field(validate_default=True)] = {}
