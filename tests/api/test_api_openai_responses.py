@@ -214,6 +214,7 @@ REFUSED = [
     ({"tool_choice": {"type": "mcp"}}, "tool_choice"),
     ({"input": []}, "input"),
     ({"input": ""}, "input"),
+    ({"input": [{"type": "reasoning", "summary": []}]}, "input"),
     ({"input": [{"type": "item_reference", "id": "x"}]}, "input.0"),
     ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input.0.content.0"),
     (

@@ -27,6 +27,7 @@ from app.http.requests.fields import (
     Seed,
     StopStrings,
     TemplateVariables,
+    Whole,
     encodable,
 )
 from app.http.requests.messages import ChatMessage, kind_of
@@ -131,7 +132,7 @@ class _OpenAIRequest(SharedRequest):
     ] = None
     stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
     """One or several strings that end a text; they are not part of it."""
-    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
+    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole] = 1
     """Choices: the scored answer first, then others of its samples. Above 1 not with a
     `temperature` below 0.05."""
 
@@ -212,7 +213,7 @@ class ChatRequest(ToolsWanted, _OpenAIRequest):
     """How long the model may reason: the chat template's variable of that name."""
     logprobs: bool = False
     """Log-probs of the answer's tokens."""
-    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS)] = 0
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS), Whole] = 0
     """With `logprobs`: so many of the likeliest tokens in the place of each of the answer's."""
 
     audio: NoSound = None
@@ -271,7 +272,7 @@ class CompletionRequest(_OpenAIRequest):
 
     prompt: Prompt
     """One text, or a list of one."""
-    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=5), Whole] | None = None
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 

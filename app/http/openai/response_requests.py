@@ -1,9 +1,9 @@
 """Bodies of `POST /v1/responses`, which are chats by other names."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.openai.requests import SharedRequest
@@ -12,8 +12,9 @@ from app.http.requests.fields import (
     NullIsDefault,
     ReasoningEffort,
     TemplateVariables,
+    Whole,
 )
-from app.http.requests.messages import Echoed, Text, kind_of
+from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
 from app.http.requests.neutral import (
     FixedVerbosity,
     Label,
@@ -77,7 +78,7 @@ class ImageContent(_Sent):
     """An image in a user's message."""
 
     type: Literal["input_image"]
-    image_url: Text
+    image_url: Annotated[Text, Field(json_schema_extra={"pattern": SHOWN})]
     """As in chats."""
     detail: Literal["auto", "low", "high"] | None = None
     """As the server of the model reads it."""
@@ -282,7 +283,7 @@ class ResponseRequest(SharedRequest):
     """As that of chats."""
     parallel_tool_calls: bool = True
     """As that of chats."""
-    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS)] = 0
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS), Whole] = 0
     """So many of the likeliest tokens in the place of each of the answer's."""
     include: Annotated[list[str], Field(max_length=16)] = []  # noqa: RUF012
     """`message.output_text.logprobs` for log-probs of the answer's tokens; others are of tools and
@@ -293,7 +294,7 @@ class ResponseRequest(SharedRequest):
     background: No = False
     context_management: NoReference = None
     conversation: NoReference = None
-    max_tool_calls: Annotated[int, Field(ge=1)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=1), Whole] | None = None
     """Accepted and ignored: of tools of a platform, which are not here."""
     metadata: Platform | None = None
     moderation: NoModeration = None
@@ -306,6 +307,14 @@ class ResponseRequest(SharedRequest):
     service_tier: UsualTier = None
     store: NoStore = False
     truncation: NoTruncation = "disabled"
+
+    @model_validator(mode="after")
+    def _check_shown(self) -> Self:
+        items = self.input if isinstance(self.input, list) else []
+        if items and all(isinstance(item, ReasoningItem) for item in items):
+            message = "must have an item beside reasonings, which are shown to no model"
+            raise PydanticCustomError("one_of", message, {"field": "input"})
+        return self
 
     @property
     def wants_logprobs(self) -> bool:

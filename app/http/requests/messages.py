@@ -9,15 +9,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     JsonValue,
     Tag,
     model_validator,
 )
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import NullIsDefault, encodable, few_values
+from app.http.requests.fields import NULL, NullIsDefault, encodable, few_values
 from app.http.requests.neutral import EmptyList, NoFunctions, NoSound
 from app.http.requests.tools import ToolName
 from models.images import PARTS
@@ -25,6 +27,7 @@ from models.images import PARTS
 Text = Annotated[str, AfterValidator(encodable)]
 
 _DATA = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
+SHOWN = r"^(https://[!-~]+|data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/]{4})+={0,2})$"
 _ELSEWHERE = re.compile(r"https://[!-~]{1,8192}")
 
 
@@ -64,7 +67,7 @@ def _is_base64(text: str) -> bool:
 class ImageUrl(NullIsDefault):
     """An image, and how closely it is looked at."""
 
-    url: Annotated[str, AfterValidator(_shown)]
+    url: Annotated[str, AfterValidator(_shown), Field(json_schema_extra={"pattern": SHOWN})]
     """`data:image/png;base64,…`, or of jpeg, gif and webp; `https://…` where the deployment lets
     the model's server fetch images."""
     detail: Literal["auto", "low", "high"] | None = None
@@ -126,7 +129,12 @@ class FunctionCalled(NullIsDefault):
     ignores_nulls = True
 
     name: ToolName
-    arguments: Annotated[str, AfterValidator(encodable), AfterValidator(_arguments)]
+    arguments: Annotated[
+        str,
+        AfterValidator(encodable),
+        AfterValidator(_arguments),
+        Field(json_schema_extra={"contentMediaType": "application/json"}),
+    ]
     """A JSON object, as a string."""
     parsed_arguments: Echoed = None
     """The same as a client has read it; accepted and left out."""
@@ -144,8 +152,45 @@ class ToolCalled(NullIsDefault):
     function: FunctionCalled
 
 
+# `_check_role` as JSON schemas: what a message says, and whose.
+_SOME: JsonDict = {"type": ["string", "array"]}
+_OF_CONTENT: JsonDict = {
+    "required": ["content"],
+    "properties": {"content": _SOME, "tool_calls": NULL, "tool_call_id": NULL, "refusal": NULL},
+}
+_OF_TOOL: JsonDict = {
+    "required": ["content"],
+    "properties": {
+        "role": {"const": "tool"},
+        "content": _SOME,
+        "tool_calls": NULL,
+        "refusal": NULL,
+    },
+}
+_OF_CALLS: JsonDict = {
+    "required": ["tool_calls"],
+    "properties": {
+        "role": {"const": "assistant"},
+        "tool_calls": {"type": "array", "minItems": 1},
+        "tool_call_id": NULL,
+    },
+}
+_OF_REFUSAL: JsonDict = {
+    "required": ["refusal"],
+    "properties": {
+        "role": {"const": "assistant"},
+        "refusal": {"type": "string", "minLength": 1},
+        "tool_call_id": NULL,
+    },
+}
+
+
 class ChatMessage(NullIsDefault):
     """One message of a chat."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [_OF_CONTENT, _OF_TOOL, _OF_CALLS, _OF_REFUSAL]}
+    )
 
     usual = frozenset({"content"})
     ignores_nulls = True
