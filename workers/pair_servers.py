@@ -210,9 +210,7 @@ class PairServerComparer(TriedWorker[PairServer]):
             raise self._unavailable(f"the server of the similarity model failed: {error}") from None
 
     def _identity(self, server: PairServer) -> str:
-        return digest_of(
-            server.identity, self._rules.strip, self._rules.exact_match, self._rules.cuts
-        )
+        return digest_of(server.identity, *self._rules.identity)
 
 
 async def connect_comparers(
