@@ -209,7 +209,7 @@ async def _score_all(
         on_scored()
         return ScoredPrompt(example, recording, answers)
 
-    return await each(examples, one)
+    return await each(examples, one, header.sampling["num_samples"])
 
 
 async def _qualities(

@@ -63,7 +63,7 @@ async def keep_states(path: Path, asks: Mapping[str, Ask], generator: Generator)
         return np.asarray(generation.prompt_state, dtype=np.float16)
 
     missing = [name for name in asks if name not in found.by_id]
-    states = await each((asks[name] for name in missing), state)
+    states = await each((asks[name] for name in missing), state, num_samples=0)
     _write(path, replace(found, by_id={**found.by_id, **dict(zip(missing, states, strict=True))}))
 
 
