@@ -183,6 +183,7 @@ async def _run(
         measure_names=spec.measure_names,
         binary_tasks=frozenset(binary),
         models=_models(plans, scorer.workers),
+        foreign=_foreign(plans, scorer.workers),
         origin=origin_of(answered, scorer.workers),
         speed=speed,
         costs=found,
@@ -304,6 +305,17 @@ def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
         models["NLI"] = _named(workers.nli.info)
     return models
+
+
+def _foreign(plans: Sequence[Plan], workers: Workers) -> list[str]:
+    """Roles of pair models that were made for the answers of another language model."""
+    found = []
+    for plan in plans:
+        if workers.comparers[plan.similarity].info.is_out_of_domain:
+            found.append(f"similarity {plan.similarity}")
+        if workers.nli is not None and plan.reads("nli") and workers.nli.info.is_out_of_domain:
+            found.append("NLI")
+    return list(dict.fromkeys(found))
 
 
 def origin_of(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:

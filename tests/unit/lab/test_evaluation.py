@@ -18,6 +18,7 @@ from cocoa_lab.quality import QUALITY, quality_names
 from cocoa_lab.run import Draw
 from models.errors import InvalidRequest
 from models.estimators import needs
+from models.similarity import PAIR_MODELS
 from models.similarity.protocol import NliConfig
 from models.statistics import PROBE_STATISTICS, supplied_by
 from tests.aligned import align_scores
@@ -372,3 +373,20 @@ def test_a_run_that_ends_half_way_has_the_states_of_all_that_it_generated(tmp_pa
 
     assert len(rescored.prompts) >= 40
     assert {one.example.id for one in rescored.prompts} <= set(kept)
+
+
+@pytest.mark.parametrize("model", ["org/model", "embedded"])
+def test_a_pair_model_that_was_made_for_another_language_model_is_told(
+    tmp_path, monkeypatch, model
+):
+    monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
+    settings = SETTINGS.model_copy(
+        update={
+            "generation": replace(SETTINGS.generation, model=model),
+            "similarity": replace(SETTINGS.similarity, name="cross_encoder", model="embedded"),
+        }
+    )
+    wanted = spec(tmp_path, count=2, strategies=["greedy"], estimators=["consistency"])
+    run = asyncio.run(evaluation.evaluate(wanted, settings, lambda: None))
+    expected = ["similarity cross_encoder"] if model == "org/model" else []
+    assert list(run.foreign) == expected
