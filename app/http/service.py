@@ -71,7 +71,7 @@ class Service:
         if self.scorer is None:
             return {}
         config = self.settings.workers
-        return capabilities(config, self.scorer.workers, self.scorer.judge)
+        return capabilities(config, self.scorer.models, self.scorer.calibrator)
 
     def check_ready(self) -> None:
         """Whether traffic may come.

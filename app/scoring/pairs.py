@@ -7,15 +7,15 @@ from itertools import chain
 import orjson
 
 from app.scoring.ask import Ask
+from app.scoring.check import check_pairs
+from app.scoring.deployment import AskLimits
 from app.scoring.entries import digest, pair_name
-from app.scoring.limits import AskLimits
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.questions import question_of
-from models.errors import InvalidRequest, SimilarityUnavailable
+from models.errors import SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
-from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable
 from workers.protocol import Comparer, PairScore
 
@@ -69,28 +69,8 @@ class PairScores:
         self._digests: dict[str, str] = {}
 
     def check(self, pairs: Sequence[Pair]) -> None:
-        """Refuse more pairs than one ask may have.
-
-        Raises:
-            InvalidRequest: names the field that makes them many.
-        """
-        num_pairs = len(pairs)
-        if self.info.is_by_sentence:
-            num_pairs = num_cells(pairs)
-        self.check_number(num_pairs)
-
-    def check_number(self, num_pairs: int) -> None:
-        """Refuse more pairs than one ask may have; raises as `check` does."""
-        if self._limits is None or num_pairs <= self._limits.max_pairs:
-            return
-        field = "estimators"
-        if self._ask.samples is not None:
-            field = "samples"
-        elif self._ask.units is not None:
-            field = "units"
-        most = self._limits.max_pairs
-        message = f"takes {num_pairs} pairs of texts to compare, and may take {most}"
-        raise InvalidRequest(message, field=field)
+        """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
+        check_pairs(self._ask, pairs, self.info, self._limits)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.

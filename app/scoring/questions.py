@@ -1,7 +1,7 @@
 """Pure: what is scored, and all that workers are asked for it.
 
-`generation_request` is asked first. What it brings is a `Subject`, and `questions` says all that is
-still asked about that.
+`Plan.request` is asked first. What it brings is a `Subject`, and `questions` says all that is still
+asked about that.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,6 @@ from models.similarity.pairs import (
     similarity_matrix,
 )
 from models.similarity.relevance import relevance_pairs
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
 
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
 FALSE = ("False", " False", "(B)", " (B)", "B", " B")
@@ -97,46 +96,6 @@ class Questions:
     true_false: GenerationRequest | None
     by_token: Sequence[TokenSequence]
     contexts: Sequence[str]
-
-
-def generation_request(
-    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
-) -> GenerationRequest:
-    """What the generator is asked for; what the ask brings along is left out.
-
-    Args:
-        ask: with a prompt.
-        statistics: that are wanted of a generator.
-        timeout_s: that it may take.
-    """
-    if ask.samples is not None:
-        statistics = statistics - SAMPLE_STATISTICS
-    if ask.answer_token_logprobs is not None:
-        statistics = statistics - ANSWER_STATISTICS
-    return GenerationRequest(
-        prompt=ask.prompt,
-        messages=ask.messages,
-        tools=ask.tools,
-        chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=ask.sampling,
-        statistics=statistics,
-        grammar=ask.grammar,
-        answer=ask.answer,
-        hidden_layers=ask.hidden_layers,
-        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
-        num_tops=ask.num_tops,
-        tops_of=ask.shown,
-        timeout_s=timeout_s,
-    )
-
-
-def num_rows(ask: Ask, plan: Plan) -> int:
-    """Sequences that an ask takes of the models: its answer, and its samples."""
-    if ask.samples is not None:
-        return 1 + len(ask.samples)
-    if not ask.has_prompt:
-        return 1
-    return 1 + generation_request(ask, plan.generated).num_samples
 
 
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
@@ -217,14 +176,11 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
     return sequences
 
 
-def questions(
-    plan: Plan, ask: Ask, subject: Subject, contexts: Sequence[str], rules: PairRules
-) -> Questions:
+def questions(plan: Plan, subject: Subject, contexts: Sequence[str], rules: PairRules) -> Questions:
     """All that is asked about a subject.
 
     Args:
         plan: what is wanted.
-        ask: prompt, and what it brings.
         subject: with its y* chosen.
         contexts: the text before each of `read_by_token`.
         rules: which pairs need no asking.
@@ -245,7 +201,7 @@ def questions(
         nli += answer_pairs(answer, subject.texts, rules)
     true_false = None
     if "p_true_logprob" in wanted:
-        true_false = question_about(answer, ask)
+        true_false = question_about(answer, plan.ask)
     return Questions(similarity, nli, true_false, by_token, contexts)
 
 

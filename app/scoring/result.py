@@ -6,9 +6,9 @@ from operator import attrgetter
 from typing import Literal
 
 from app.scoring.ask import Ask
-from app.scoring.decisions import Judgement, UnitsJudgement
 from app.scoring.derive import Evidence
 from app.scoring.explaining import all_agree
+from app.scoring.judging import Judgement, UnitsJudgement
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
@@ -61,10 +61,8 @@ class Result:
         name: of its statistics in a cache; "" where none may serve.
         payload: of the entry there that they were read from; None where they were computed.
         units: where they were asked for.
-        units_judgement: what the uncertainties of its parts mean, where there are any.
     """
 
-    ask: Ask
     plan: Plan
     generation: Generation | None
     evidence: Evidence
@@ -81,7 +79,16 @@ class Result:
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
     units: ScoredUnits | None = None
-    units_judgement: UnitsJudgement | None = None
+
+    @property
+    def ask(self) -> Ask:
+        """What was wanted."""
+        return self.plan.ask
+
+    @property
+    def units_judgement(self) -> UnitsJudgement | None:
+        """What the uncertainties of its parts mean, where there are any."""
+        return self.judgement.parts
 
     @property
     def text(self) -> str | None:

@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 
 from app.scoring.ask import Ask
 from app.scoring.claims import Split, claims_in, decode_split, encode_split, split_request
+from app.scoring.deployment import AskLimits
 from app.scoring.entries import split_name
-from app.scoring.limits import AskLimits
 from app.scoring.memory import Memory
 from app.scoring.statements import spans_of
 from models.errors import EngineError, InvalidLogits, InvalidRequest

@@ -26,8 +26,8 @@ def subject(*samples, answer=" Paris"):
 
 
 def derived(statistics, found, said, *, written=None, **plan):
-    planned = a_plan(statistics, **plan)
-    asked = questions(planned, ASK, found, (), RULES)
+    planned = a_plan(statistics, ask=ASK, **plan)
+    asked = questions(planned, found, (), RULES)
     return derive(planned, found, written, asked, said)
 
 

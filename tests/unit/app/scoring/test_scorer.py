@@ -406,10 +406,10 @@ async def test_a_calibrator_is_not_served_to_other_models_than_its_own(caplog):
     async with running_workers(build_workers(CONFIG)) as workers:
         scorer = Scorer(workers, Admission(4), policy=Policy(calibrator=_bound_to(workers)))
         generator = workers.generator
-        assert scorer.judge.calibrator() is not None
+        assert scorer.deployment().calibrator is not None
         own = generator.info
         generator.info = replace(own, identity="other weights")
-        assert scorer.judge.calibrator() is None
+        assert scorer.deployment().calibrator is None
         assert "the calibrator is no longer served" in caplog.text
         generator.info = own
-        assert scorer.judge.calibrator() is not None
+        assert scorer.deployment().calibrator is not None
