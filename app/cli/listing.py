@@ -1,9 +1,8 @@
 """The page of estimators, from their docstrings: what docs/estimators.md holds."""
 
-import inspect
 import textwrap
 
-from models.estimators import ESTIMATORS, formula, needs
+from models.estimators import ESTIMATORS, needs
 from models.statistics import STATISTICS
 
 _HEAD = """Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator is an
@@ -20,9 +19,9 @@ def page() -> str:
 
 
 def _section(name: str) -> str:
-    body = (inspect.getdoc(ESTIMATORS[name]) or "").partition("\n")[2].strip()
+    body = ESTIMATORS[name].doc.partition("\n")[2].strip()
     details, _, use = body.partition("Use: ")
-    paragraphs = [formula(name), *filter(None, map(str.strip, details.split("\n\n")))]
+    paragraphs = [ESTIMATORS[name].formula, *filter(None, map(str.strip, details.split("\n\n")))]
     reads = ", ".join(f"`{statistic}`" for statistic in sorted(needs([name])))
     facts = [f"- Reads: {reads}", f"- Costs: {_cost(name)}", f"- Use: {use}"]
     return (

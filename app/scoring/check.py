@@ -21,7 +21,7 @@ from models.errors import (
     ProbeMissing,
     StatisticUnavailable,
 )
-from models.estimators import FOUND_MASS_NEEDS, READ_DISTINCT, needs
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
 from models.records import DEFAULT_NEW_TOKENS, Pair, SamplingParams
 from models.similarity.align import num_cells, sentences
@@ -245,7 +245,7 @@ def _of_distinct(plan: Plan, generator: GeneratorInfo) -> Faults:
     if plan.strategy != "greedy":
         yield InvalidRequest(f"must be greedy {why}", field="strategy")
     for name in plan.estimators:
-        if name not in READ_DISTINCT and reads_samples(needs([name])):
+        if ESTIMATORS[name].counts_samples:
             message = f"{name} counts samples: it cannot be had {why}"
             yield InvalidRequest(message, field=_named_by(name, ask))
     if ask.explain:

@@ -13,6 +13,7 @@ from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
 from models.estimators import (
+    ESTIMATORS,
     FOUND_MASS_NEEDS,
     Undefined,
     found_mass,
@@ -20,7 +21,6 @@ from models.estimators import (
 )
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
 from models.statistics import SENTENCES_READ
-from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
 
 # Where it came from: the cache, identical work under way, or this caller's own work.
@@ -275,7 +275,7 @@ class Result:
         is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
         if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
-        is_moved = not MOVED_BY_WAVES.isdisjoint(plan.estimators)
+        is_moved = any(ESTIMATORS[name].moves_with_samples for name in plan.estimators)
         if is_moved and self.ask.sampling.stop_mass is not None and self.ask.samples is None:
             codes.append("scores_move_with_samples")
         if self.evidence.truncated:

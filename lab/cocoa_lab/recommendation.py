@@ -11,7 +11,6 @@ from cocoa_lab.comparison import (
     ByEstimator,
     Column,
     difference,
-    grows_with_length,
     intervals,
     overall,
     without,
@@ -19,6 +18,7 @@ from cocoa_lab.comparison import (
 from cocoa_lab.metrics import Interval
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.report import number, signed
+from models.estimators import ESTIMATORS
 
 # What the service reports where no estimator is named.
 _DEFAULT = DEFAULT_ESTIMATORS[0]
@@ -119,7 +119,8 @@ def lengths(columns: Sequence[Column], values: ByEstimator) -> Lengths | None:
         if column.num_tokens is not None:
             counts.append(column.num_tokens[column.num_tokens > 0])
     known = np.concatenate(counts) if counts else np.empty(0)
-    found = intervals({name: one for name, one in values.items() if not grows_with_length(name)})
+    kept = {name: one for name, one in values.items() if not ESTIMATORS[name].grows_with_length}
+    found = intervals(kept)
     if not len(known) or not found or _DEFAULT not in values:
         return None
     low, high = np.percentile(known, (10, 90), method="nearest")

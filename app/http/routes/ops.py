@@ -28,7 +28,7 @@ from app.scoring.deployment import Deployment
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator, Threshold
 from models.errors import NotReady
-from models.estimators import ESTIMATORS, formula, needs
+from models.estimators import ESTIMATORS, needs
 from workers.protocol import GeneratorInfo
 
 router = APIRouter(tags=["operation"])
@@ -186,7 +186,7 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> Esti
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return EstimatorInfo(
         name=name,
-        formula=formula(name),
+        formula=ESTIMATORS[name].formula,
         needs=read,
         available=not missing,
         reason=reason,

@@ -147,7 +147,7 @@ def test_an_estimator_that_fails_on_a_part_is_told_and_costs_no_other_its_score(
     def broken(answer_token_logprobs):
         return 1.0 if len(answer_token_logprobs) == len(ANSWER.token_logprobs) else "no number"
 
-    monkeypatch.setitem(ESTIMATORS, "sp", broken)
+    monkeypatch.setitem(ESTIMATORS, "sp", replace(ESTIMATORS["sp"], function=broken))
     told = []
 
     _, city, _ = scored(
