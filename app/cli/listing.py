@@ -1,7 +1,9 @@
-"""The page of estimators, from their docstrings: what docs/estimators.md holds."""
+"""The pages that are made from docstrings: docs/estimators.md and docs/errors.md."""
 
+import inspect
 import textwrap
 
+from models.errors import answered
 from models.estimators import ESTIMATORS, needs
 from models.statistics import STATISTICS
 
@@ -12,10 +14,27 @@ every request also costs the generation of the answer itself. Whatever several e
 request have in common is computed once.
 """
 
+_ERRORS_HEAD = """# Errors
+
+Made from the docstrings by `cocoa errors`; a test keeps it so. Each is answered in the shape of
+[api.md](api.md#errors); every 503 has `Retry-After`.
+
+| status | code | meaning |
+|---|---|---|"""
+
 
 def page() -> str:
     """The text of docs/estimators.md."""
     return "\n".join(["# Estimators\n", _HEAD, *map(_section, ESTIMATORS)])
+
+
+def errors_page() -> str:
+    """The text of docs/errors.md."""
+    lines = [_ERRORS_HEAD]
+    for error in sorted(answered(), key=lambda error: error.status):
+        text, _, _ = inspect.cleandoc(error.__doc__ or "").partition("\n\nAttributes:")
+        lines.append(f"| {error.status} | `{error.code}` | {' '.join(text.split())} |")
+    return "\n".join([*lines, ""])
 
 
 def _section(name: str) -> str:
