@@ -88,10 +88,9 @@ class ServedCalibrator:
 
     Nobody labels what is served, but its uncertainties are compared with the reference's.
 
-    Args:
-        calibrator: of this deployment; None where it has none.
-        models: that serve when this is made.
-        observer: told how far scores have shifted.
+    Attributes:
+        shifted: groups, estimators and calibrations whose latest scores no longer look like the
+            reference's.
     """
 
     def __init__(self, calibrator: Calibrator | None, models: Models, observer: Observer) -> None:
@@ -101,6 +100,7 @@ class ServedCalibrator:
         # For which models it was last checked, and why it is not theirs.
         self._checked_for = models
         self._misfit = ""
+        self.shifted: frozenset[tuple[str, str, int]] = frozenset()
 
     def of(self, models: Models) -> Calibrator | None:
         """It, where it is of these models; checked again, and the log told, where they are new."""
@@ -123,10 +123,6 @@ class ServedCalibrator:
             return ""
         return self._misfit or NO_CALIBRATOR
 
-    def standing(self) -> tuple[bool, ...]:
-        """Which of the scores have shifted."""
-        return tuple(monitor.has_shifted for monitor in self._shifts.values())
-
     def told(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
         """Whether the scores of such asks have shifted; a new one counts among the latest.
 
@@ -142,16 +138,12 @@ class ServedCalibrator:
         key = group, estimator, id(calibration)
         if key not in self._shifts:
             self._shifts[key] = ShiftMonitor(calibration)
-        monitor = self._shifts[key]
         if is_new:
+            monitor = self._shifts[key]
             monitor.observe(uncertainty)
-            self._observer.observe_shift(group, estimator, self._farthest(group, estimator))
-        return monitor.has_shifted
-
-    def _farthest(self, group: str, estimator: str) -> float:
-        """The largest shift of any part's scores."""
-        shifts = []
-        for (of_group, of_estimator, _), monitor in self._shifts.items():
-            if (of_group, of_estimator) == (group, estimator):
-                shifts.append(monitor.shift)
-        return max(shifts)
+            self.shifted -= {key}
+            if monitor.has_shifted:
+                self.shifted |= {key}
+            shifts = [one.shift for other, one in self._shifts.items() if other[:2] == key[:2]]
+            self._observer.observe_shift(group, estimator, max(shifts))  # of any part's scores
+        return key in self.shifted

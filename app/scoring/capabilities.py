@@ -28,13 +28,7 @@ class Capability:
 def capabilities(
     config: WorkerConfig, models: Models, calibrator: ServedCalibrator
 ) -> dict[str, Capability]:
-    """All of them, by name; cheap enough to be asked at each scrape.
-
-    Args:
-        config: which models the settings ask for.
-        models: as they serve now.
-        calibrator: of the deployment.
-    """
+    """All of them, by name; cheap enough to be asked at each scrape."""
     info, no_nli, no_entropies = models.generator, "", ""
     if models.nli is None:
         no_nli = "there is no NLI model"

@@ -23,7 +23,7 @@ from models.errors import (
 )
 from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
 from models.images import DATA, images_of, num_bytes
-from models.records import DEFAULT_NEW_TOKENS, Pair, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, SamplingParams
 from models.similarity.align import num_cells, sentences
 from models.statistics import PROBE_STATISTICS, reads_samples
 from models.units.json_values import leaves, parsed
@@ -39,11 +39,6 @@ Faults = Iterator[CocoaError]
 
 def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
     """Refuse an ask that cannot be done here, exceeds a limit, or contradicts itself.
-
-    Args:
-        plan: of the ask.
-        deployment: that would carry it out.
-        is_streamed: its tokens are to be read as they are written.
 
     Raises:
         Forbidden: whoever asks may not ask for it.
@@ -63,8 +58,11 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield InvalidRequest(f"must be one of {names}", field="similarity")
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
-    yield from _of_statistics(plan, models)
-    if plan.draws_samples:
+    if not plan.read <= plan.available:
+        yield from _of_statistics(plan, models.generator)
+    if ask.units not in (None, "answer"):
+        yield from _of_units(plan, models)
+    if ask.samples is None and reads_samples(plan.statistics):
         yield from _of_sampling(ask.sampling)
     if limits is not None and (ask.answer is not None or ask.samples or ask.claims):
         yield from _of_texts(plan, models.comparers[plan.similarity], limits)
@@ -75,7 +73,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
     if is_streamed:
         yield from _of_streams(plan)
     if limits is not None and ask.answer is not None and ask.samples is not None:
-        yield from _of_given_pairs(plan, models, limits)
+        _check_given(plan, models.comparers[plan.similarity], limits)
 
 
 def _of_caller(plan: Plan) -> Faults:
@@ -108,12 +106,12 @@ def _of_light(plan: Plan) -> Faults:
             yield InvalidRequest(f"must be false {no_samples}", field=field)
 
 
-def _of_statistics(plan: Plan, models: Models) -> Faults:
-    """Estimators, strategies, waves and parts that read what cannot be known here."""
+def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
+    """Estimators, strategies and waves that read what cannot be known here."""
     ask, available = plan.ask, plan.available
     # Scoring what exists already is best effort: what was not brought is null with its reason.
-    if plan.strategy != "given" and not plan.read <= available:
-        yield from _of_estimators(plan, models.generator)
+    if plan.strategy != "given":
+        yield from _of_estimators(plan, generator)
     lacking: dict[str, tuple[str, frozenset[str]]] = {
         "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy]),
     }
@@ -123,8 +121,11 @@ def _of_statistics(plan: Plan, models: Models) -> Faults:
         if missing := read - available:
             message = f"{name} reads {', '.join(sorted(missing))}, which cannot be supplied here"
             yield StatisticUnavailable(message, field=field)
-    if ask.units in (None, "answer"):
-        return
+
+
+def _of_units(plan: Plan, models: Models) -> Faults:
+    """Parts of answers that nobody makes or compares."""
+    ask, available = plan.ask, plan.available
     if ask.splits_claims and not ask.has_prompt:
         message = "no model splits the answer: send a prompt, or claims"
         yield InvalidRequest(message, field="units")
@@ -348,30 +349,20 @@ def _of_streams(plan: Plan) -> Faults:
         yield InvalidRequest(f"must be keep {read_before}", field="on_unit_reject")
 
 
-def _of_given_pairs(plan: Plan, models: Models, limits: AskLimits) -> Faults:
-    """Given texts that make too many pairs."""
+def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
+    """Refuse given texts that make too many pairs."""
     ask, subject = plan.ask, subject_of(plan.ask, None)
-    comparer = models.comparers[plan.similarity]
     contexts = [""] * len(read_by_token(plan, subject))
     rules = comparer.rules.of_question(question_of(ask))
     asked = questions(plan, subject, contexts, rules)
-    check_pairs(ask, asked.similarity, comparer, limits)
-    if models.nli is not None:
-        check_pairs(ask, asked.nli, models.nli, limits)
-    yield from ()
-
-
-def check_pairs(
-    ask: Ask, pairs: Sequence[Pair], comparer: ComparerInfo, limits: AskLimits | None
-) -> None:
-    """Refuse more pairs than a comparer reads for one ask; see `check_number_of_pairs`."""
-    num_pairs = len(pairs)
+    num_pairs = len(asked.similarity)
     if comparer.is_by_sentence:
-        num_pairs = num_cells(pairs)
-    check_number_of_pairs(ask, num_pairs, limits)
+        num_pairs = num_cells(asked.similarity)
+    check_pairs(ask, num_pairs, limits)
+    check_pairs(ask, len(asked.nli), limits)
 
 
-def check_number_of_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
+def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
     """Refuse more pairs than one ask may have.
 
     Raises:

@@ -61,13 +61,7 @@ class Split:
 
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
-    """What asks the model for the claims of an answer: greedy, as the ask is, chat or text.
-
-    Args:
-        ask: whose answer it is.
-        answer: to be split.
-        max_tokens: of the reply, a reasoning included.
-    """
+    """What asks the model for the claims of an answer: greedy, as the ask is, chat or text."""
     asked = _QUESTION.format(question=_json(question_of(ask)), answer=_json(answer))
     request = GenerationRequest(
         prompt=asked,

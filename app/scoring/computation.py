@@ -130,24 +130,16 @@ class Computation:
         self._has_unnamed = False
 
     @property
-    def is_current(self) -> bool:
-        """Every reply came from the weights that were there at the start."""
-        of_pairs = [one.is_current for one in (self._similarity, self._nli) if one is not None]
-        return self._said_by <= {self._identity} and all(of_pairs)
-
-    @property
     def may_be_remembered(self) -> bool:
-        """All that it came from is part of its name."""
-        return self.is_current and not self._has_unnamed
+        """All that it came from is part of its name, as are the weights of the start."""
+        is_current = self._similarity.is_current and self._said_by <= {self._identity}
+        is_current &= self._nli is None or self._nli.is_current
+        return is_current and not self._has_unnamed
 
     async def generate(
         self, timeout_s: float | None, on_token: OnToken | None = None
     ) -> Generation | None:
         """Answer and samples, charged to the caller; None where no model is asked.
-
-        Args:
-            timeout_s: that the generator may take.
-            on_token: told of each token of y*.
 
         Raises:
             InvalidRequest: fewer samples were recorded than are wanted.

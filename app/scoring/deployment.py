@@ -76,7 +76,9 @@ class Deployment:
 
 def models_of(workers: Workers) -> Models:
     """The models that workers hold now."""
-    comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
+    comparers: dict[str, ComparerInfo] = {}
+    for name, comparer in workers.comparers.items():
+        comparers[name] = comparer.info
     nli: ComparerInfo | None = None
     if workers.nli is not None:
         nli = workers.nli.info

@@ -123,7 +123,9 @@ def derive(
             if reads_samples(frozenset({name})):
                 absent[name] = ALL_LEFT_OUT
     compared = _compared(plan, subject, asked, replies)
-    statistics |= {name: one for name, one in compared.items() if name not in absent}
+    for name in absent.keys() & compared.keys():
+        del compared[name]
+    statistics |= compared
     if subject.is_reasoned:
         absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:

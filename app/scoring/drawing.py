@@ -19,12 +19,6 @@ async def drawn_on(
 ) -> Generation:
     """The generation with as many waves of samples as the request wants.
 
-    Args:
-        request: that was answered.
-        generation: what the generator made of it.
-        agree: see `Agree`.
-        draw: see `Draw`.
-
     Raises:
         EngineError: samples of two models are not mixed.
         CocoaError: whatever else `agree` and `draw` raise.
@@ -49,13 +43,7 @@ async def drawn_on(
 def next_wave(
     request: GenerationRequest, generation: Generation, timeout_s: float | None
 ) -> GenerationRequest:
-    """What asks for the wave after those of a generation, by the same seed.
-
-    Args:
-        request: that was answered.
-        generation: with its samples so far.
-        timeout_s: that it may take.
-    """
+    """What asks for the wave after those of a generation, by the same seed."""
     return replace(
         request,
         sampling=replace(request.sampling, seed=generation.seed),

@@ -42,10 +42,6 @@ def statistics_name(plan: Plan, models: Models) -> str:
     read the statistics, nor how samples are drawn where there are none. Without a seed every draw
     has the same name. How many samples are drawn is part of it only where one of them becomes the
     answer: elsewhere a longer draw serves a shorter one (`decode`).
-
-    Args:
-        plan: what is computed.
-        models: that are asked.
     """
     ask, generator, comparer = plan.ask, models.generator, models.comparers[plan.similarity]
     needed = plan.statistics & plan.read
@@ -109,13 +105,7 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
 
 
 def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
-    """Name of the claims of an answer.
-
-    Args:
-        namespace: whose entry it is.
-        identity: of the generator that splits it.
-        request: that asks for them.
-    """
+    """Name of the claims of an answer."""
     asked = request.prompt, request.messages, request.chat_template_kwargs
     parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
     return f"{_prefix(namespace)}claims:{digest(parts)}"

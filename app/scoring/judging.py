@@ -11,7 +11,7 @@ from typing import Literal
 
 from app.scoring.ask import ESCALATE_BELOW, PARTS, Ask
 from app.scoring.derive import NO_ANSWER
-from app.scoring.plan import MAX_SHARE_CUT, NO_CALIBRATOR, Plan, calibration_of
+from app.scoring.plan import MAX_SHARE_CUT, Plan, calibration_of
 from app.scoring.units import Scored, ScoredUnit, ScoredUnits
 from models.calibration import Binding, Calibration, Calibrator, Threshold
 from models.errors import InvalidRequest
@@ -44,6 +44,8 @@ _WARNED = {
     PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
     SAMPLES_LEFT_OUT: "no answers with fewer samples than were wanted were calibrated",
 }
+# An answer that is nothing but the tag before a reasoning.
+_OPENED = {tags.start for tags in (*KNOWN_TAGS, HARMONY)}
 _UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like this one"
 
 
@@ -129,7 +131,6 @@ class Judgement:
 
 def judge(
     plan: Plan,
-    calibrator: Calibrator | None,
     scored: Scored,
     answer: TokenSequence,
     *,
@@ -142,8 +143,7 @@ def judge(
     An answer without one, or unlike those that were calibrated, has no confidence and never passes.
 
     Args:
-        plan: of the ask, with the calibrator's parts that speak of it.
-        calibrator: that is served; None if its models no longer are.
+        plan: of the ask, with the calibrator that is served.
         scored: the answer and its parts.
         answer: y*.
         steps: that reading a schema may take; None for the usual number.
@@ -153,14 +153,13 @@ def judge(
     Raises:
         InvalidRequest: the schema is none, as only now shows, or takes too many steps.
     """
-    if calibrator is None:
-        plan = replace(plan, part=NO_CALIBRATOR, unit_part=NO_CALIBRATOR)
-    uncertainty, read = scored.scores[plan.primary], needs([plan.primary])
-    of_primary = [one for name, one in readings.items() if name in read]
-    judgement = _of_answer(plan, calibrator, answer, uncertainty, of_primary, warned)
+    uncertainty, is_foreign = scored.scores[plan.primary], False
+    for name in needs([plan.primary]) & readings.keys():
+        is_foreign |= readings[name].out_of_domain
+    judgement = _of_answer(plan, answer, uncertainty, warned, is_foreign=is_foreign)
     if scored.units is None or plan.ask.units not in PARTS:
         return judgement
-    parts = _of_parts(plan, calibrator, answer, scored.units, warned)
+    parts = _of_parts(plan, answer, scored.units, warned)
     return replace(
         judgement, parts=_refined(plan.ask, answer, scored.units, steps or Steps(), parts)
     )
@@ -168,18 +167,18 @@ def judge(
 
 def _of_answer(
     plan: Plan,
-    calibrator: Calibrator | None,
     answer: TokenSequence,
     uncertainty: float | None,
-    readings: Sequence[ProbeReading],
     warned: Collection[str],
+    *,
+    is_foreign: bool,
 ) -> Judgement:
-    part, ask = plan.part, plan.ask
+    part, ask, calibrator = plan.part, plan.ask, plan.calibrator
     calibration = calibration_of(plan, part, plan.primary)
     if calibrator is None or calibration is None or isinstance(part, str):
         return Judgement(decision=_none_calibrated(ask, str(part)), reason=str(part))
     why_not = _why_unlike(answer, part.binding, warned)
-    if why_not is None and any(one.out_of_domain for one in readings):
+    if why_not is None and is_foreign:
         why_not = _UNLIKE_TRAINING
     if why_not is None and uncertainty is None:
         why_not = f"{plan.primary} has no value"
@@ -200,12 +199,11 @@ def _of_answer(
 
 def _of_parts(
     plan: Plan,
-    calibrator: Calibrator | None,
     answer: TokenSequence,
     units: ScoredUnits,
     warned: Collection[str],
 ) -> UnitsJudgement:
-    part, ask, parts = plan.unit_part, plan.ask, units.units[1:]
+    part, ask, calibrator, parts = plan.unit_part, plan.ask, plan.calibrator, units.units[1:]
     if parts and parts[0].unit.kind != PARTS[ask.units]:
         part = "the answer was not split into claims"
     calibration = calibration_of(plan, part, plan.unit_primary)
@@ -261,7 +259,7 @@ def _of_part(
 def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]) -> str | None:
     """Why an answer is unlike all that were calibrated: a code, and the reason in words."""
     text, no_answer = answer.compared_text, answer.no_answer
-    if no_answer is None and any(text == tags.start for tags in (*KNOWN_TAGS, HARMONY)):
+    if no_answer is None and text in _OPENED:
         no_answer = "reasoning_unfinished"
     if no_answer is not None:
         return f"{no_answer}: {NO_ANSWER[no_answer]}"
@@ -303,17 +301,7 @@ def _decided(
     accept: bool,
     why_not: str | None,
 ) -> Decision:
-    """The decision by a threshold, and what to do.
-
-    Args:
-        ask: says from which confidence on an answer is worth a second look.
-        threshold: of the target error.
-        calibrator: whose threshold it is.
-        promise: in words, with {percent} for the target error.
-        confidence: of the answer, or the least of its parts; None for an unknown one.
-        accept: the uncertainty is within the threshold.
-        why_not: it does not pass, whatever its uncertainty.
-    """
+    """The decision by a threshold, and what to do."""
     percent = _percent(threshold.target_error)
     guarantee = (
         f"{promise.format(percent=percent)}, with probability {1 - calibrator.delta:g} over "

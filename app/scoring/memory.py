@@ -35,10 +35,6 @@ class Memory:
 
     Attributes:
         cache: holds the entries.
-
-    Args:
-        cache: see above.
-        observer: told of hits, misses, invalid entries and joined work.
     """
 
     def __init__(self, cache: Cache, observer: Observer) -> None:

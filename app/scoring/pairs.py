@@ -1,7 +1,7 @@
 """Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 
 import orjson
@@ -16,6 +16,7 @@ from app.scoring.questions import question_of
 from models.errors import SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
+from models.similarity.align import num_cells
 from models.similarity.pairs import PairTable
 from workers.protocol import Comparer, PairScore
 
@@ -70,13 +71,13 @@ class PairScores:
 
     def check(self, pairs: Sequence[Pair]) -> None:
         """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
-        check_pairs(self._ask, pairs, self.info, self._limits)
+        num_pairs = len(pairs)
+        if self.info.is_by_sentence:
+            num_pairs = num_cells(pairs)
+        check_pairs(self._ask, num_pairs, self._limits)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
-
-        Args:
-            pairs: of texts as they are compared.
 
         Raises:
             InvalidRequest: there are more than an ask may have.
@@ -85,8 +86,7 @@ class PairScores:
             NotReady: the model has stopped.
         """
         self.check(pairs)
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]
-        missing = self._take(new)
+        missing = self._take(dict.fromkeys(pairs))
         names: dict[Pair, str] = {}
         if missing and self._memory is not None:
             names = dict(zip(missing, map(self._name, missing), strict=True))
@@ -114,10 +114,12 @@ class PairScores:
             self._take(missing)
         return PairTable(self.info.labels, self._values, self.rules, self._is_cut)
 
-    def _take(self, pairs: Sequence[Pair]) -> list[Pair]:
+    def _take(self, pairs: Iterable[Pair]) -> list[Pair]:
         """Make those that are known part of this ask; the others."""
         unknown = []
         for pair in pairs:
+            if pair in self._values:
+                continue
             if pair not in self._known:
                 unknown.append(pair)
                 continue

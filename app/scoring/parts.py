@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
-from app.scoring.check import check_number_of_pairs
+from app.scoring.check import check_pairs
 from app.scoring.claims import Split
 from app.scoring.deployment import AskLimits
 from app.scoring.pairs import PairScores
@@ -58,7 +59,7 @@ class PartsOfAnswer:
         """What pure work on parts returns, on its thread; once nobody awaits it, its steps end."""
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, lambda: work(*args, **named))
+            return await loop.run_in_executor(self._thread, partial(work, *args, **named))
         except asyncio.CancelledError:
             self.steps.end()
             raise
@@ -93,10 +94,6 @@ class PartsOfAnswer:
 
     async def compared(self, subject: Subject, split: Split | None = None) -> Parts:
         """The parts of the answer; pairs that are not remembered are asked.
-
-        Args:
-            subject: with its y* chosen.
-            split: the claims of the answer, where a model was asked for them.
 
         Raises:
             InvalidRequest: the texts make more pairs than the limits allow.
@@ -136,6 +133,6 @@ class PartsOfAnswer:
             ends = dict(zip(read, await self._nli.token_ends(read), strict=True))
         made = await self.aside(Statements, stated, samples, spans, ends, question_of(ask))
         if self._nli is not None:
-            check_number_of_pairs(ask, made.num_pairs, self._limits)
+            check_pairs(ask, made.num_pairs, self._limits)
             self._scores.num_tokens |= made.num_tokens
         return made

@@ -84,8 +84,7 @@ class Plan:
         unit_primary: the one whose value is the uncertainty of a part.
         parts_compared_by: what compares parts with what the samples have in their place; None where
             they are not.
-        part: of the calibrator, that speaks of the primary, or why none does.
-        unit_part: the same of `unit_primary`.
+        calibrator: that says what the scores mean; None where none is served.
     """
 
     ask: Ask
@@ -101,8 +100,7 @@ class Plan:
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
     parts_compared_by: Literal["similarity", "nli"] | None = None
-    part: Part | str = NO_CALIBRATOR
-    unit_part: Part | str = NO_CALIBRATOR
+    calibrator: Calibrator | None = None
 
     @property
     def is_sampled(self) -> bool:
@@ -110,9 +108,14 @@ class Plan:
         return self.strategy not in ("greedy", "given")
 
     @cached_property
-    def draws_samples(self) -> bool:
-        """Samples are read, and the ask brings none."""
-        return self.ask.samples is None and reads_samples(self.statistics)
+    def part(self) -> Part | str:
+        """Of the calibrator, that which speaks of the primary, or why none does."""
+        return _part_of(self, self.primary, "answer")
+
+    @cached_property
+    def unit_part(self) -> Part | str:
+        """Of the calibrator, that which speaks of the parts of the answer, or why none does."""
+        return _part_of(self, self.unit_primary, PARTS[self.ask.units])
 
     @cached_property
     def generated(self) -> frozenset[str]:
@@ -151,15 +154,7 @@ class Plan:
         """Any planned statistic is of these sources, such as "similarity" or "nli"."""
         return not self.statistics.isdisjoint(supplied_by(*sources))
 
-    def judged_by(self, calibrator: Calibrator | None) -> "Plan":
-        """The same with what a calibrator says of such an ask."""
-        unit_part: Part | str = NO_CALIBRATOR
-        if self.ask.units in PARTS:
-            unit_part = _part_of(self, calibrator, self.unit_primary, PARTS[self.ask.units])
-        part = _part_of(self, calibrator, self.primary, "answer")
-        return replace(self, part=part, unit_part=unit_part)
-
-    def for_reasoned(self, calibrator: Calibrator | None, *, answer: bool) -> "Plan":
+    def for_reasoned(self, *, answer: bool) -> "Plan":
         """The same once the answer, or a sample alone, has turned out to have a reasoning before.
 
         An uncertainty that nobody named is then one that does not weigh answers by probability.
@@ -167,7 +162,7 @@ class Plan:
         primary = self.primary
         if self.ask.primary is None and "sample_token_logprobs" in needs([primary]):
             primary = primary_of_reasoned(self.estimators) or primary
-        return replace(self, primary=primary, is_reasoned=answer).judged_by(calibrator)
+        return replace(self, primary=primary, is_reasoned=answer)
 
 
 def make_plan(ask: Ask, deployment: Deployment) -> Plan:
@@ -187,10 +182,12 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
             of_anything |= {PREDICTED}
     if reads_samples(read) and ask.samples is None and ask.sampling.stop_mass is not None:
         read |= FOUND_MASS_NEEDS
-    compared_by, shown = _comparer_of_parts(ask, read), _shown(ask)
+    shown = _shown(ask)
+    compared_by: Literal["similarity", "nli"] | None = None
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
     if ask.units not in (None, "answer"):
+        compared_by = _comparer_of_parts(ask, read)
         unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
         shown |= {"answer_token_texts"}
     if compared_by is not None:
@@ -198,7 +195,7 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     primary, degraded = ask.primary, False
     if primary is None:
         primary, degraded = primary_of(estimators, available)
-    plan = Plan(
+    return Plan(
         ask=ask,
         estimators=estimators,
         primary=primary,
@@ -211,8 +208,8 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
         unit_estimators=unit_estimators,
         unit_primary=unit_primary,
         parts_compared_by=compared_by,
+        calibrator=deployment.calibrator,
     )
-    return plan.judged_by(deployment.calibrator)
 
 
 def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
@@ -238,13 +235,7 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
 def generation_request(
     ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
 ) -> GenerationRequest:
-    """What the generator is asked for; what the ask brings along is left out.
-
-    Args:
-        ask: with a prompt.
-        statistics: that are wanted of a generator.
-        timeout_s: that it may take.
-    """
+    """What the generator is asked for; what the ask brings along is left out."""
     if ask.samples is not None:
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:
@@ -281,14 +272,7 @@ def _shown(ask: Ask) -> frozenset[str]:
 def _of_parts(
     ask: Ask, estimators: Sequence[str], of_parts: frozenset[str], available: frozenset[str]
 ) -> tuple[tuple[str, ...], str | None]:
-    """The estimators that are defined for parts of an answer, and the one that is reported.
-
-    Args:
-        ask: that wants parts.
-        estimators: of it.
-        of_parts: statistics that a part supplies.
-        available: statistics that can be known.
-    """
+    """The estimators that are defined for parts of an answer, and the one that is reported."""
     if ask.claims is not None and not any(one.quotes for one in ask.claims):
         available = available - ANSWER_STATISTICS  # nobody knows which tokens are theirs
     defined = [name for name in estimators if needs([name]) <= of_parts]
@@ -300,7 +284,7 @@ def _of_parts(
 
 def _comparer_of_parts(ask: Ask, read: frozenset[str]) -> Literal["similarity", "nli"] | None:
     """What compares the parts of an answer with its samples; None where nothing does."""
-    if ask.units in (None, "answer") or ask.light:
+    if ask.light:
         return None
     if ask.of_tokens and ask.samples is None and not reads_samples(read):
         return None  # none are drawn for the parts alone
@@ -314,17 +298,15 @@ def calibration_of(plan: Plan, part: Part | str, primary: str | None) -> Calibra
     return part.groups[plan.ask.calibration or ALL][primary]
 
 
-def _part_of(
-    plan: Plan, calibrator: Calibrator | None, primary: str | None, unit: Kind
-) -> Part | str:
-    """The part of a calibrator that speaks of an estimator of this ask, for units of one kind.
+def _part_of(plan: Plan, primary: str | None, unit: Kind) -> Part | str:
+    """The part of the calibrator that speaks of an estimator of this ask, for units of one kind.
 
     Where there is none, why, and what would have to be asked in place of it: the least that differs
     from what was calibrated.
     """
     if primary is None:
         return f"no estimator of this request is defined for a {unit}"
-    if calibrator is None:
+    if plan.calibrator is None:
         return NO_CALIBRATOR
     if plan.ask.samples is not None:
         return "scores on given samples are not calibrated: let the model draw them"
@@ -333,7 +315,7 @@ def _part_of(
     if plan.is_reasoned:
         return "answers behind a reasoning are not calibrated"
     nearest: dict[str, tuple[str, str]] | None = None
-    for part in calibrator.parts:
+    for part in plan.calibrator.parts:
         calibrated: Collection[str] = part.groups.get(plan.ask.calibration or ALL, {})
         if part.binding.unit != unit or primary not in calibrated:
             continue
@@ -351,13 +333,7 @@ def _part_of(
 
 
 def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, tuple[str, str]]:
-    """By name, what was calibrated and what is asked, in words, where scores are not comparable.
-
-    Args:
-        plan: of what is asked.
-        read: statistics that the scores read.
-        binding: of what was calibrated.
-    """
+    """By name, what was calibrated and what is asked, in words, where scores are not comparable."""
     ask, sampling = plan.ask, plan.ask.sampling
     compared: dict[str, tuple[Any, Any]] = {
         "strategy": (binding.strategy, plan.strategy),

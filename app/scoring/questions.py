@@ -113,9 +113,12 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     if ask.samples is not None:
         brought = [given_sequence(sample.text, sample.token_logprobs) for sample in ask.samples]
         samples = tuple(brought)
-    withheld = tuple(one for one in samples if one.is_withheld)
-    kept = tuple(one for one in samples if not one.is_withheld)
-    return Subject(answer, None, kept, withheld, bool(withheld) and samples[0].is_withheld)
+    kept: list[TokenSequence] = []
+    withheld: list[TokenSequence] = []
+    for one in samples:
+        (withheld if one.is_withheld else kept).append(one)
+    is_first_withheld = bool(withheld) and withheld[0] is samples[0]
+    return Subject(answer, None, tuple(kept), tuple(withheld), is_first_withheld)
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:
@@ -133,11 +136,6 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
 
 def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None) -> Subject:
     """The subject with its y* chosen, which is no sample where that one was left out.
-
-    Args:
-        strategy: how.
-        subject: answer and samples.
-        matrix: scores of all pairs of samples, for "mbr".
 
     Raises:
         InvalidRequest: the strategy weighs by probability what came behind a reasoning.
@@ -177,14 +175,7 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
 
 
 def questions(plan: Plan, subject: Subject, contexts: Sequence[str], rules: PairRules) -> Questions:
-    """All that is asked about a subject.
-
-    Args:
-        plan: what is wanted.
-        subject: with its y* chosen.
-        contexts: the text before each of `read_by_token`.
-        rules: which pairs need no asking.
-    """
+    """All that is asked about a subject with its y*; contexts are those of `read_by_token`."""
     wanted, answer = plan.statistics, subject.answer.compared_text
     by_token = read_by_token(plan, subject)
     similarity: list[Pair] = []

@@ -275,8 +275,8 @@ class Result:
         is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
         if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
-        is_moved = any(ESTIMATORS[name].moves_with_samples for name in plan.estimators)
-        if is_moved and self.ask.sampling.stop_mass is not None and self.ask.samples is None:
+        comes_in_waves = self.ask.sampling.stop_mass is not None and self.ask.samples is None
+        if comes_in_waves and any(ESTIMATORS[one].moves_with_samples for one in plan.estimators):
             codes.append("scores_move_with_samples")
         if self.evidence.truncated:
             codes.append("similarity_truncated")

@@ -13,7 +13,7 @@ from app.scoring.calibrators import ServedCalibrator
 from app.scoring.check import check
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
-from app.scoring.deployment import AskLimits, Deployment, Models, models_of
+from app.scoring.deployment import AskLimits, Deployment, models_of
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import decode, encode
 from app.scoring.judging import Judgement, judge
@@ -77,13 +77,6 @@ class Scorer:
         memory: of earlier asks; None remembers nothing.
         calibrator: says what their uncertainties mean.
         threads: by name, those of slow estimators and of parts of answers.
-
-    Args:
-        workers: ready ones.
-        admission: see above.
-        memory: see above.
-        policy: of the deployment.
-        observer: told what happens.
     """
 
     def __init__(
@@ -109,18 +102,13 @@ class Scorer:
         """Asks that are admitted, and of which nothing has been computed yet."""
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
-    @property
-    def models(self) -> Models:
-        """The models as they serve now."""
-        return models_of(self.workers)
-
     def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
         """All that decides, beside an ask, what may be asked and what its scores mean.
 
         Args:
             supplied: statistics that were recorded; None for those that the generator supplies.
         """
-        models, policy = self.models, self._policy
+        models, policy = models_of(self.workers), self._policy
         calibrator = self.calibrator.of(models)
         if supplied is not None:
             recorded = replace(models.generator, statistics=supplied, absent={})
@@ -180,7 +168,7 @@ class Scorer:
             parts, parts_s = await self._parts(work, computed, memory)
             if computed.evidence.subject.is_reasoned:
                 is_reasoned = computed.evidence.subject.answer.reasoning is not None
-                plan = plan.for_reasoned(deployment.calibrator, answer=is_reasoned)
+                plan = plan.for_reasoned(answer=is_reasoned)
             scored_at = time.monotonic()
             found = await self._score(plan, computed.evidence, parts)
             judgement = await self._judge(plan, work, computed, found, source)
@@ -210,16 +198,10 @@ class Scorer:
 
     def standing(self) -> tuple[Any, ...]:
         """All that decides a result beside its ask and what the cache holds."""
-        return self.models, self.calibrator.standing()
+        return models_of(self.workers), self.calibrator.shifted
 
     async def again(self, earlier: Result, began_at: float) -> Result:
-        """An earlier result from the cache as it is now.
-
-        Args:
-            earlier: of the same ask, of an entry that the cache still has, and of the standing that
-                this scorer has.
-            began_at: monotonic second of the ask.
-        """
+        """An earlier result from the cache as it is now."""
         stage_s, total_s = dict.fromkeys(STAGES, 0.0), time.monotonic() - began_at
         result = replace(earlier, stage_s=stage_s, total_s=total_s)
         asyncio.get_running_loop().call_soon(self._observer.observe_result, result)
@@ -308,15 +290,11 @@ class Scorer:
             warned.discard(PROMPT_OUT_OF_DOMAIN)
         if computed.evidence.subject.withheld:
             warned.add(SAMPLES_LEFT_OUT)
-        about = partial(
-            judge,
-            plan,
-            self.calibrator.of(self.models),
-            found,
-            answer,
-            readings=readings,
-            warned=warned,
-        )
+        if (
+            self.calibrator.of(models_of(self.workers)) is None
+        ):  # its models were replaced meanwhile
+            plan = replace(plan, calibrator=None)
+        about = partial(judge, plan, found, answer, readings=readings, warned=warned)
         if work.parts is None:
             judgement = about()
         else:

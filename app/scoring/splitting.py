@@ -24,14 +24,6 @@ async def split(
 ) -> Split:
     """The claims of an answer, or why there are none; what was asked is charged to the caller.
 
-    Args:
-        ask: whose answer it is.
-        answer: as it was written.
-        generator: that is asked.
-        memory: of earlier splits; None where none may serve.
-        limits: of the reply; None for the usual ones.
-        turn: held while the generator is asked.
-
     Raises:
         CocoaError: the generator is gone, or busy; a reply that is no list of claims is no error.
     """

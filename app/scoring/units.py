@@ -169,11 +169,7 @@ class Fields:
                 self.pairs += [(first, second), (second, first)]
 
     def parts(self, table: PairTable) -> Parts:
-        """The fields with their support.
-
-        Args:
-            table: scores of all `pairs`.
-        """
+        """The fields with their support."""
         if self._answer is None and self._may_be_text:
             return Parts()
         if self._answer is None:
@@ -227,15 +223,7 @@ def scored(
     parts: Parts,
     on_failure: OnFailure,
 ) -> Scored:
-    """Scores of the answer, and of its parts where units are wanted.
-
-    Args:
-        plan: says which estimators are wanted, and which are defined for the parts.
-        evidence: statistics of the whole answer.
-        absent: why it lacks some.
-        parts: of it.
-        on_failure: told of an estimator that fails.
-    """
+    """Scores of the answer, and of its parts where units are wanted."""
     scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
     if plan.ask.units is None:
         return Scored(scores, reasons)
@@ -262,7 +250,7 @@ def scored(
         units.append(ScoredUnit(unit, _estimator_of(unit, plan, found[0]), *found))
     told = units[1:]
     comparable = [one for one in told if one.estimator == plan.unit_primary] or told
-    mean, greatest = summary(one.uncertainty for one in comparable)
+    mean, greatest = summary([one.uncertainty for one in comparable])
     of_units = ScoredUnits(
         tuple(units),
         parts.missing,

@@ -177,7 +177,10 @@ def needs(names: Iterable[str]) -> frozenset[str]:
     >>> sorted(needs(["cocoa_ppl"]))
     ['answer_token_logprobs', 'similarity']
     """
-    return frozenset().union(*[ESTIMATORS[name].needs for name in names])
+    read: frozenset[str] = frozenset()
+    for name in names:
+        read |= ESTIMATORS[name].needs
+    return read
 
 
 def score(
@@ -217,7 +220,10 @@ def _evaluate(row: Estimator, statistics: Mapping[str, Any], absent: Mapping[str
     if missing := sorted(row.needs - statistics.keys()):
         reasons = [absent.get(name, f"{name} is not available") for name in missing]
         raise Undefined("; ".join(dict.fromkeys(reasons)))
-    value = row.function(**{name: statistics[name] for name in row.needs})
+    given = {}
+    for name in row.needs:
+        given[name] = statistics[name]
+    value = row.function(**given)
     if not math.isfinite(value):
         raise Undefined("not a finite number")
     return value

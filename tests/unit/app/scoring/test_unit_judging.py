@@ -41,12 +41,12 @@ def scored(*uncertainties, text=TEXT, **changes):
 
 
 def judged(units, ask=ASK, answer=ANSWER, made=MADE, plan=PLAN, **options):
-    plan = replace(plan, ask=ask).judged_by(made)
-    return judge(plan, made, Scored({"sp": 1.0}, {}, units), answer, **options).parts
+    plan = replace(plan, ask=ask, calibrator=made)
+    return judge(plan, Scored({"sp": 1.0}, {}, units), answer, **options).parts
 
 
 def check_units_asked(ask, plan, made):
-    plan = replace(plan, ask=ask, available=frozenset(STATISTICS)).judged_by(made)
+    plan = replace(plan, ask=ask, available=frozenset(STATISTICS), calibrator=made)
     check(plan, a_deployment(calibrator=made, **ABLE))
 
 
