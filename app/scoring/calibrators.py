@@ -118,13 +118,13 @@ class ServedCalibrator:
         return self._calibrator
 
     def lacks(self, models: Models) -> str:
-        """Why none is served to these models; "" where one is."""
+        """The reason that none is served to these models; "" where one is."""
         if self.of(models) is not None:
             return ""
         return self._misfit or NO_CALIBRATOR
 
     def told(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
-        """Whether the scores of such asks have shifted; a new one counts among the latest.
+        """Add a new score to the latest; true where they have shifted from the reference's.
 
         Args:
             plan: of the ask.

@@ -1,4 +1,4 @@
-"""What a deployment can beyond answering, and what its settings ask for and cannot be had."""
+"""A deployment's capabilities beyond answering, and settings that ask for others in vain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> N
 
 
 def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
-    """What is wrong with an ask, that which is told first."""
+    """Faults of an ask; the first one is raised."""
     ask, models, limits = plan.ask, deployment.models, deployment.limits
     if ask.mode not in ask.caller.modes or "light" not in ask.caller.modes:
         yield from _of_caller(plan)
@@ -205,7 +205,7 @@ def _of_texts(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> Faults:
 
 
 def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
-    """What the language model here does not do."""
+    """Options that the language model here lacks."""
     ask, sampling, no_limit = plan.ask, plan.ask.sampling, generator.no_reasoning_limit
     most = sampling.max_new_tokens or DEFAULT_NEW_TOKENS
     for field in ("max_reasoning_tokens", "max_sample_reasoning_tokens"):

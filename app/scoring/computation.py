@@ -47,7 +47,7 @@ _CHARACTERS_A_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a generator said earlier of one prompt, and of its own answers.
+    """A generator's earlier replies to one prompt and about its own answers.
 
     Attributes:
         statistics: that the generator was asked for.
@@ -63,7 +63,7 @@ class Recorded:
 
 
 class Computation:
-    """What one ask costs the models.
+    """One ask through the models.
 
     Attributes:
         plan: what is wanted.
@@ -102,28 +102,23 @@ class Computation:
         self._generator = workers.generator
         self._identity = models.generator.identity
         self._comparer = workers.comparers[plan.similarity]
-        known = {} if recorded is None else recorded.pairs
         scores_of = partial(
-            PairScores, ask=plan.ask, memory=memory, observer=observer, limits=limits
+            PairScores,
+            ask=plan.ask,
+            memory=memory,
+            observer=observer,
+            limits=limits,
+            known={} if recorded is None else recorded.pairs,
         )
-        self._similarity = scores_of(
-            self._comparer,
-            known=known.setdefault(models.comparers[plan.similarity].identity, {}),
-        )
+        self._similarity = scores_of(self._comparer)
         self._nli: PairScores | None = None
-        nli = workers.nli
-        if nli is not None and models.nli is not None and plan.asks("nli"):
-            self._nli = scores_of(
-                nli, token_ends=nli.token_ends, known=known.setdefault(models.nli.identity, {})
-            )
+        if workers.nli is not None and plan.asks("nli"):
+            self._nli = scores_of(workers.nli, token_ends=workers.nli.token_ends)
         self.parts: PartsOfAnswer | None = None
-        if plan.ask.units in PARTS:
-            scores = self._similarity
-            if self._nli is None or plan.parts_compared_by != "nli":
-                nli = None
-            else:
-                scores = self._nli
-            self.parts = PartsOfAnswer(plan, scores, nli, thread, limits)
+        if self._nli is not None and plan.parts_compared_by == "nli":
+            self.parts = PartsOfAnswer(plan, self._nli, workers.nli, thread, limits)
+        elif plan.ask.units in PARTS:
+            self.parts = PartsOfAnswer(plan, self._similarity, None, thread, limits)
         self._said_by: set[str] = set()  # identities of the generator's weights
         self._compared_s = 0.0  # while samples were drawn
         # Whether the number of samples depends on what `name` does not have.
@@ -210,7 +205,7 @@ class Computation:
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:
-        """What the generator makes of a request; of one that was given up, what it has told."""
+        """Generate, and charge the caller; where it was given up, for the tokens that were told."""
         cost = 0
 
         def tell(token: Token) -> None:

@@ -1,4 +1,4 @@
-"""What serves here, as one record: the models as they are now, limits, and the calibrator."""
+"""The deployment as one record: models as they serve now, limits, and calibrator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ _BY_TOKEN = supplied_by("answer", "samples")
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """What workers said to `Questions`.
+    """The workers' replies to `Questions`.
 
     Attributes:
         similarity: scores of its pairs.
@@ -195,7 +195,7 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
 
 
 def _compared(plan: Plan, subject: Subject, asked: Questions, replies: Replies) -> dict[str, Any]:
-    """What follows from the scores of pairs."""
+    """Statistics that are computed from the scores of pairs."""
     wanted, answer, table = plan.statistics, subject.answer.compared_text, replies.similarity
     statistics: dict[str, Any] = {}
     if "exact_match" in wanted:

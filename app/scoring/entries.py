@@ -133,7 +133,7 @@ def encode(computed: Computed) -> bytes:
 
 
 def decode(payload: bytes, plan: Plan) -> Computed | None:
-    """What `encode` was given for this ask, or would have been, had it drawn fewer samples.
+    """Read an entry of `encode`, cut to the samples that this ask draws.
 
     None where there are too few samples, or where it lacks what is wanted returned.
 
@@ -183,7 +183,7 @@ def _generation(value: Any) -> Generation | None:
 
 
 def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Computed | None:
-    """What was computed, with as many of the samples as the ask draws; None for too few."""
+    """The same with as many of its samples as the ask draws; None for too few."""
     evidence, ask, request = computed.evidence, plan.ask, plan.request
 
     def agree(num_drawn: int) -> bool:
@@ -280,6 +280,6 @@ def _prefix(namespace: str) -> str:
 
 
 def digest(parts: Any) -> str:
-    """What stands for these parts in a name."""
+    """SHA-256 of the parts as JSON."""
     # orjson knows no integer beyond 64 bits, which a template may be given.
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -51,7 +51,7 @@ _UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like thi
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether an answer may pass, and what to do with it.
+    """The decision on an answer.
 
     Attributes:
         threshold: an uncertainty; None where the labels allow none, and no answer may pass.
@@ -70,7 +70,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class JudgedUnit:
-    """What the uncertainty of one part means.
+    """The judgement of one part.
 
     Attributes:
         confidence: P(right) in [0, 1]; None where it has no uncertainty.
@@ -88,7 +88,7 @@ class JudgedUnit:
 
 @dataclass(frozen=True, slots=True)
 class UnitsJudgement:
-    """What the uncertainties of an answer's parts mean.
+    """The judgement of an answer's parts.
 
     Attributes:
         units: one for each part, in their order.
@@ -108,7 +108,7 @@ class UnitsJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the uncertainties of an answer and its parts mean.
+    """The judgement of an answer and its parts.
 
     Attributes:
         confidence: P(correct) in [0, 1].
@@ -138,7 +138,7 @@ def judge(
     readings: Mapping[str, ProbeReading] = MappingProxyType({}),
     warned: Collection[str] = (),
 ) -> Judgement:
-    """What the uncertainties of an answer and its parts mean.
+    """Turn the uncertainties of an answer and its parts into confidences and decisions.
 
     An answer without one, or unlike those that were calibrated, has no confidence and never passes.
 
@@ -257,7 +257,7 @@ def _of_part(
 
 
 def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]) -> str | None:
-    """Why an answer is unlike all that were calibrated: a code, and the reason in words."""
+    """The code and reason, in words, of an answer unlike all that were calibrated."""
     text, no_answer = answer.compared_text, answer.no_answer
     if no_answer is None and text in _OPENED:
         no_answer = "reasoning_unfinished"

@@ -25,4 +25,4 @@ class Observer:
         """An ask has its result."""
 
     def observe_shift(self, group: str, estimator: str, shift: float) -> None:
-        """How far the latest scores lie from the calibration's; above 1 it is more than chance."""
+        """The latest scores lie so far from the calibration's; above 1 it is more than chance."""

@@ -38,7 +38,7 @@ class PairScores:
         limits: of pairs; None bounds none.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
-        known: scores by this comparer, shared with other asks; those that come are put there.
+        known: scores by identity of the comparer, shared with other asks; new ones are put there.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PairScores:
         observer: Observer,
         limits: AskLimits | None = None,
         token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None,
-        known: dict[Pair, PairScore] | None = None,
+        known: dict[str, dict[Pair, PairScore]] | None = None,
     ) -> None:
         self.info = comparer.info
         self.rules = self.info.rules.of_question(question_of(ask))
@@ -63,7 +63,9 @@ class PairScores:
         self._observer = observer
         self._limits = limits
         self._token_ends = token_ends
-        self._known: dict[Pair, PairScore] = {} if known is None else known
+        self._known: dict[Pair, PairScore] = {}
+        if known is not None:
+            self._known = known.setdefault(self.info.identity, {})
         self._values: dict[Pair, tuple[float, ...]] = {}  # of the pairs of this ask
         self._is_cut = False
         # A text is in many pairs, and hashed once.

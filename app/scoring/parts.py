@@ -56,7 +56,7 @@ class PartsOfAnswer:
         self._made: Fields | Statements | None = None
 
     async def aside(self, work: Callable[..., Found], *args: Any, **named: Any) -> Found:
-        """What pure work on parts returns, on its thread; once nobody awaits it, its steps end."""
+        """Run pure work on its thread; cancelled, it ends at its next step."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, partial(work, *args, **named))

@@ -65,7 +65,7 @@ _GENERATED = supplied_by("answer", "samples", "probe")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is computed for one ask, and nothing else, and what its scores will be judged by.
+    """All that follows from an ask: its computation, and the judge of its scores.
 
     Attributes:
         ask: that is planned.
@@ -119,7 +119,7 @@ class Plan:
 
     @cached_property
     def generated(self) -> frozenset[str]:
-        """What the generator is asked for; a sampled y* takes its statistics from the samples."""
+        """Statistics of the generator; a sampled y* takes its own from the samples."""
         sources = sources_of(self.statistics)
         if self.is_sampled:
             sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
@@ -235,7 +235,7 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
 def generation_request(
     ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
 ) -> GenerationRequest:
-    """What the generator is asked for; what the ask brings along is left out."""
+    """The request to the generator, without what the ask brings along."""
     if ask.samples is not None:
         statistics = statistics - SAMPLE_STATISTICS
     if ask.answer_token_logprobs is not None:
@@ -283,7 +283,7 @@ def _of_parts(
 
 
 def _comparer_of_parts(ask: Ask, read: frozenset[str]) -> Literal["similarity", "nli"] | None:
-    """What compares the parts of an answer with its samples; None where nothing does."""
+    """The comparer of the parts of an answer with its samples; None where there is none."""
     if ask.light:
         return None
     if ask.of_tokens and ask.samples is None and not reads_samples(read):
@@ -370,7 +370,7 @@ def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, 
 
 
 def _draw(drawn: Binding | SamplingParams) -> int | str:
-    """How many samples, as a request says it."""
+    """The number of samples, as a request says it."""
     if drawn.stop_mass is None:
         return drawn.num_samples
     return f"auto (max_samples {drawn.num_samples}, stop_mass {drawn.stop_mass:g})"

@@ -31,7 +31,7 @@ FALSE = ("False", " False", "(B)", " (B)", "B", " B")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is scored.
+    """The answer that is scored, and its samples.
 
     Attributes:
         answer: y*; before one is chosen the greedy or the given answer.
@@ -48,17 +48,17 @@ class Subject:
     is_first_withheld: bool = False
 
     def is_left_out(self, strategy: Strategy) -> bool:
-        """Whether the sample that becomes y* is the first of those that were left out."""
+        """True where the sample that becomes y* is among those that were left out."""
         return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)
 
     @property
     def lacks_samples(self) -> bool:
-        """Whether all that were drawn were left out."""
+        """True where samples were drawn and all of them left out."""
         return bool(self.withheld) and not self.samples
 
     @property
     def is_reasoned(self) -> bool:
-        """Whether the answer or a sample has a reasoning before it."""
+        """True where the answer or a sample has a reasoning before it."""
         return any(one.reasoning is not None for one in (self.answer, *self.samples))
 
     @property
@@ -99,7 +99,7 @@ class Questions:
 
 
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
-    """What the model wrote, with what the ask brings in its place; no sample is chosen yet."""
+    """The generated texts, those that the ask brings in their place; no sample is chosen yet."""
     samples: tuple[TokenSequence, ...] = ()
     if generation is not None:
         answer, samples = generation.answer, generation.samples
@@ -207,7 +207,7 @@ def question_of(ask: Ask) -> str:
 
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:
-    """What P(True) asks the model about an answer: whether it is true. Kadavath et al. 2022."""
+    """The question of P(True): is this answer true? Kadavath et al. 2022."""
     question = (
         f"Question: {question_of(ask)}\n Possible answer: {text}\n Is the possible answer:\n"
         " (A) True\n (B) False\n The possible answer is:"

@@ -53,7 +53,7 @@ _ESTIMATORS, _PARTS = "estimators", "parts"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a deployment allows, promises, and does with an answer that does not pass.
+    """A deployment's limits, calibrator, and ways with an answer that does not pass.
 
     Attributes:
         limits: of asks; None bounds none, where they are one's own.
@@ -118,11 +118,11 @@ class Scorer:
     def available_statistics(
         self, ask: Ask, supplied: frozenset[str] | None = None
     ) -> frozenset[str]:
-        """What can be known of an ask here; see `deployment` for `supplied`."""
+        """Statistics that can be known of an ask here; see `deployment` for `supplied`."""
         return available_statistics(ask, self.deployment(supplied))
 
     def plan(self, ask: Ask, supplied: frozenset[str] | None = None) -> Plan:
-        """What an ask needs computed; see `deployment` for `supplied`.
+        """Plan and check an ask; see `deployment` for `supplied`.
 
         Raises:
             InvalidRequest: it cannot be done here, or exceeds a limit.
@@ -210,7 +210,7 @@ class Scorer:
     async def _obtain(
         self, work: Computation, memory: Memory | None, on_token: OnToken | None
     ) -> tuple[Computed, Source]:
-        """What the cache holds for an ask, or what is computed, and which of the two it was.
+        """Take statistics from the cache or compute them; tells which of the two it was.
 
         Only what is complete is ever put into the cache.
         """
@@ -279,7 +279,7 @@ class Scorer:
     async def _judge(
         self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
     ) -> Judgement:
-        """What the scores mean, by the calibrator as it is served by now."""
+        """Judge the scores by the calibrator as it is served by now."""
         answer, generation = computed.evidence.subject.answer, computed.generation
         readings: Mapping[str, ProbeReading] = {}
         warned: set[str] = set()
@@ -308,7 +308,7 @@ class Scorer:
     async def _escalation(
         self, ask: Ask, judgement: Judgement, began_at: float
     ) -> Escalation | None:
-        """What a second model answers, where the first one's answer does not pass."""
+        """Ask the second model where the first one's answer does not pass."""
         second, decision = self._policy.second_model, judgement.decision
         if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
             return None

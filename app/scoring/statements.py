@@ -127,14 +127,14 @@ class Statements:
         return told
 
     def _read(self, text: str, span: Span, token_ends: TokenEnds) -> str:
-        """What stands there, with its tokens counted."""
+        """The text of a span; its tokens are counted."""
         start, end = span
         read = text[start:end].strip()
         self.num_tokens[read] = num_tokens(span, token_ends[text])
         return read
 
     def _values(self, chunks: Sequence[str], table: PairTable, label: str) -> Array:
-        """What each chunk of a sample scores for each statement: (C, U)."""
+        """Scores (C, U) of each chunk of a sample for each statement."""
         values = np.empty((len(chunks), len(self._hypotheses)))
         for row, chunk in zip(values, chunks, strict=True):
             for column, hypothesis in enumerate(self._hypotheses):
@@ -151,7 +151,7 @@ def _by_rule(
     sentences: Mapping[str, Sequence[str]],
     question: str,
 ) -> dict[Pair, dict[str, float]]:
-    """What rules tell of chunks and statements, by label, whatever a model would say.
+    """Labels of chunk and statement that rules decide, whatever a model would say.
 
     A sample supports what it says word for word, and denies it with other numbers or a negation in
     the same words. A chunk that lacks a number of the statement does not entail it.
@@ -219,7 +219,7 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
 
 
 def as_split(stated: Parts, split: Split) -> Parts:
-    """What is stated, with what it took, and why it is no claims where it is none."""
+    """The parts with the cost of splitting, and the warning where it failed."""
     warnings = stated.warnings
     if split.warning is not None:
         warnings = (split.warning, *warnings)
