@@ -22,6 +22,7 @@ from models.estimators import ESTIMATORS
 
 # What the service reports where no estimator is named.
 _DEFAULT = DEFAULT_ESTIMATORS[0]
+_GROWING = {name for name, row in ESTIMATORS.items() if row.grows_with_length}
 # Fewer prompts show by chance alone that one of many estimators is better.
 _MIN_PROMPTS = 100
 # Answers differ in length where the longer ones have so many times the tokens of the shorter ones.
@@ -138,7 +139,7 @@ def lengths(columns: Sequence[Column], values: ByEstimator) -> Lengths | None:
         if column.num_tokens is not None:
             counts.append(column.num_tokens[column.num_tokens > 0])
     known = np.concatenate(counts) if counts else np.empty(0)
-    kept = {name: one for name, one in values.items() if not ESTIMATORS[name].grows_with_length}
+    kept = {name: one for name, one in values.items() if name not in _GROWING}
     found = intervals(kept)
     if not len(known) or not found or _DEFAULT not in values:
         return None
