@@ -35,6 +35,7 @@ __all__ = [
     "consistency_std_error",
     "found_mass",
     "needs",
+    "row",
     "score",
 ]
 
@@ -101,7 +102,7 @@ class Estimator:
         return self.doc.partition("\n")[0]
 
 
-def _row(
+def row(
     function: Callable[..., float],
     family: Family,
     base: Base | None = None,
@@ -110,28 +111,29 @@ def _row(
     moves: bool = False,
     grows: bool = False,
 ) -> Estimator:
+    """The row of a function; see `Estimator` for what is said of it."""
     read = frozenset(inspect.signature(function).parameters)
     return Estimator(function, family, base, counts, moves, grows, read)
 
 
-_counting = partial(_row, counts=True)
+_counting = partial(row, counts=True)
 
 _ROWS = (
-    _row(information.sp, "likelihood", grows=True),
-    _row(information.ppl, "likelihood"),
-    _row(information.mte, "likelihood"),
-    _row(information.reasoning_length, "reasoning"),
+    row(information.sp, "likelihood", grows=True),
+    row(information.ppl, "likelihood"),
+    row(information.mte, "likelihood"),
+    row(information.reasoning_length, "reasoning"),
     _counting(information.mcse, "likelihood", moves=True, grows=True),
     _counting(information.mcnse, "likelihood", moves=True),
     _counting(cocoa.consistency, "consistency"),
     _counting(cocoa.cocoa_sp, "cocoa", "sp", grows=True),
     _counting(cocoa.cocoa_ppl, "cocoa", "ppl"),
     _counting(cocoa.cocoa_mte, "cocoa", "mte"),
-    _row(light.consistency_light, "consistency"),
-    _row(light.cocoa_sp_light, "cocoa", "sp", grows=True),
-    _row(light.cocoa_ppl_light, "cocoa", "ppl"),
-    _row(light.cocoa_mte_light, "cocoa", "mte"),
-    _row(light.high_semantic_entropy_light, "semantic"),
+    row(light.consistency_light, "consistency"),
+    row(light.cocoa_sp_light, "cocoa", "sp", grows=True),
+    row(light.cocoa_ppl_light, "cocoa", "ppl"),
+    row(light.cocoa_mte_light, "cocoa", "mte"),
+    row(light.high_semantic_entropy_light, "semantic"),
     _counting(cocoa.prob_cocoa_sp, "alternative", "sp"),
     _counting(cocoa.prob_cocoa_ppl, "alternative", "ppl"),
     _counting(cocoa.additive_cocoa_sp, "alternative", "sp", grows=True),
@@ -140,15 +142,15 @@ _ROWS = (
     _counting(cocoa.full_sample_cocoa_sp, "alternative", "sp", grows=True),
     _counting(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
     _counting(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
-    _row(cocoa.rb_consistency, "rao_blackwell"),
-    _row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp", grows=True),
-    _row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
-    _row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
-    _row(capped.capped_sp, "alternative"),
+    row(cocoa.rb_consistency, "rao_blackwell"),
+    row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp", grows=True),
+    row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
+    row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
+    row(capped.capped_sp, "alternative"),
     _counting(capped.capped_cocoa_sp, "alternative", "sp"),
-    _row(capped.capped_rb_cocoa_sp, "alternative", "sp"),
-    _row(unseen.unseen_rb_consistency, "unseen"),
-    _row(unseen.unseen_rb_cocoa_sp, "unseen", "sp", grows=True),
+    row(capped.capped_rb_cocoa_sp, "alternative", "sp"),
+    row(unseen.unseen_rb_consistency, "unseen"),
+    row(unseen.unseen_rb_cocoa_sp, "unseen", "sp", grows=True),
     _counting(semantic.degmat, "semantic"),
     _counting(semantic.ce_degmat, "semantic"),
     _counting(semantic.eigv, "semantic"),
@@ -156,13 +158,13 @@ _ROWS = (
     _counting(semantic.semantic_entropy, "semantic", moves=True, grows=True),
     _counting(semantic.lexical_similarity, "semantic", moves=True),
     _counting(semantic.semantic_density, "semantic"),
-    _row(relevance.token_sar, "relevance"),
+    row(relevance.token_sar, "relevance"),
     _counting(relevance.sentence_sar, "relevance", moves=True, grows=True),
     _counting(relevance.sar, "relevance", moves=True),
-    _row(reflection.p_true, "reflection"),
+    row(reflection.p_true, "reflection"),
     _counting(reflection.bsdetector, "reflection"),
 )
-ESTIMATORS: dict[str, Estimator] = {row.function.__name__: row for row in _ROWS}
+ESTIMATORS: dict[str, Estimator] = {one.function.__name__: one for one in _ROWS}
 
 # Statistics that `found_mass` reads; as with estimators, its parameters are their names.
 FOUND_MASS_NEEDS = frozenset(inspect.signature(found_mass).parameters)
@@ -216,14 +218,16 @@ def score(
     return scores, reasons
 
 
-def _evaluate(row: Estimator, statistics: Mapping[str, Any], absent: Mapping[str, str]) -> float:
-    if missing := sorted(row.needs - statistics.keys()):
+def _evaluate(
+    estimator: Estimator, statistics: Mapping[str, Any], absent: Mapping[str, str]
+) -> float:
+    if missing := sorted(estimator.needs - statistics.keys()):
         reasons = [absent.get(name, f"{name} is not available") for name in missing]
         raise Undefined("; ".join(dict.fromkeys(reasons)))
     given = {}
-    for name in row.needs:
+    for name in estimator.needs:
         given[name] = statistics[name]
-    value = row.function(**given)
+    value = estimator.function(**given)
     if not math.isfinite(value):
         raise Undefined("not a finite number")
     return value
