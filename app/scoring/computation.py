@@ -10,7 +10,7 @@ from typing import Any
 from app.scoring.ask import PARTS, Ask
 from app.scoring.check import check_relevance
 from app.scoring.deployment import Deployment
-from app.scoring.derive import Computed, Replies, TrueFalse, derive
+from app.scoring.derive import Computed, TrueFalse, derive
 from app.scoring.drawing import drawn_on, next_wave, recorded_wave, too_few
 from app.scoring.entries import statistics_name
 from app.scoring.explaining import all_agree
@@ -201,7 +201,7 @@ class Computation:
         if asked.true_false is not None:
             asking["true_false"] = self._true_false(asked.true_false, subject.answer.compared_text)
         replied = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
-        evidence = derive(plan, subject, generation, asked, Replies(**replied))
+        evidence = derive(plan, subject, generation, asked, **replied)
         return Computed(generation, evidence, time.monotonic() - began_at + self._compared_s)
 
     async def _generated(self, request: GenerationRequest, on_token: OnToken | None) -> Generation:

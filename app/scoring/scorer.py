@@ -25,6 +25,7 @@ from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
 from models.calibration import Calibrator
 from models.errors import EscalationFailed
+from models.estimators import ESTIMATORS
 from models.records import (
     DEFAULT_NEW_TOKENS,
     PROMPT_OUT_OF_DOMAIN,
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
 _NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
-# Word overlap of long samples takes a while; the others take less than handing them to a thread.
-_SLOW = frozenset({"lexical_similarity"})
+_SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
 
 
@@ -268,13 +268,11 @@ class Scorer:
         ask, absent = plan.ask, dict(evidence.absent)
         if ask.has_prompt and ask.answer_token_logprobs is None:
             absent = {PREDICTED: _NO_PROBE, **self.workers.generator.info.absent, **absent}
+        work = partial(scored, plan, evidence, absent, parts, self._observer.observe_failure)
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
-            return scored(plan, evidence, absent, parts, self._observer.observe_failure)
-        thread = self.threads[_ESTIMATORS]
-        if ask.units is not None:
-            thread = self.threads[_PARTS]
-        given = plan, evidence, absent, parts, self._observer.observe_failure
-        return await asyncio.get_running_loop().run_in_executor(thread, scored, *given)
+            return work()
+        thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     async def _judge(
         self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source

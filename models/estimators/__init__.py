@@ -71,6 +71,8 @@ class Estimator:
         moves_with_samples: its values move with their number M, so that waves, which draw more
             where the model is unsure, spoil their order.
         grows_with_length: it sums over tokens, so that longer answers have more.
+        takes_long: over long samples, as word overlap does; others take less than handing them to a
+            thread.
         needs: statistics that it reads.
     """
 
@@ -80,6 +82,7 @@ class Estimator:
     counts_samples: bool = False
     moves_with_samples: bool = False
     grows_with_length: bool = False
+    takes_long: bool = False
     needs: frozenset[str] = frozenset()
 
     def __call__(self, *args: Any, **statistics: Any) -> float:
@@ -110,10 +113,11 @@ def row(
     counts: bool = False,
     moves: bool = False,
     grows: bool = False,
+    slow: bool = False,
 ) -> Estimator:
     """The row of a function; see `Estimator` for what is said of it."""
     read = frozenset(inspect.signature(function).parameters)
-    return Estimator(function, family, base, counts, moves, grows, read)
+    return Estimator(function, family, base, counts, moves, grows, slow, read)
 
 
 _counting = partial(row, counts=True)
@@ -156,7 +160,7 @@ _ROWS = (
     _counting(semantic.eigv, "semantic"),
     _counting(semantic.num_sem_sets, "semantic"),
     _counting(semantic.semantic_entropy, "semantic", moves=True, grows=True),
-    _counting(semantic.lexical_similarity, "semantic", moves=True),
+    _counting(semantic.lexical_similarity, "semantic", moves=True, slow=True),
     _counting(semantic.semantic_density, "semantic"),
     row(relevance.token_sar, "relevance"),
     _counting(relevance.sentence_sar, "relevance", moves=True, grows=True),
