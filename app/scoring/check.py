@@ -34,7 +34,8 @@ from workers.protocol import ComparerInfo, GeneratorInfo
 MIN_SAMPLING_TEMPERATURE = 0.05
 MIN_SAMPLING_TOP_P = 0.05
 
-Faults = Iterator[CocoaError]
+# A field of the ask and what is wrong with it, or an error of another kind.
+Faults = Iterator[tuple[str, str] | CocoaError]
 
 
 def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
@@ -45,7 +46,10 @@ def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> N
         InvalidRequest: names the field, and the limit or what is missing.
     """
     for fault in _faults(plan, deployment, is_streamed=is_streamed):
-        raise fault
+        if isinstance(fault, CocoaError):
+            raise fault
+        field, message = fault
+        raise InvalidRequest(message, field=field)
 
 
 def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
@@ -55,7 +59,7 @@ def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
         yield from _of_caller(plan)
     if plan.similarity not in models.comparers:
         names = ", ".join(sorted(models.comparers))
-        yield InvalidRequest(f"must be one of {names}", field="similarity")
+        yield "similarity", f"must be one of {names}"
     if ask.light or plan.read & PROBE_STATISTICS:
         yield from _of_light(plan)
     if not plan.read <= plan.available:
@@ -91,19 +95,17 @@ def _of_light(plan: Plan) -> Faults:
     ask, no_samples = plan.ask, "in light mode, which draws no samples"
     if ask.answer is None and ask.strategy != "greedy":
         for name in _reading(plan, PROBE_STATISTICS):
-            message = f"must be greedy for {name}, which reads the greedy answer"
-            yield InvalidRequest(message, field="strategy")
+            yield "strategy", f"must be greedy for {name}, which reads the greedy answer"
         if ask.light:
-            yield InvalidRequest(f"must be greedy {no_samples}", field="strategy")
+            yield "strategy", f"must be greedy {no_samples}"
     if not ask.light:
         return
     for name in plan.estimators:
         if reads_samples(needs([name])):
-            message = f"{name} reads samples, which light mode does not draw"
-            yield InvalidRequest(message, field=_named_by(name, ask))
+            yield _named_by(name, ask), f"{name} reads samples, which light mode does not draw"
     for field in ("return_samples", "explain"):
         if getattr(ask, field):
-            yield InvalidRequest(f"must be false {no_samples}", field=field)
+            yield field, f"must be false {no_samples}"
 
 
 def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
@@ -127,14 +129,12 @@ def _of_units(plan: Plan, models: Models) -> Faults:
     """Parts of answers that nobody makes or compares."""
     ask, available = plan.ask, plan.available
     if ask.splits_claims and not ask.has_prompt:
-        message = "no model splits the answer: send a prompt, or claims"
-        yield InvalidRequest(message, field="units")
+        yield "units", "no model splits the answer: send a prompt, or claims"
     if plan.parts_compared_by == "nli" and models.nli is None and "sample_texts" in available:
         message = f"{ask.units} need an NLI model, and none is loaded: see COCOA_NLI__MODEL"
         yield StatisticUnavailable(message, field="units")
     if available.isdisjoint({"sample_texts", "answer_token_texts"}):
-        message = "needs samples, or a prompt: of parts of the answer nothing is known without"
-        yield InvalidRequest(message, field="units")
+        yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
 
 
 def _of_estimators(plan: Plan, generator: GeneratorInfo) -> Faults:
@@ -166,12 +166,11 @@ def _of_sampling(sampling: SamplingParams) -> Faults:
     """Sampling under which every sample repeats the answer."""
     because = "where samples are drawn: below, every sample repeats the answer"
     if sampling.temperature < MIN_SAMPLING_TEMPERATURE:
-        message = f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
-        yield InvalidRequest(message, field="temperature")
+        yield "temperature", f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
     if sampling.top_k == 1:
-        yield InvalidRequest(f"must be 0 or at least 2 {because}", field="top_k")
+        yield "top_k", f"must be 0 or at least 2 {because}"
     if sampling.top_p < MIN_SAMPLING_TOP_P:
-        yield InvalidRequest(f"must be at least {MIN_SAMPLING_TOP_P} {because}", field="top_p")
+        yield "top_p", f"must be at least {MIN_SAMPLING_TOP_P} {because}"
 
 
 def _of_texts(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> Faults:
@@ -186,13 +185,14 @@ def _of_texts(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> Faults:
     by_sentence = comparer.is_by_sentence and plan.reads("similarity")
     for field, text in texts.items():
         if len(text) > limits.max_text_characters:
-            message = f"must have at most {limits.max_text_characters} characters"
-            yield InvalidRequest(message, field=field)
+            yield field, f"must have at most {limits.max_text_characters} characters"
         if by_sentence and len(sentences(text)) > limits.max_text_sentences:
-            message = f"must have at most {limits.max_text_sentences} sentences for this similarity"
-            yield InvalidRequest(message, field=field)
+            yield (
+                field,
+                f"must have at most {limits.max_text_sentences} sentences for this similarity",
+            )
     if len(ask.claims or ()) > limits.max_units:
-        yield InvalidRequest(f"must be at most {limits.max_units}", field="claims")
+        yield "claims", f"must be at most {limits.max_units}"
     num_units = 0
     if ask.answer is not None and ask.units == "fields":
         value = parsed(ask.answer.text)
@@ -200,8 +200,7 @@ def _of_texts(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> Faults:
     elif ask.answer is not None and ask.units == "sentences":
         num_units = len(sentence_spans(ask.answer.text))
     if num_units > limits.max_units:
-        message = f"must have at most {limits.max_units} {ask.units} where units are told"
-        yield InvalidRequest(message, field="answer")
+        yield "answer", f"must have at most {limits.max_units} {ask.units} where units are told"
 
 
 def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
@@ -211,48 +210,46 @@ def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
     for field in ("max_reasoning_tokens", "max_sample_reasoning_tokens"):
         bound = getattr(sampling, field)
         if bound is not None and no_limit:
-            yield InvalidRequest(f"is not heeded here: {no_limit}", field=field)
+            yield field, f"is not heeded here: {no_limit}"
         if bound is not None and bound >= most:
-            yield InvalidRequest(f"must be less than max_new_tokens, which is {most}", field=field)
+            yield field, f"must be less than max_new_tokens, which is {most}"
     if sampling.distinct:
         yield from _of_distinct(plan, generator)
     if ask.grammar is not None:
         check_grammar(generator.no_grammar)
         if sampling.stop:
-            message = "must be left out where an answer is held to a format"
-            yield InvalidRequest(message, field="stop")
+            yield "stop", "must be left out where an answer is held to a format"
     if not ask.num_tops:
         return
     if ask.strategy not in ("greedy", "sample"):
-        message = f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples"
-        yield InvalidRequest(message, field="num_tops")
+        yield (
+            "num_tops",
+            f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples",
+        )
     if not generator.max_tops:
-        yield InvalidRequest("the model here tells no likeliest tokens", field="num_tops")
+        yield "num_tops", "the model here tells no likeliest tokens"
     if ask.num_tops > generator.max_tops:
-        message = f"must be at most {generator.max_tops} with the model here"
-        yield InvalidRequest(message, field="num_tops")
+        yield "num_tops", f"must be at most {generator.max_tops} with the model here"
     if any(ask.shown) and "sample_token_logprobs" not in generator.statistics:
         reason = generator.absent.get("sample_token_logprobs", "the model here tells none")
-        message = f"are told of greedy answers alone, at temperature 0: {reason}"
-        yield InvalidRequest(message, field="num_tops")
+        yield "num_tops", f"are told of greedy answers alone, at temperature 0: {reason}"
 
 
 def _of_distinct(plan: Plan, generator: GeneratorInfo) -> Faults:
     """Draws that do not repeat, where something would count them, or nobody draws them."""
     ask, units = plan.ask, plan.ask.units
     if generator.no_distinct:
-        yield InvalidRequest(f"must be false here: {generator.no_distinct}", field="distinct")
+        yield "distinct", f"must be false here: {generator.no_distinct}"
     why = "with distinct, whose samples are not drawn as often as the model would say them"
     if plan.strategy != "greedy":
-        yield InvalidRequest(f"must be greedy {why}", field="strategy")
+        yield "strategy", f"must be greedy {why}"
     for name in plan.estimators:
         if ESTIMATORS[name].counts_samples:
-            message = f"{name} counts samples: it cannot be had {why}"
-            yield InvalidRequest(message, field=_named_by(name, ask))
+            yield _named_by(name, ask), f"{name} counts samples: it cannot be had {why}"
     if ask.explain:
-        yield InvalidRequest(f"must be false {why}", field="explain")
+        yield "explain", f"must be false {why}"
     if units not in (None, "answer"):
-        yield InvalidRequest(f"must be answer {why}", field="units")
+        yield "units", f"must be answer {why}"
 
 
 def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits | None) -> Faults:
@@ -263,16 +260,14 @@ def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits | None) -> 
         if limits is None:
             continue
         if number >= limits.max_images:
-            yield InvalidRequest(f"at most {limits.max_images} images are taken", field=field)
+            yield field, f"at most {limits.max_images} images are taken"
         if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:
-            message = f"an image may have at most {limits.max_image_bytes} bytes"
-            yield InvalidRequest(message, field=field)
+            yield field, f"an image may have at most {limits.max_image_bytes} bytes"
         num_urls += not url.startswith(DATA)
         if num_urls > limits.max_image_urls:
-            message = f"at most {limits.max_image_urls} images are fetched here: send data: URLs"
-            yield InvalidRequest(message, field=field)
+            yield field, f"at most {limits.max_image_urls} images are fetched here: send data: URLs"
     if ask.tools:
-        yield InvalidRequest("cannot be shown beside images", field="tools")
+        yield "tools", "cannot be shown beside images"
 
 
 def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
@@ -283,9 +278,9 @@ def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
     if ask.units in PARTS and has_target:
         yield from _of_target(plan, plan.unit_part, plan.unit_primary)
     if ask.on_reject != "answer" and not has_target:
-        yield InvalidRequest("needs target_error", field="on_reject")
+        yield "on_reject", "needs target_error"
     if ask.escalate_below is not None and not has_target:
-        yield InvalidRequest("needs target_error", field="escalate_below")
+        yield "escalate_below", "needs target_error"
     if ask.calibration is not None:
         yield from _of_group(ask.calibration, deployment.calibrator)
     if has_target and (ask.units not in PARTS or ask.on_reject != "answer"):
@@ -305,7 +300,7 @@ def _of_unit_reject(ask: Ask) -> Faults:
     elif ask.on_reject == "escalate":
         message = "must be keep where a second model may answer, which has no parts"
     if message:
-        yield InvalidRequest(message, field="on_unit_reject")
+        yield "on_unit_reject", message
 
 
 def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
@@ -313,7 +308,7 @@ def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
         yield NotCalibrated(NO_CALIBRATOR, field="calibration")
     elif group not in calibrator.groups:
         names = ", ".join(calibrator.groups)
-        yield InvalidRequest(f"must be one of {names}", field="calibration")
+        yield "calibration", f"must be one of {names}"
 
 
 def _of_target(plan: Plan, part: Part | str, primary: str | None) -> Faults:
@@ -323,30 +318,31 @@ def _of_target(plan: Plan, part: Part | str, primary: str | None) -> Faults:
         yield NotCalibrated(str(part), field="target_error")
     elif calibration.threshold(plan.ask.target_error or 0.0) is None:
         known = ", ".join(f"{one.target_error:g}" for one in calibration.thresholds)
-        yield InvalidRequest(f"must be one of {known}", field="target_error")
+        yield "target_error", f"must be one of {known}"
 
 
 def _of_escalation(ask: Ask, *, has_second: bool) -> Faults:
     """A second model that is not there, or would not see what is asked."""
     if not has_second:
-        message = "no second model is set: see COCOA_ESCALATION__URL"
-        yield InvalidRequest(message, field="on_reject")
+        yield "on_reject", "no second model is set: see COCOA_ESCALATION__URL"
     if ask.has_images:
-        yield InvalidRequest("a second model is shown no images", field="on_reject")
+        yield "on_reject", "a second model is shown no images"
     if ask.tools:
-        yield InvalidRequest("a second model is shown no tools", field="on_reject")
+        yield "on_reject", "a second model is shown no tools"
 
 
 def _of_streams(plan: Plan) -> Faults:
     """An answer that is chosen among finished samples, or may be held back or replaced."""
     ask, read_before = plan.ask, "where tokens are streamed: they are read before the decision"
     if plan.is_sampled and plan.strategy != "sample":
-        message = "must be greedy or sample where tokens are streamed: others choose among samples"
-        yield InvalidRequest(message, field="strategy")
+        yield (
+            "strategy",
+            "must be greedy or sample where tokens are streamed: others choose among samples",
+        )
     if ask.on_reject != "answer":
-        yield InvalidRequest(f"must be answer {read_before}", field="on_reject")
+        yield "on_reject", f"must be answer {read_before}"
     if ask.on_unit_reject != "keep":
-        yield InvalidRequest(f"must be keep {read_before}", field="on_unit_reject")
+        yield "on_unit_reject", f"must be keep {read_before}"
 
 
 def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
