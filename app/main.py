@@ -28,6 +28,7 @@ from app.http.repeats import Repeats
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
+from app.revision import git_revision
 from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
 from app.scoring.deployment import models_of
@@ -66,6 +67,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
         second_model = None
         if settings.escalation.url:
             from workers.escalation import SecondModel

@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     mcp: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "text"] = "auto"
+    # Of the sources, for GET /version; images set it, and git says it of a checkout.
+    git_revision: str = ""
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
     # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
     # by now.

@@ -36,6 +36,7 @@ class Service:
         access: keys and their limits; None where everybody may ask.
         tracing: None where nobody wants traces.
         scorer: None until the workers are loaded.
+        git_revision: of the sources; None where nobody knows it.
         began_at: seconds since 1970.
     """
 
@@ -55,6 +56,7 @@ class Service:
         self.access = access
         self.tracing = tracing
         self.scorer: Scorer | None = None
+        self.git_revision: str | None = None
         self.began_at = int(time.time())
 
     def ready_scorer(self) -> Scorer:

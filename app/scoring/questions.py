@@ -6,6 +6,7 @@ asked about that.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from models.similarity.pairs import (
 )
 from models.similarity.relevance import relevance_pairs
 
+_COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
 FALSE = ("False", " False", "(B)", " (B)", "B", " B")
 
@@ -64,7 +66,7 @@ class Subject:
     @property
     def texts(self) -> list[str]:
         """All samples (M,) as they are compared."""
-        return [sample.compared_text for sample in self.samples]
+        return list(map(_COMPARED, self.samples))
 
     @property
     def others(self) -> tuple[TokenSequence, ...]:
@@ -76,7 +78,7 @@ class Subject:
     @property
     def other_texts(self) -> list[str]:
         """The samples that are not y* itself, as they are compared."""
-        return [sample.compared_text for sample in self.others]
+        return list(map(_COMPARED, self.others))
 
 
 @dataclass(frozen=True, slots=True)

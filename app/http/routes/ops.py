@@ -69,8 +69,9 @@ async def get_version(request: Request) -> Version:
     if not settings.generation.urls:  # a worker elsewhere has bounds of its own
         limits["max_rows"] = settings.generation.max_rows
         limits["max_cache_tokens"] = settings.generation.max_cache_tokens
+    ours, revision = version("cocoa-serve"), service.git_revision
     if service.scorer is None:
-        return Version(version=version("cocoa-serve"), limits=limits)
+        return Version(version=ours, git_revision=revision, limits=limits)
     workers = service.scorer.workers
     generator, default = workers.generator.info, workers.default_similarity
     limits["max_context_tokens"] = generator.max_context_tokens
@@ -84,7 +85,8 @@ async def get_version(request: Request) -> Version:
     for name, probe in generator.probes.items():
         probes[name] = LoadedProbe(id=probe.id, training_set=probe.training_set, layer=probe.layer)
     return Version(
-        version=version("cocoa-serve"),
+        version=ours,
+        git_revision=revision,
         model=model_info(generator),
         model_capabilities=dict(generator.capabilities),
         model_self_test_tokens=generator.self_test_tokens,
