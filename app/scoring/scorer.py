@@ -172,8 +172,8 @@ class Scorer:
             scored_at = time.monotonic()
             found = await self._score(plan, computed.evidence, parts)
             judgement = await self._judge(plan, work, computed, found, source)
+            score_s = time.monotonic() - scored_at
             escalation = await self._escalation(plan.ask, judgement, began_at)
-        stage_s = _stages(computed, parts_s, time.monotonic() - scored_at)
         result = Result(
             plan=plan,
             generation=computed.generation,
@@ -187,7 +187,7 @@ class Scorer:
             comparer=deployment.models.comparers[plan.similarity],
             nli=deployment.models.nli,
             probes=deployment.models.generator.probes,
-            stage_s=stage_s,
+            stage_s=_stages(computed, parts_s, score_s),
             total_s=time.monotonic() - began_at,
             name=work.name,
             payload=computed.payload,

@@ -411,3 +411,24 @@ async def test_a_calibrator_is_not_served_to_other_models_than_its_own(caplog):
         assert "the calibrator is no longer served" in caplog.text
         generator.info = own
         assert scorer.deployment().calibrator is not None
+
+
+async def test_scores_of_a_model_that_is_replaced_meanwhile_have_no_confidence():
+    ask = Ask(prompt="Capital of France?", sampling=SamplingParams(10, 64, seed=1))
+    async with running_workers(build_workers(CONFIG)) as workers:
+        scorer = Scorer(workers, Admission(4), policy=Policy(calibrator=_bound_to(workers)))
+        known = await scorer.run(ask)
+        generator = workers.generator
+        generate = generator.generate
+
+        async def replaced(request, on_token=None):
+            generation = await generate(request, on_token)
+            generator.info = replace(generator.info, identity="other weights")
+            return generation
+
+        generator.generate = replaced
+        unknown = await scorer.run(ask)
+
+    assert known.judgement.confidence is not None
+    assert unknown.judgement.confidence is None
+    assert unknown.judgement.reason == "no calibrator is loaded: see COCOA_CALIBRATOR"
