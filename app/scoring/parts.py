@@ -70,10 +70,9 @@ class PartsOfAnswer:
         Raises:
             InvalidRequest: they do.
         """
-        if self._plan.parts_compared_by is None or self._plan.ask.splits_claims:
-            return
-        made = await self._make(subject, None)
-        self._scores.check(await self._unknown(made))
+        if self._plan.parts_compared_by is not None and self._are_known(subject, None):
+            made = await self._make(subject, None)
+            self._scores.check(await self._unknown(made))
 
     async def pairs(self, subject: Subject, split: Split | None = None) -> list[Pair]:
         """The pairs that are compared, if the parts are known by now; an answer may have none.
@@ -86,7 +85,7 @@ class PartsOfAnswer:
             InvalidRequest: statements make more pairs than an ask may have.
             CocoaError: the NLI model is gone.
         """
-        if subject.answer.no_answer or (self._plan.ask.splits_claims and split is None):
+        if not self._are_known(subject, split):
             return []
         if self._made is None:
             self._made = await self._make(subject, split)
@@ -106,6 +105,11 @@ class PartsOfAnswer:
         parts = await self.aside(self._made.parts, table)
         self._plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
         return parts
+
+    def _are_known(self, subject: Subject, split: Split | None) -> bool:
+        """An answer without an end has no parts, and one that is to be split none yet."""
+        is_to_be_split = self._plan.ask.splits_claims and split is None
+        return not subject.answer.no_answer and not is_to_be_split
 
     async def _unknown(self, made: Fields | Statements) -> list[Pair]:
         rules = self._scores.rules.of_values()
