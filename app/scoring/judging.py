@@ -21,12 +21,11 @@ from models.records import (
     PROMPT_OUT_OF_DOMAIN,
     SAMPLES_LEFT_OUT,
     ProbeReading,
-    Span,
 )
 from models.records import Sequence as TokenSequence
 from models.units.fields import without
 from models.units.json_schemas import BadSchema
-from models.units.json_values import parsed
+from models.units.json_values import Value, parsed
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 from models.units.schemas import may_be_null
 from models.units.sentences import without_sentences
@@ -343,22 +342,27 @@ def _least_confidence(judged: Sequence[JudgedUnit]) -> float | None:
 def _refined(
     ask: Ask, answer: TokenSequence, units: ScoredUnits, steps: Steps, judgement: UnitsJudgement
 ) -> UnitsJudgement:
-    """The judgement with the answer's text without the parts that do not pass, where asked."""
+    """The judgement with the answer's text without the parts that do not pass, where asked.
+
+    Of sentences headings and code, which are none, stay.
+    """
     if ask.on_unit_reject != "remove":
         return judgement
     if not units.is_whole:
         return replace(judgement, no_refined_text=_TOO_MANY)
-    if answer.no_answer:
+    value: Value | None = None
+    has_parts = bool(judgement.units)
+    if ask.units == "fields":
+        value = parsed(answer.text)
+        has_parts = value is not None
+    if answer.no_answer or not has_parts:
         return replace(judgement, no_refined_text=_NO_PARTS)
-    if ask.units == "sentences":
-        return _without_sentences(answer.text, units, judgement)
-    value = parsed(answer.text)
-    if value is None:
-        return replace(judgement, no_refined_text=_NO_PARTS)
-    try:
-        removable = may_be_null(value, ask.json_schema, steps)
-    except BadSchema as error:
-        raise InvalidRequest(str(error), field="json_schema") from None
+    removable: Collection[str | None] = {None}  # the path of what is no field
+    if value is not None:
+        try:
+            removable = may_be_null(value, ask.json_schema, steps)
+        except BadSchema as error:
+            raise InvalidRequest(str(error), field="json_schema") from None
     removed, told = [], []
     for one, scored in zip(judgement.units, units.units[1:], strict=True):
         if one.accept:
@@ -369,18 +373,8 @@ def _refined(
         else:
             reason = f"{one.reason}; it stays, as the schema does not let it be null"
             told.append(replace(one, reason=reason))
-    return replace(judgement, units=tuple(told), refined_text=without(answer.text, removed))
-
-
-def _without_sentences(text: str, units: ScoredUnits, judgement: UnitsJudgement) -> UnitsJudgement:
-    """Each that does not pass is removed; headings and code, which are no sentences, stay."""
-    if not judgement.units:
-        return replace(judgement, no_refined_text=_NO_PARTS)
-    removed: list[Span] = []
-    told = []
-    for one, scored in zip(judgement.units, units.units[1:], strict=True):
-        if not one.accept:
-            removed += scored.unit.spans
-        told.append(replace(one, is_removed=not one.accept))
-    refined = without_sentences(text, removed)
-    return replace(judgement, units=tuple(told), refined_text=refined)
+    if value is not None:
+        text = without(answer.text, removed)
+    else:
+        text = without_sentences(answer.text, [span for unit in removed for span in unit.spans])
+    return replace(judgement, units=tuple(told), refined_text=text)
