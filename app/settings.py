@@ -25,7 +25,7 @@ from pydantic_settings import (
 from app.cache.protocol import CacheConfig
 from app.feedback.protocol import FeedbackConfig
 from app.keys.records import KeysConfig
-from app.scoring.limits import AskLimits
+from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig

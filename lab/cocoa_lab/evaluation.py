@@ -25,10 +25,10 @@ from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, 
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, READ_DISTINCT, needs
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
-from models.statistics import reads_samples, sources_of, supplied_by
+from models.statistics import sources_of, supplied_by
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 _DEFAULT_DRAW = Draw(SamplingParams().num_samples)
@@ -255,7 +255,7 @@ def _supplied_estimators(scorer: Scorer, ask: Ask, statistics: frozenset[str]) -
     found = [name for name in ESTIMATORS if needs([name]) <= available]
     if not ask.sampling.distinct:
         return found
-    return [name for name in found if name in READ_DISTINCT or not reads_samples(needs([name]))]
+    return [name for name in found if not ESTIMATORS[name].counts_samples]
 
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:

@@ -11,7 +11,6 @@ from cocoa_lab.comparison import (
     ByEstimator,
     Column,
     difference,
-    grows_with_length,
     intervals,
     overall,
     without,
@@ -19,9 +18,11 @@ from cocoa_lab.comparison import (
 from cocoa_lab.metrics import Interval
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.report import number, signed
+from models.estimators import ESTIMATORS
 
 # What the service reports where no estimator is named.
 _DEFAULT = DEFAULT_ESTIMATORS[0]
+_GROWING = {name for name, row in ESTIMATORS.items() if row.grows_with_length}
 # Fewer prompts show by chance alone that one of many estimators is better.
 _MIN_PROMPTS = 100
 # Answers differ in length where the longer ones have so many times the tokens of the shorter ones.
@@ -138,7 +139,8 @@ def lengths(columns: Sequence[Column], values: ByEstimator) -> Lengths | None:
         if column.num_tokens is not None:
             counts.append(column.num_tokens[column.num_tokens > 0])
     known = np.concatenate(counts) if counts else np.empty(0)
-    found = intervals({name: one for name, one in values.items() if not grows_with_length(name)})
+    kept = {name: one for name, one in values.items() if name not in _GROWING}
+    found = intervals(kept)
     if not len(known) or not found or _DEFAULT not in values:
         return None
     low, high = np.percentile(known, (10, 90), method="nearest")

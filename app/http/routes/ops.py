@@ -24,12 +24,12 @@ from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
 from app.scoring.capabilities import unmet
 from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
-from app.scoring.limits import missing_statistics
+from app.scoring.deployment import Deployment
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator, Threshold
 from models.errors import NotReady
-from models.estimators import ESTIMATORS, formula, needs
-from workers.protocol import GeneratorInfo, Workers
+from models.estimators import ESTIMATORS, needs
+from workers.protocol import GeneratorInfo
 
 router = APIRouter(tags=["operation"])
 
@@ -94,13 +94,14 @@ async def get_version(request: Request) -> Version:
         default_similarity=default,
         nli_model=nli_model,
         probes=probes,
-        calibrator=_calibrator_info(service.scorer.judge.calibrator(), workers),
+        calibrator=_calibrator_info(service.scorer.deployment()),
         unmet=unmet(service.capabilities()),
         limits=limits,
     )
 
 
-def _calibrator_info(calibrator: Calibrator | None, workers: Workers) -> LoadedCalibrator | None:
+def _calibrator_info(deployment: Deployment) -> LoadedCalibrator | None:
+    calibrator = deployment.calibrator
     if calibrator is None:
         return None
     by_estimator: dict[str, Calibration] = {}
@@ -122,7 +123,7 @@ def _calibrator_info(calibrator: Calibrator | None, workers: Workers) -> LoadedC
         groups=calibrator.groups,
         estimators=list(by_estimator),
         target_errors=list(targets),
-        compares_prompts=compares_prompts(calibrator, workers),
+        compares_prompts=compares_prompts(calibrator, deployment.models),
         thresholds=thresholds,
         units={kind: list(map(_threshold_info, one.thresholds)) for kind, one in units.items()},
     )
@@ -179,7 +180,7 @@ async def metrics(request: Request) -> Response:
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:
     read = sorted(needs([name]))
-    missing = missing_statistics(name, available)
+    missing = sorted(needs([name]) - available)
     reason = None
     if missing:
         causes = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
@@ -187,7 +188,7 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> Esti
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return EstimatorInfo(
         name=name,
-        formula=formula(name),
+        formula=ESTIMATORS[name].formula,
         needs=read,
         available=not missing,
         reason=reason,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from app.scoring.ask import Ask
-from app.scoring.questions import generation_request
+from app.scoring.plan import generation_request
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.distances import fit_distance
 from models.probes.distance import Distance

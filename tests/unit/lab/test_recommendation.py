@@ -8,6 +8,7 @@ from cocoa_lab.comparison import Column
 from cocoa_lab.metrics import prr
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.recommendation import Halves, halves, recommend, sentence, why_none
+from models.estimators import ESTIMATORS
 
 RNG = np.random.default_rng(0)
 CORRECT = np.arange(200) % 5 > 1
@@ -190,4 +191,4 @@ def test_of_answers_of_one_length_or_of_none_that_is_known_nothing_is_said(num_t
     ],
 )
 def test_sums_over_tokens_grow_with_an_answer_and_means_do_not(names, grows):
-    assert {comparison.grows_with_length(name) for name in names} == {grows}
+    assert {ESTIMATORS[name].grows_with_length for name in names} == {grows}
