@@ -5,7 +5,6 @@ take the request alone and name the schema of their body, and its definition com
 """
 
 import json
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,19 @@ from fastapi.openapi.models import OpenAPI
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from app.http.errors import body_of
 from app.http.middleware import OPERATION_PATHS
-from app.http.openai.errors import is_of_openai, openai_error
+from app.http.openai.errors import is_of_openai, openai_error, told_status
 from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import ErrorBody, ErrorResponse
+from models.errors import answered
 
 _EXAMPLES = Path(__file__).with_name("examples.json")
+_REQUEST_ID = "024eca7a12c344209145fa5bdab19d41"
 _REF = "#/components/schemas/{model}"
 _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (GenerateRequest, "validation"),
@@ -69,9 +71,6 @@ def _with_definitions(document: dict[str, Any]) -> dict[str, Any]:
 
 def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
     """Add to each operation its errors, and an example of everything."""
-    by_code: dict[str, Any] = {}
-    for errors in shown["errors"].values():
-        by_code |= errors["examples"]
     for path, about in shown["operations"].items():
         (operation,) = paths[path].values()
         if examples := about.get("request"):
@@ -84,8 +83,25 @@ def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
         for status, codes in about["errors"].items():
             errors = shown["errors"][status]
             description = about.get("descriptions", {}).get(status, errors["description"])
-            examples = {code: deepcopy(by_code[code]) for code in codes}
+            examples = _examples_of(int(status), path) | errors.get("examples", {})
+            if isinstance(codes, list):
+                examples = {code: examples[code] for code in codes}
+            else:
+                examples = {code: examples[code] for code in examples if code not in codes["not"]}
             responses[status] = _error(path, int(status), description, examples)
+
+
+def _examples_of(status: int, path: str) -> dict[str, Any]:
+    """By code, what is answered at a path for each error of ours with this status."""
+    examples = {}
+    for error in answered():
+        told = error.status
+        if is_of_openai(path):
+            told = told_status(told, error.code)
+        if told == status:
+            body = body_of(error(**error.example), _REQUEST_ID)
+            examples[error.code] = ErrorResponse(error=body).model_dump()
+    return examples
 
 
 def _error(path: str, status: int, description: str, errors: dict[str, Any]) -> dict[str, Any]:

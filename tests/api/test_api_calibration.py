@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from app.scoring.judging import NO_CALIBRATOR
+from app.scoring.plan import NO_CALIBRATOR
 from cocoa_lab.calibration.calibrating import to_json
 from models.calibration import ALL, WINDOWS
 from tests.conftest import serving, until

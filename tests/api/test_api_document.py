@@ -6,7 +6,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from app.http.described import ABSENT
-from app.http.errors import STATUS
 from app.http.openai.response_replies import ResponseBody
 from app.http.openai.schemas import (
     ChatCompletion,
@@ -22,6 +21,7 @@ from app.http.schemas import (
     GenerateResponse,
     ScoreResults,
 )
+from models.errors import answered
 from tests.conftest import GENERATE
 
 pytestmark = pytest.mark.anyio
@@ -198,5 +198,5 @@ async def test_every_error_has_an_example_at_its_status(service):
             for example in examples.values():
                 if code := (example["value"].get("error") or {}).get("code"):
                     shown[code] = int(status)
-    typed = {error.code: status for error, status in STATUS.items()}
+    typed = {error.code: error.status for error in answered()}
     assert shown.items() >= typed.items()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
-from app.scoring.judging import NO_CALIBRATOR
+from app.scoring.plan import NO_CALIBRATOR
 from tests.api.generated import SEEDED, generated
 
 pytestmark = pytest.mark.anyio

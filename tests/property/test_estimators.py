@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.estimators import ESTIMATORS, Undefined, consistency_std_error, needs, range_of, score
+from models.estimators import ESTIMATORS, Undefined, consistency_std_error, needs, score
 
 BASES = ["sp", "ppl", "mte"]
 logprobs = st.lists(st.floats(-50, 0), min_size=1, max_size=12).map(np.array)
@@ -101,7 +101,7 @@ def test_values_are_not_negative_but_for_those_that_are_signed(name, stats):
 @given(stats=statistics())
 @settings(max_examples=40)
 def test_values_lie_within_the_range_that_is_told(name, stats):
-    low, high = range_of(name)
+    low, high = ESTIMATORS[name].range
     assert low is None or value(name, stats) >= low - 1e-9
     assert high is None or value(name, stats) <= high + 1e-9
 

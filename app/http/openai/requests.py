@@ -51,7 +51,7 @@ from app.http.requests.neutral import (
     only,
 )
 from app.http.requests.tools import ToolsWanted
-from app.scoring.limits import MIN_SAMPLING_TEMPERATURE
+from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS
 
 _OTHER_NAMES = {
