@@ -366,7 +366,7 @@ def test_an_answer_passes_or_is_verified_from_a_confidence_on_or_escalated(
 def test_what_nothing_is_calibrated_for_is_escalated():
     decision = judge(TARGET, PLAN, None, 0.0).decision
     assert (decision.accept, decision.action) == (False, "escalate")
-    assert decision.guarantee.endswith("see COCOA_CALIBRATOR; nothing is accepted")
+    assert decision.guarantee.endswith("one of labelled answers; nothing is accepted")
 
 
 def test_a_target_error_that_was_not_fitted_accepts_nothing():
