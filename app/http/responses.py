@@ -165,8 +165,8 @@ def usage_of(result: Result) -> dict[str, int]:
         "reasoning_tokens": reasoning_tokens,
         "sample_tokens": sum(one.num_written for one in (*subject.samples, *subject.withheld)),
     }
-    if result.units is not None and result.units.split_tokens is not None:
-        usage["split_tokens"] = result.units.split_tokens
+    if result.units is not None and result.units.parts.split_tokens is not None:
+        usage["split_tokens"] = result.units.parts.split_tokens
     return usage
 
 
@@ -238,8 +238,8 @@ def _models(result: Result) -> dict[str, Any]:
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = _weights(result.comparer)
-    if result.units is not None and result.units.num_pairs is not None:
-        known["unit_pairs"] = result.units.num_pairs
+    if result.units is not None and result.units.parts.num_pairs is not None:
+        known["unit_pairs"] = result.units.parts.num_pairs
     if result.plan.asks("nli") and result.nli is not None:
         known["nli_model"] = _weights(result.nli)
     return known

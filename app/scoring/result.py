@@ -294,7 +294,7 @@ class Result:
         if self.escalation is not None and self.escalation.text is None:
             codes.append("escalation_failed")
         if self.units is not None:
-            codes += self.units.warnings
+            codes += self.units.parts.warnings
         if self.generation is not None:
             codes += self.generation.warnings
         codes += self.ask.unheeded
