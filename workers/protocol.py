@@ -238,12 +238,15 @@ class Workers:
         comparers: similarity functions by name.
         default_similarity: the one that serves where a request names none.
         nli: None where there is no NLI model.
+        similarity_of_given: the one that serves where a request names none and brings its samples;
+            "" for the default.
     """
 
     generator: Generator
     comparers: Mapping[str, Comparer]
     default_similarity: str
     nli: NliComparer | None
+    similarity_of_given: str = ""
 
     def by_name(self) -> dict[str, Generator | Comparer]:
         """All of them, as the supervisor, the log and metrics call them."""

@@ -112,6 +112,12 @@ def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
     body["id"], body["timing_ms"] = request_id, timing_of(result)
 
 
+# In place of a sentence on what means the same.
+_NOBODY_KNOWS = (
+    "How many samples mean the same is not known: the similarity model was not made for such texts."
+)
+
+
 def why_held_back(result: Result) -> str:
     """Why an answer that is held back is."""
     if result.has_parts_held_back:
@@ -128,6 +134,8 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
         return {"explanation": None, "groups": None}
     groups = [SampleGroup.model_validate(group, from_attributes=True) for group in found]
     explanation = sentence(found)
+    if result.compares_foreign:
+        explanation = _NOBODY_KNOWS
     if result.units is not None and result.ask.units in ("sentences", "claims"):
         explanation = f"{explanation} {shaky_units(result.units)}"
     return {"explanation": explanation, "groups": groups}
@@ -160,8 +168,8 @@ def usage_of(result: Result) -> dict[str, int]:
         "reasoning_tokens": reasoning_tokens,
         "sample_tokens": sum(one.num_written for one in (*subject.samples, *subject.withheld)),
     }
-    if result.units is not None and result.units.split_tokens is not None:
-        usage["split_tokens"] = result.units.split_tokens
+    if result.units is not None and result.units.parts.split_tokens is not None:
+        usage["split_tokens"] = result.units.parts.split_tokens
     return usage
 
 
@@ -233,8 +241,8 @@ def _models(result: Result) -> dict[str, Any]:
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = _weights(result.comparer)
-    if result.units is not None and result.units.num_pairs is not None:
-        known["unit_pairs"] = result.units.num_pairs
+    if result.units is not None and result.units.parts.num_pairs is not None:
+        known["unit_pairs"] = result.units.parts.num_pairs
     if result.plan.asks("nli") and result.nli is not None:
         known["nli_model"] = _weights(result.nli)
     return known

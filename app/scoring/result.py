@@ -20,6 +20,7 @@ from models.estimators import (
     needs,
 )
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
+from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
 from workers.protocol import ComparerInfo, ProbeInfo
 
@@ -268,12 +269,26 @@ class Result:
         return None
 
     @property
+    def compares_foreign(self) -> bool:
+        """A pair model compared texts that it was not made for.
+
+        An embedded one knows the answers of embedded language models, and none that came along.
+        """
+        asked, are_given = [], self.ask.samples is not None
+        if self.plan.asks("similarity"):
+            asked.append(self.comparer)
+        if self.plan.asks("nli") and self.nli is not None:
+            asked.append(self.nli)
+        return any(
+            one.is_out_of_domain or (are_given and one.model_id == EMBEDDED) for one in asked
+        )
+
+    @property
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
-        subject, plan, nli = self.evidence.subject, self.plan, self.nli
+        subject, plan = self.evidence.subject, self.plan
         codes = _of_ends(subject)
-        is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
-        if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
+        if self.compares_foreign:
             codes.append("similarity_out_of_domain")
         comes_in_waves = self.ask.sampling.stop_mass is not None and self.ask.samples is None
         if comes_in_waves and any(ESTIMATORS[one].moves_with_samples for one in plan.estimators):
@@ -287,7 +302,7 @@ class Result:
         if self.escalation is not None and self.escalation.text is None:
             codes.append("escalation_failed")
         if self.units is not None:
-            codes += self.units.warnings
+            codes += self.units.parts.warnings
         if self.generation is not None:
             codes += self.generation.warnings
         codes += self.ask.unheeded
