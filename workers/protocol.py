@@ -77,6 +77,8 @@ class GeneratorInfo:
         no_grammar: why no text can be held to a grammar; "" where it can.
         no_distinct: why its draws may repeat; "" where they need not.
         no_images: why it takes no images in messages; "" where it does.
+        takes_turns: whether its chat template shows messages before the latest one, as far as that
+            is known.
     """
 
     identity: str
@@ -97,6 +99,7 @@ class GeneratorInfo:
     no_grammar: str = NO_GRAMMAR
     no_distinct: str = NO_DISTINCT
     no_images: str = NO_IMAGES
+    takes_turns: bool = True
 
 
 @dataclass(frozen=True, slots=True)

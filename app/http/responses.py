@@ -12,7 +12,7 @@ from app.http.schemas import (
     Token,
 )
 from app.http.units import judged_units, units_of
-from app.scoring.explaining import groups_of, sentence
+from app.scoring.explaining import groups_of, sentence, support_of
 from app.scoring.explaining_units import shaky_units
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
@@ -84,9 +84,12 @@ def scored(result: Result, **own: Any) -> dict[str, Any]:
         for name in _TELLING:
             if name in own:
                 own[name], reasons[name] = None, why_held_back(result)
+    own |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
+    # Draws that do not repeat are no sample of what the model says.
+    support = None if result.ask.sampling.distinct else support_of(result.evidence)
+    if support is not None:
+        own["support"] = support
     return own | {
-        "estimator": result.plan.primary,
-        "confidence": judgement.confidence,
         "scores": dict(result.scores),
         "reasons": reasons,
         "warnings": result.warnings,

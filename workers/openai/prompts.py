@@ -12,7 +12,7 @@ from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, AnswerForm, GenerationRequest
+from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
@@ -27,7 +27,7 @@ _RESERVED = frozenset(
     | {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
 )
 # A value of `reasoning_effort` that there is not.
-_NO_EFFORT = "no such effort"
+_UNKNOWN_EFFORT = "no such effort"
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
 
@@ -61,6 +61,10 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    variables = dict(request.chat_template_kwargs)
+    if variables.get(EFFORT) == NO_EFFORT and not can.reasons:
+        del variables[EFFORT]
+        request = replace(request, chat_template_kwargs=variables)
     images = dict(images_of(request.messages or ()))
     check_no_images(images, can.no_images or "")
     if can.tokenizes and not images:  # images are of chats, never of token ids
@@ -201,7 +205,7 @@ async def _check_reads_effort(calls: Calls, can: Capabilities) -> None:
     Raises:
         InvalidRequest: it takes whatever comes.
     """
-    prompt = Prompt(messages=({"role": "user", "content": "Hello"},), effort=_NO_EFFORT)
+    prompt = Prompt(messages=({"role": "user", "content": "Hello"},), effort=_UNKNOWN_EFFORT)
     if await calls.try_post(prompt.path, completion(can, prompt, max_tokens=1)) is not None:
         raise InvalidRequest(f"the server of the model does not read {EFFORT}", field=EFFORT)
 
