@@ -25,19 +25,9 @@ logger = logging.getLogger(__name__)
 # What orchestrators, Prometheus and readers of the documentation ask. These paths need no key, and
 # are served at the second port where there is one; every other path needs a key.
 PAGE_PATH, FILES_PATH = "/", "/page/"
-OPERATION_PATHS = frozenset(
-    {
-        "/livez",
-        "/readyz",
-        "/health",
-        "/metrics",
-        "/docs",
-        "/docs/oauth2-redirect",
-        "/redoc",
-        "/openapi.json",
-    }
-)
+_ASKED_FOR_EVER = ("/livez", "/readyz", "/health", "/metrics")
 _PAGES_OF_DOCUMENTATION = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc"})
+OPERATION_PATHS = frozenset({*_ASKED_FOR_EVER, *_PAGES_OF_DOCUMENTATION, "/openapi.json"})
 _NO_FRAMES = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
@@ -48,13 +38,7 @@ OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
 _COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
 _POLL = "/v1/info"  # of a worker: each gateway asks every second, and nobody counts that
-_PROBES = (
-    "/livez",
-    "/readyz",
-    "/health",
-    "/metrics",
-    _POLL,
-)  # asked for ever, so logged at debug only
+_PROBES = (*_ASKED_FOR_EVER, _POLL)  # logged at debug only
 _MAX_DIGITS = 19  # a longer Content-Length is too large without being parsed
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 

@@ -41,9 +41,7 @@ class _Sent(NullIsDefault):
     id: Echoed = None
     """Accepted and left out."""
     status: Echoed = None
-    """As `id`."""
     uncertainty: Echoed = None
-    """As `id`."""
 
 
 class TextContent(_Sent):
@@ -52,15 +50,8 @@ class TextContent(_Sent):
     type: Literal["input_text", "output_text", "text"]
     text: Text
     annotations: Echoed = None
-    """As `id`."""
     logprobs: Echoed = None
-    """As `id`."""
     parsed: Echoed = None
-    """As `id`."""
-
-    def as_part(self) -> dict[str, Any]:
-        """As chats have it."""
-        return {"type": "text", "text": self.text}
 
 
 class RefusalContent(_Sent):
@@ -68,10 +59,6 @@ class RefusalContent(_Sent):
 
     type: Literal["refusal"]
     refusal: Text
-
-    def as_part(self) -> dict[str, Any]:
-        """As chats have it."""
-        return {"type": "text", "text": self.refusal}
 
 
 class ImageContent(_Sent):
@@ -82,10 +69,6 @@ class ImageContent(_Sent):
     """As in chats."""
     detail: Literal["auto", "low", "high"] | None = None
     """As the server of the model reads it."""
-
-    def as_part(self) -> dict[str, Any]:
-        """As chats have it."""
-        return {"type": "image_url", "image_url": {"url": self.image_url, "detail": self.detail}}
 
 
 def _tagged(given: Any, name: str = "type") -> Any:
@@ -128,7 +111,6 @@ class MessageItem(_Sent):
     content: Contents
     """Text, or parts of text, and of a user images."""
     phase: Echoed = None
-    """As `id`."""
 
 
 class FunctionCallItem(_Sent):
@@ -140,9 +122,7 @@ class FunctionCallItem(_Sent):
     arguments: Text
     """A JSON object, as a string."""
     namespace: Echoed = None
-    """As `id`."""
     parsed_arguments: Echoed = None
-    """As `id`."""
 
 
 class FunctionCallOutputItem(_Sent):
@@ -160,11 +140,8 @@ class ReasoningItem(_Sent):
 
     type: Literal["reasoning"]
     summary: Echoed = None
-    """As `id`."""
     content: Echoed = None
-    """As `id`."""
     encrypted_content: Echoed = None
-    """As `id`."""
 
 
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -384,7 +361,13 @@ def _message(item: MessageItem | FunctionCallItem | FunctionCallOutputItem) -> d
 def _content(given: str | Sequence[TextContent | RefusalContent | ImageContent]) -> Any:
     if isinstance(given, str):
         return given
-    return [part.as_part() for part in given] or ""
+    return list(map(_part, given)) or ""
+
+
+def _part(given: TextContent | RefusalContent | ImageContent) -> dict[str, Any]:
+    if isinstance(given, ImageContent):
+        return {"type": "image_url", "image_url": {"url": given.image_url, "detail": given.detail}}
+    return {"type": "text", "text": given.text if isinstance(given, TextContent) else given.refusal}
 
 
 def _call(item: FunctionCallItem) -> dict[str, Any]:
