@@ -11,6 +11,7 @@ VLLM_ROUTER := vllm-router==0.1.17
 SERVERS_VENV := .venv-servers
 RAY_VENV := .venv-ray
 RAY := 'ray[data]==2.60.0'
+LANGCHAIN_VENV := .venv-langchain
 
 # These tests share nothing and run side by side, one process a core, with one torch thread each, and
 # with the same order of sets, since all processes have to find the tests in the same order. All other
@@ -58,8 +59,9 @@ test-vllm-sources: $(VENV)/dev.stamp  ## Look for what the plugin touches in the
 test-servers: $(VENV)/dev.stamp $(SERVERS_VENV)/servers.stamp  ## Hold an OpenAI-compatible server of others to the engine in process
 	COCOA_TEST_LLAMA_PYTHON=$(CURDIR)/$(SERVERS_VENV)/bin/python $(VENV)/bin/pytest tests/servers --timeout 600 -s
 
-test-doors: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp  ## Have a real Ray ask the service for the answers to a file
-	COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python $(VENV)/bin/pytest tests/doors --timeout 2700 -s
+test-doors: $(VENV)/dev.stamp $(RAY_VENV)/ray.stamp $(LANGCHAIN_VENV)/langchain.stamp  ## Have a real Ray and LangChain's standard tests ask the service
+	COCOA_TEST_RAY=$(CURDIR)/$(RAY_VENV)/bin/python COCOA_TEST_LANGCHAIN=$(CURDIR)/$(LANGCHAIN_VENV)/bin/python \
+	  $(VENV)/bin/pytest tests/doors --timeout 2700 -s
 
 test-real: $(VENV)/dev.stamp  ## Try the engine over models that people use, in COCOA_TEST_REAL_MODELS=FOLDER
 	: $${COCOA_TEST_REAL_MODELS:?names no folder: CONTRIBUTING.md says what it holds}
@@ -100,7 +102,7 @@ benchmark: $(VENV)/dev.stamp  ## Measure latency, memory and cached answers
 	$(VENV)/bin/python benchmarks/cache.py
 
 clean:  ## Remove what was installed
-	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV)
+	rm -rf $(VENV) $(VLLM_VENV) $(SERVERS_VENV) $(RAY_VENV) $(LANGCHAIN_VENV)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -129,6 +131,11 @@ $(SERVERS_VENV)/servers.stamp: Makefile
 $(RAY_VENV)/ray.stamp: Makefile
 	$(PYTHON) -m venv $(RAY_VENV)
 	$(RAY_VENV)/bin/pip install --quiet $(RAY) aiohttp pydantic
+	touch $@
+
+$(LANGCHAIN_VENV)/langchain.stamp: Makefile
+	$(PYTHON) -m venv $(LANGCHAIN_VENV)
+	$(LANGCHAIN_VENV)/bin/pip install --quiet langchain-tests==1.1.9 langchain-openai==1.7.4
 	touch $@
 
 $(VLLM_VENV)/plugin.stamp: $(wildcard docker/vllm/pyproject.toml docker/vllm/cocoa_vllm/*.py) $(VLLM_VENV)/vllm.stamp
