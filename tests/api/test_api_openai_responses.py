@@ -265,3 +265,11 @@ async def test_what_asks_for_nothing_means_nothing(service):
     body = await responded(service, **harmless)
     assert said(body) == said(plain)
     assert json.dumps(body["text"]["format"]) == '{"type": "text"}'
+
+
+async def test_whole_numbers_may_be_written_as_json_writes_any_number(service):
+    body = await responded(service, max_output_tokens=64.0, seed=3.0)
+    assert said(body) == said(await responded(service, seed=3))
+    for field, number in {"max_output_tokens": 1.5, "seed": 1e300, "top_logprobs": 0.5}.items():
+        response = await service.client.post(RESPONSES, json=ASKED | {field: number})
+        assert (response.status_code, response.json()["error"]["param"]) == (422, field)
