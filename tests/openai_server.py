@@ -79,6 +79,7 @@ class Traits:
             such schema.
         images: what becomes of them: they are "heeded", "refused" or "ignored".
         refuses_ids: whether a prompt of token ids is refused, as routers do.
+        refuses: parameters that it refuses by their names.
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         alter: changes each choice of a reply, or each piece of one, with the body that it answers.
@@ -116,6 +117,7 @@ class Traits:
     larks: bool = True
     images: str = "refused"
     refuses_ids: bool = False
+    refuses: tuple[str, ...] = ()
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
     alter: Callable | None = None
@@ -432,8 +434,9 @@ def _echoed(traits, body, row):
     return {"text": decode(row.prompt) + row.text, "logprobs": told}
 
 
-def _error(status, message, code=None):
-    return JSONResponse({"error": {"message": message, "type": "Error", "code": code}}, status)
+def _error(status, message, code=None, param=None):
+    error = {"message": message, "type": "Error", "code": code, "param": param}
+    return JSONResponse({"error": error}, status)
 
 
 _KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
@@ -446,6 +449,8 @@ def _refusal(traits, body):
     unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
     if traits.strict and unknown:
         return _error(400, f"unknown: {min(unknown)}")
+    if refused := sorted(set(traits.refuses) & body.keys()):
+        return _error(422, "Unsupported parameter", param=refused[0])
     if "response_format" in body and traits.formats == "refused":
         return _error(400, "response_format is not supported")
     if "structured_outputs" in body and not traits.larks:

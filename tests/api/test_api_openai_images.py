@@ -3,6 +3,7 @@
 import base64
 
 import pytest
+from workers.openai.images import _RED
 
 from app.scoring.ask import Ask
 from app.scoring.generator_checks import check_images
@@ -10,7 +11,6 @@ from app.scoring.limits import AskLimits
 from models.errors import InvalidRequest
 from tests.api.openai_calls import CHAT, answered, post, uncertainty_of
 from tests.api.test_api_servers import serving_over
-from workers.openai.images import _RED
 
 pytestmark = pytest.mark.anyio
 

@@ -126,7 +126,7 @@ async def test_light_mode_without_hidden_states_is_refused_with_the_reason(trait
 
 async def test_a_server_that_is_gone_is_a_typed_error_that_may_be_repeated():
     async with serving_over() as (client, server):
-        server.replies += [{"choices": []}] * 9
+        server.replies += [{"choices": []}] * 6
         error = (await generated(client, 503, cache=False))["error"]
         assert error["code"] == "generation_unavailable"
         server.replies.clear()

@@ -1,4 +1,4 @@
-"""Grammars at servers of others: how they are asked for, and whether a server heeds them."""
+"""Grammars at servers of others: how they are asked for, and under which law log-probs are then."""
 
 import json
 from dataclasses import replace
@@ -32,10 +32,6 @@ _TOP, _UNLIKELY, _FORCED = 5, -20.0, -3.0
 _NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
 _REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
-_NO_LARK = (
-    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
-    "--structured-outputs-config.backend guidance"
-)
 
 
 async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Grammar:
@@ -71,12 +67,12 @@ def check_followed(grammar: Grammar, sequence: Sequence) -> None:
         raise EngineError(message) from None
 
 
-async def under_schema(calls: Calls, can: Capabilities) -> dict[str, str]:
-    """`no_grammar` and `unmasked` of `Capabilities`."""
+async def under_schema(calls: Calls, can: Capabilities) -> Capabilities:
+    """What the server can, `no_grammar` and `unmasked` included."""
     grammar, unmasked = grammar_of(_SCHEMA), ""
     if not can.tells_logprobs:
         reason, _ = await _held(calls, can, grammar)
-        return {"no_grammar": reason, "unmasked": unmasked}
+        return replace(can, no_grammar=reason, unmasked=unmasked)
     reason, choice = await _held(calls, can, grammar, min(can.logprobs or 0, _TOP))
     if choice is None:  # maybe it takes one of the two alone
         reason, _ = await _held(calls, can, grammar)
@@ -84,7 +80,7 @@ async def under_schema(calls: Calls, can: Capabilities) -> dict[str, str]:
         unmasked = _NO_LOGPROBS
     elif not is_masked(choice):
         unmasked = UNMASKED
-    return {"no_grammar": reason, "unmasked": unmasked}
+    return replace(can, no_grammar=reason, unmasked=unmasked)
 
 
 def is_masked(choice: Choice) -> bool:
@@ -102,14 +98,6 @@ def is_masked(choice: Choice) -> bool:
         return bool((choice.logprobs[places[-1] :] > _FORCED).all())
     likely = [name for name, one in tops.items() if one > _UNLIKELY]
     return all(not name.strip() or name.lstrip().startswith("{") for name in likely)
-
-
-async def no_lark(calls: Calls, can: Capabilities) -> dict[str, str]:
-    """Why it follows no grammar in the dialect of llguidance; "" where it does."""
-    source = f"start: %json {grammar_of(_SCHEMA).source}"
-    if not can.tokenizes or (await _held(calls, can, Grammar("lark", source)))[0]:
-        return {"no_lark": _NO_LARK}
-    return {"no_lark": ""}
 
 
 async def _held(

@@ -88,7 +88,7 @@ async def test_contexts_are_cut_from_the_left_between_words_so_that_the_pair_fit
 )
 async def test_every_failure_is_typed_and_over_with_the_next_call(api, reply):
     async with score_server(api) as server, over(server, api) as comparer:
-        server.replies += [reply] * 4
+        server.replies += [reply] * 8
         with pytest.raises(SimilarityUnavailable) as error:
             await comparer.compare(PAIRS[:1])
         assert "answer number" not in error.value.message
