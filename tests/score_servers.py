@@ -19,6 +19,7 @@ class ScoreTraits:
 
     Attributes:
         weights: other ones are another model.
+        kind: of the model, as text-embeddings-inference says it.
         length: words of a pair, special ones included, beyond which it is cut.
         replies: come instead of the next scores.
     """
@@ -26,6 +27,7 @@ class ScoreTraits:
     weights: float = 0.0
     length: int = 32
     max_call_pairs: int = 4
+    kind: str = "classifier"
     labels: int = 1
     calls: list = field(default_factory=list)
     replies: list = field(default_factory=list)
@@ -81,6 +83,7 @@ def tei_app(traits):
                 "max_input_length": traits.length,
                 "max_client_batch_size": traits.max_call_pairs,
                 "version": "1.9.3",
+                "model_type": {traits.kind: {}},
             }
         )
 

@@ -276,6 +276,8 @@ class Calls:
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
     """What `/v1/models` says of a model: of the named one, or of the first where "" is wanted.
 
+    Where there is no such list, the named one is taken as it stands.
+
     Raises:
         Unreachable: it lists none.
         Refused: it lists others.
@@ -285,11 +287,14 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         entries = {entry["id"]: dict(entry) for entry in reply["data"]}
         first = next(iter(entries))
         wanted = wanted or first
-    except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration):
+    except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration) as error:
+        if wanted and isinstance(error, Rejected):  # it has no such list
+            return {"id": wanted}
         raise Unreachable("it lists no models") from None
     if not isinstance(first, str):
         raise Unreachable("it lists no models")
-    for name in (wanted, f"{wanted}:latest"):  # as Ollama completes a name
+    # As Ollama completes a name, and as Gemini's list has it.
+    for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:
             return entries[name]
     listed = ", ".join(map(str, entries))

@@ -1,13 +1,31 @@
-"""Pure: what an ask may not want of the model that is here."""
+"""Pure: what an ask may not want of the model that is here, and what it gets instead."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.scoring.ask import Ask
+from app.scoring.defaults import OF_SUPPORT
 from app.scoring.limits import AskLimits, check_distinct, check_format, check_reasoning
 from models.engines.protocol import check_no_images
 from models.errors import InvalidRequest
 from models.images import DATA, images_of, num_bytes
+from models.records import SamplingParams
 from workers.protocol import GeneratorInfo
+
+
+def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
+    """The ask as this generator can answer it, which the result then says.
+
+    Where it answers by draws alone, the answer is one of the samples. Where it parts calls of tools
+    from text itself, their tokens may not be known: samples are drawn, and consistency is reported.
+    """
+    if generator.no_greedy and ask.answer is None and ask.strategy == "greedy" and not ask.light:
+        ask = replace(ask, strategy="sample")
+    if generator.parts_calls and ask.tools and ask.of_tokens:
+        most = max(ask.sampling.num_samples, SamplingParams().num_samples)
+        sampling, primary = replace(ask.sampling, num_samples=most), ask.primary or OF_SUPPORT
+        ask = replace(ask, of_tokens=False, sampling=sampling, primary=primary)
+    return ask
 
 
 def check_generator(

@@ -15,7 +15,7 @@ from app.scoring.computation import Computation, Recorded
 from app.scoring.decisions import Judgement, UnitsJudgement
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import decode, encode
-from app.scoring.generator_checks import check_generator
+from app.scoring.generator_checks import check_generator, fitted_to
 from app.scoring.judging import Judge, check_asked
 from app.scoring.limits import AskLimits, check_escalation, check_texts
 from app.scoring.memory import Memory
@@ -37,6 +37,7 @@ from models.calibration import Calibrator
 from models.errors import EscalationFailed, InvalidRequest
 from models.estimators import score
 from models.records import DEFAULT_NEW_TOKENS, SAMPLES_LEFT_OUT, OnToken, ProbeReading, Token
+from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
 from workers.admission import Admission
@@ -123,7 +124,10 @@ class Scorer:
             supplied: by what was recorded; None for what the generator supplies.
         """
         if supplied is None:
-            supplied = self.workers.generator.info.statistics
+            info = self.workers.generator.info
+            supplied = info.statistics
+            if info.no_given and ask.answer is not None:
+                supplied = supplied - ANSWER_STATISTICS
         return available_statistics(ask, supplied, has_nli=self.workers.nli is not None)
 
     def plan(self, ask: Ask, supplied: frozenset[str] | None = None) -> Plan:
@@ -173,6 +177,8 @@ class Scorer:
         supplied = None
         if recorded is not None:
             supplied = recorded.statistics
+        elif ask.has_prompt:
+            ask = fitted_to(ask, self.workers.generator.info)
         plan = self.plan(ask, supplied)
         if on_token is not None:
             check_streamed(ask, plan)

@@ -127,9 +127,12 @@ class OpenAIRequest:
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
-        answer, samples = await together(
-            self._answer(forms), self._draw(num_further(asked, None, ()), asked.num_drawn)
-        )
+        num, dialect = num_further(asked, None, ()), self._calls.tongue.dialect
+        if num and asked.answer is None and no_greedy(dialect):  # the first draw is the answer
+            samples = await self._draw(num, asked.num_drawn)
+            answer = samples[0]
+        else:
+            answer, samples = await together(self._answer(forms), self._draw(num, asked.num_drawn))
         answer, samples = self._without_zeros(answer, samples)
         while num := num_further(self._request, answer, samples):
             samples += await self._draw(num, asked.num_drawn + len(samples))

@@ -148,7 +148,7 @@ class GeneratorTrial:
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
         can = known.capabilities
-        if can.profile.is_hosted:
+        if not known.fingerprint.texts:
             return known
         tongue = Tongue(known.tongue.dialect)
         tried = _Trial(ModelCalls(client, can.model_id, tongue, is_trial=True, said=_PROMPTS), can)

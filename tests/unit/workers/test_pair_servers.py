@@ -105,6 +105,19 @@ async def test_scores_that_are_logits_are_refused_and_never_a_similarity(api, lo
             await comparer.compare(PAIRS[:1])
 
 
+async def test_a_server_of_embeddings_is_refused_in_words(caplog):
+    async with score_server("tei", kind="embedding") as server:
+        servers = ComparerConfig(url=server.url, api="tei").place()
+        comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
+        connecting = asyncio.create_task(comparer.connect())
+        async with asyncio.timeout(20.0):
+            while "serve a cross-encoder" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        connecting.cancel()
+        await comparer.close()
+        assert not server.calls
+
+
 async def test_a_gateway_waits_for_a_server_of_logits_and_says_why(api, caplog):
     async with score_server(api, weights=-3.0) as server:
         servers = ComparerConfig(url=server.url, api=api).place()
