@@ -258,7 +258,9 @@ def _valid_texts(traits, body):
         return [json.dumps(call).encode() for call in _calls(body)]
     if traits.formats == "ignored":
         return []
-    if "response_format" in body:
+    if "json_schema" in body:
+        schema = body["json_schema"]
+    elif "response_format" in body:
         schema = body["response_format"]["json_schema"]["schema"]
     else:
         grammar = body.get("structured_outputs", {}).get("grammar", "")

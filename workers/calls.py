@@ -67,7 +67,7 @@ class Rejected(Exception):
 
     Attributes:
         status: of HTTP, below 500.
-        code: that the server gives; "" for none.
+        code: that the server gives, or its type; "" for none.
         named: parameters of the body that it names.
     """
 
@@ -377,8 +377,8 @@ def _check(status: int, content: bytes, body: Mapping[str, Any] | None = None) -
     if status >= 500:
         raise Failed(f"status {status}")
     told = _error_in(content)
-    code = told.get("code")
-    raise Rejected(status, code if isinstance(code, str) else "", _named(told, body or {}))
+    codes = [one for one in (told.get("code"), told.get("type")) if isinstance(one, str)]
+    raise Rejected(status, codes[0] if codes else "", _named(told, body or {}))
 
 
 def _signs(status: int, content: bytes) -> set[int | str]:

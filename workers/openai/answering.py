@@ -261,7 +261,7 @@ class OpenAIRequest:
         try:
             found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
         except Rejected as refusal:
-            if num == 1 or refusal.code == TOO_LONG or refusal.status not in (400, 422):
+            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 422):
                 raise
             half = num // 2  # maybe they are too many for one call
             found = await self._drawn(body, half, seed, place)
@@ -289,7 +289,7 @@ class OpenAIRequest:
         grammar = self._request.grammar
         if grammar is None or self._holds_calls:
             return body
-        return with_grammar(body, grammar)
+        return with_grammar(self._can, body, grammar)
 
     @property
     def _holds_calls(self) -> bool:

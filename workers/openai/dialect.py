@@ -11,8 +11,8 @@ from typing import Any
 from workers.calls import Rejected
 from workers.openai.profiles import NEUTRAL, Profile
 
-# The code by which servers say that a prompt is too long.
-TOO_LONG = "context_length_exceeded"
+# The codes by which servers say that a prompt is too long; the second one is llama.cpp's.
+TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _LAW = ("temperature", "top_p", "stop")
 _EXTRAS = ("top_k", *NEUTRAL)
@@ -73,7 +73,7 @@ class Dialect:
             refusal: of `body` as it was spoken.
             body: as it was meant.
         """
-        if refusal.code == TOO_LONG or refusal.status not in (400, 403, 422):
+        if refusal.code in TOO_LONG or refusal.status not in (400, 403, 422):
             return None
         meant = {new or name: name for name, new in self.names.items()}
         named = {meant.get(name, name) for name in refusal.named} & body.keys()

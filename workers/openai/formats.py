@@ -25,6 +25,7 @@ _SCHEMA = {
     "required": ["word"],
     "additionalProperties": False,
 }
+_HINTS = "x-guidance"
 # Tokens for it, and for the thoughts before it.
 _NUM_TOKENS = 96
 # Likeliest tokens that are asked for with it, and log-probs of what cannot and of what has to come.
@@ -44,12 +45,17 @@ async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Gramm
     return Grammar("lark", with_mark(grammar, ids[0]))
 
 
-def with_grammar(body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
+def with_grammar(can: Capabilities, body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
     """A body that asks for texts under a grammar."""
-    if grammar.kind == "json_schema":
-        schema = {"name": "answer", "schema": json.loads(grammar.source), "strict": True}
-        return body | {"response_format": {"type": "json_schema", "json_schema": schema}}
-    return body | {"structured_outputs": {"grammar": grammar.source}}
+    if grammar.kind != "json_schema":
+        return body | {"structured_outputs": {"grammar": grammar.source}}
+    schema = json.loads(grammar.source)
+    if can.kind != "vllm":  # others refuse llguidance's hints, or hold a text to nothing for them
+        schema.pop(_HINTS, None)
+    if can.profile.schema_of_texts and "prompt" in body:
+        return body | {can.profile.schema_of_texts: schema}
+    named = {"name": "answer", "schema": schema, "strict": True}
+    return body | {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def check_followed(grammar: Grammar, sequence: Sequence) -> None:
@@ -118,7 +124,7 @@ async def _held(
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
         body = completion(can, asked, max_tokens=_NUM_TOKENS, top=top, by_text=True)
-        reply = await calls.attempt(asked.path, with_grammar(body, grammar))
+        reply = await calls.attempt(asked.path, with_grammar(can, body, grammar))
         if reply is None:
             return reason, choice
         [choice] = read_choices(reply, 1)

@@ -181,7 +181,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     def _refusal(self, request: GenerationRequest, error: Rejected) -> CocoaError:
         """What a server means that does not take a request; it is not quoted."""
         field = "messages" if request.prompt is None else "prompt"
-        if error.code == TOO_LONG:
+        if error.code in TOO_LONG:
             message = "prompt and new tokens exceed the model's context"
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"

@@ -51,6 +51,7 @@ class Profile:
         heeds_top_k, heeds_seed: whether these do what they say; None where nobody knows.
         scoring: of texts that exist already.
         tells_chosen_ids: whether it tells the log-probs of ids that a request names.
+        schema_of_texts: what completions call a schema; "" for `response_format`, as in chats.
         formats, tools, images: whether it takes `response_format`, `tools`, images in chats.
         is_hosted: whether calls cost money: it is asked as little as can be.
     """
@@ -73,6 +74,7 @@ class Profile:
     heeds_seed: bool | None = False
     scoring: Scoring = "none"
     tells_chosen_ids: bool = False
+    schema_of_texts: str = ""
     formats: bool = True
     tools: bool = True
     images: bool = True
@@ -110,7 +112,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         ),
         "llama.cpp": Profile(
             owners=("llamacpp",), look=("/props", "build_info"), neutral=_OF_LLAMA,
-            heeds_top_k=True, heeds_seed=True,
+            heeds_top_k=True, heeds_seed=True, schema_of_texts="json_schema",
         ),
         # Its completions tell no log-probs, and put a prompt into the template of chats as well.
         "ollama": Profile(
