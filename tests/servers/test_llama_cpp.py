@@ -183,11 +183,16 @@ async def test_a_prompt_over_the_context_is_refused(generator):
 
 
 @pytest.fixture(scope="module")
-async def real_url(tmp_path_factory, anyio_backend):
+def real_weights():
     found = sorted(Path(REAL).glob("*qwen*.gguf")) if REAL else []
     if not found:
         pytest.skip("COCOA_TEST_REAL_MODELS has no such GGUF")
-    async with serving(tmp_path_factory.mktemp("real"), str(found[0]), 4096) as url:
+    return str(found[0])
+
+
+@pytest.fixture(scope="module")
+async def real_url(tmp_path_factory, real_weights, anyio_backend):
+    async with serving(tmp_path_factory.mktemp("real"), real_weights, 4096) as url:
         yield url
 
 

@@ -418,16 +418,17 @@ class _Trial:
         if free is not None and free.ended_by_eos and free.token_ids:
             return free.token_ids[-1]
         # A reasoning may take longer than these few tokens, and is closed at once then.
+        prompts = list(self._fixed)
+        if self.can.chats:  # which most models end soonest
+            request = GenerationRequest(messages=(_SHORT,))
+            prompts.insert(0, await render(self.calls, self.can, request))
         for closed in ((), *((one.start, *one.end) for one in self.can.tag_ids)):
-            prompt = self.prompt
-            if self.can.chats:  # which most models end soonest
-                request = GenerationRequest(messages=(_SHORT,))
-                prompt = await render(self.calls, self.can, request)
-            prompt = replace(prompt, ids=(*(prompt.ids or ()), *closed))
-            body = completion(self.can, prompt, max_tokens=_END_TOKENS)
-            [choice] = read_choices(await self.calls.post(COMPLETIONS, body), 1)
-            if choice.ended_by_eos and choice.token_ids:
-                return choice.token_ids[-1]
+            asked = [[*(prompt.ids or ()), *closed] for prompt in prompts]
+            body = completion(self.can, prompts[0], max_tokens=_END_TOKENS) | {"prompt": asked}
+            reply = await self.calls.post(COMPLETIONS, body)
+            for choice in read_choices(reply, len(asked)):
+                if choice.ended_by_eos and choice.token_ids:
+                    return choice.token_ids[-1]
         return None
 
     async def _first_logprobs(self, **law: Any) -> dict[str, float]:
