@@ -328,7 +328,10 @@ class Scorer:
         # Why statistics are missing: of all that the generator is asked, or of this ask.
         absent: Mapping[str, str] = evidence.absent
         if ask.has_prompt and ask.answer_token_logprobs is None:
-            absent = {PREDICTED: _NO_PROBE, **self.workers.generator.info.absent, **absent}
+            info = self.workers.generator.info
+            absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
+            if ask.answer is not None and info.no_given:
+                absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
         names = plan.estimators
         given = names, evidence.statistics, absent, self._observer.observe_failure
         loop = asyncio.get_running_loop()

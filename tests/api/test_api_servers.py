@@ -180,6 +180,7 @@ async def test_an_answer_that_no_server_reads_is_scored_by_consistency():
         found = response.json()
     assert response.status_code == 200, found
     assert found["scores"]["sp"] is None
+    assert "cannot read an answer that is given" in found["reasons"]["sp"]
     assert found["uncertainty"] == found["scores"]["consistency"] is not None
     assert found["provenance"]["degraded"]
 

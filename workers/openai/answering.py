@@ -35,7 +35,7 @@ from workers.openai.capabilities import OpenAIServer, no_greedy
 from workers.openai.dialect import TOO_LONG
 from workers.openai.events import merged
 from workers.openai.explaining import SCALED, explained
-from workers.openai.formats import check_followed, for_tokens, with_grammar
+from workers.openai.formats import check_called, check_followed, for_tokens, with_grammar
 from workers.openai.given import Forms, forms_of, score_given, texts_of
 from workers.openai.model_calls import ModelCalls
 from workers.openai.prompts import render
@@ -354,7 +354,9 @@ class OpenAIRequest:
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
         grammar = self._request.grammar
-        if grammar is not None and not (sequence.is_withheld or self._holds_calls):
+        if self._holds_calls and not sequence.is_withheld:
+            check_called(self._request.tools, sequence)
+        elif grammar is not None and not sequence.is_withheld:
             check_followed(grammar, sequence)
         return self._without_logprobs(sequence, source, why_unsound) if why_unsound else sequence
 

@@ -1,13 +1,16 @@
 """Grammars at servers of others: how they are asked for, and under which law log-probs are then."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from models import records
 from models.call_grammars import MARK, with_mark
 from models.errors import EngineError
 from models.grammars import grammar_of
-from models.records import GenerationRequest, Grammar, Sequence
+from models.records import GenerationRequest, Grammar
+from models.units.tool_calls import Call, names_of, read
 from workers.calls import Calls
 from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render, tokenize
@@ -31,7 +34,7 @@ _NUM_TOKENS = 96
 # Likeliest tokens that are asked for with it, and log-probs of what cannot and of what has to come.
 _TOP, _UNLIKELY, _FORCED = 5, -20.0, -3.0
 _NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
-_REFUSED = "the server of the model takes no response_format"
+REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 
 
@@ -58,7 +61,18 @@ def with_grammar(can: Capabilities, body: dict[str, Any], grammar: Grammar) -> d
     return body | {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def check_followed(grammar: Grammar, sequence: Sequence) -> None:
+def check_called(tools: Sequence[Mapping[str, Any]], answer: records.Sequence) -> None:
+    """Refuse a finished text without the call that had to come.
+
+    Raises:
+        EngineError: it calls no tool.
+    """
+    is_text = not any(isinstance(one, Call) for one in read(answer.text, names_of(tools)))
+    if answer.finish_reason == "stop" and is_text:
+        raise EngineError("the server of the model has not called the tool that it had to")
+
+
+def check_followed(grammar: Grammar, sequence: records.Sequence) -> None:
     """Refuse a finished text that cannot have followed its schema.
 
     Raises:
@@ -117,7 +131,7 @@ async def _held(
     if can.chats:
         request = GenerationRequest(messages=({"role": "user", "content": _QUESTION},))
     prompt = await render(calls, can, request)
-    reason, choice = _REFUSED, None
+    reason, choice = REFUSED, None
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
         asked = prompt

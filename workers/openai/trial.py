@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
-from models.engines.protocol import NO_GRAMMAR, NO_IMAGES, EngineConfig
+from models.engines.protocol import EngineConfig
 from models.engines.texts import parted
 from models.errors import ModelNotLoaded
 from models.records import GenerationRequest, Sequence
@@ -31,6 +31,7 @@ from workers.openai.capabilities import (
 )
 from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
 from workers.openai.dialect import Dialect
+from workers.openai.formats import REFUSED
 from workers.openai.model_calls import ModelCalls, Tongue
 from workers.openai.profiles import GENERIC, PROFILES, by_entry, by_host
 from workers.openai.prompts import render, token_ids
@@ -58,6 +59,7 @@ _COMPARED, _NOISE = 5, 0.05
 _HOT: Mapping[str, Any] = {"temperature": 2.0, "top_p": 1.0, "top_k": 2, "seed": 3}
 # What of a model's entry says what it is; the rest is of the moment.
 _TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
+_NO_IMAGES = "the server of the model takes no images"
 _UNASKED = Fingerprint((), ())
 
 
@@ -204,11 +206,11 @@ def _as_said(entry: Mapping[str, Any], kind: str, look: Mapping[str, Any]) -> Ca
         completes=profile.completes,
         chats=profile.chats,
         logprobs=profile.logprobs,
-        no_images="" if sees else NO_IMAGES,
+        no_images="" if sees else _NO_IMAGES,
     )
     if profile.formats:
         return can if profile.logprobs is not None else replace(can, no_grammar="", unmasked="")
-    return replace(can, no_grammar=NO_GRAMMAR)
+    return replace(can, no_grammar=REFUSED)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -31,6 +31,8 @@ CAN = Capabilities("fake", logprobs=20, raw_greedy=True, completes=True, tokeniz
 TOP = 20
 REVISION = "4bdbf27c164c" + "0" * 28
 
+TONGUE = Tongue(Dialect.of(PROFILES["vllm"]))
+
 
 class Worker:
     """A plugin's reader behind an adapter's calls, one token a reply."""
