@@ -28,8 +28,10 @@ from app.http.repeats import Repeats
 from app.http.routes import feedback, generate, openai, ops, page, score
 from app.http.service import Service
 from app.http.telemetry import Telemetry
+from app.revision import git_revision
 from app.scoring.calibrators import load_calibrator
 from app.scoring.capabilities import unmet
+from app.scoring.deployment import models_of
 from app.scoring.memory import Memory
 from app.scoring.scorer import Policy, Scorer
 from app.settings import Settings
@@ -65,6 +67,7 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.git_revision = await asyncio.to_thread(git_revision, settings.git_revision)
         second_model = None
         if settings.escalation.url:
             from workers.escalation import SecondModel
@@ -162,7 +165,7 @@ async def _start(
     admission = Admission(
         settings.generation.admission_limit, settings.limits.max_concurrent_items, turns
     )
-    calibrator = load_calibrator(settings.calibrator, workers)
+    calibrator = load_calibrator(settings.calibrator, models_of(workers))
     rejects_foreign = settings.prompt_out_of_domain == "reject"
     policy = Policy(settings.limits, calibrator, second_model, rejects_foreign)
     memory = None

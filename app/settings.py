@@ -25,7 +25,7 @@ from pydantic_settings import (
 from app.cache.protocol import CacheConfig
 from app.feedback.protocol import FeedbackConfig
 from app.keys.records import KeysConfig
-from app.scoring.limits import AskLimits
+from app.scoring.deployment import AskLimits
 from app.spelling import closest, did_you_mean
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     mcp: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "text"] = "auto"
+    # Of the sources, for GET /version; images set it, and git says it of a checkout.
+    git_revision: str = ""
     drain_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
     # As long as the largest timeout_s: whoever waited for a call that takes longer has had an error
     # by now.

@@ -24,7 +24,18 @@ from alone import engine_alone, greedy_generate, in_own_process
 from beside import measure_beside
 from cache import measure_cached
 from larger import measure_larger
-from report import REST_S, Figure, Report, Round, Values, figure, in_turn, ratio, reporting
+from report import (
+    REST_S,
+    Figure,
+    Report,
+    Round,
+    Values,
+    check_installed,
+    figure,
+    in_turn,
+    ratio,
+    reporting,
+)
 from service import body_of, connect, post, running_service, testbed_prompts
 
 from models.checkpoints import embedded_or
@@ -40,6 +51,8 @@ DOUBLED, ENGINE_LIGHT, ENGINE_FULL = (
 )
 OUTSIDE = "outside the pipeline"
 _NUM_WARM_UP = 3
+# Packages of `cocoa evaluate` that the service does without.
+_EVALUATION = ("matplotlib", "sacrebleu", "scipy", "sklearn")
 
 # Milliseconds of each prompt of a block, one after another.
 Side = Callable[[Sequence[str]], list[float]]
@@ -79,6 +92,8 @@ def main(
 ) -> None:
     """Measure, print and store each part; the exit code is 0 whatever the figures."""
     plan = QUICK if quick else ALL
+    if not only_blocks:  # an evaluation is among the parts
+        check_installed(_EVALUATION, "pip install -e 'lab[evaluation]', or --only-blocks")
     names = public_name(model), public_name(similarity_model)
     settings = {"models": names, "max_new_tokens": max_new_tokens, "plan": asdict(plan)}
     prompts = testbed_prompts(plan.block_size)

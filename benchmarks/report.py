@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,13 @@ Values = dict[str, float]
 # Numbers of the round of this number, all sides of it.
 Round = Callable[[int], Values]
 Found = TypeVar("Found")
+
+
+def check_installed(packages: Sequence[str], remedy: str) -> None:
+    """End, before anything is measured, where a package is missing that a later part needs."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise SystemExit(f"{', '.join(missing)} not installed, nothing was measured: {remedy}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ RUN PYTHONPATH=/opt/cocoa PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/opt/by
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=0.1.0
-ARG REVISION=unknown
+ARG REVISION=""
 LABEL org.opencontainers.image.title="cocoa-serve gateway" \
       org.opencontainers.image.description="Answers with CoCoA uncertainty scores over HTTP; models are elsewhere" \
       org.opencontainers.image.licenses="Apache-2.0" \
@@ -48,6 +48,7 @@ COPY docker/health.py /opt/health.py
 COPY --from=build /opt/cocoa /opt/cocoa
 COPY --from=build /opt/bytecode /opt/bytecode
 ENV PATH=/opt/cocoa/bin:/opt/venv/bin:$PATH \
+    COCOA_GIT_REVISION=${REVISION} \
     PYTHONPATH=/opt/cocoa \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -38,7 +38,7 @@ RUN PYTHONPATH=/opt/cocoa PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/opt/by
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=0.1.0
-ARG REVISION=unknown
+ARG REVISION=""
 LABEL org.opencontainers.image.title="cocoa-serve worker" \
       org.opencontainers.image.description="Language model and similarity models behind cocoa-serve's gateway" \
       org.opencontainers.image.licenses="Apache-2.0" \
@@ -50,6 +50,7 @@ COPY --from=build /opt/cocoa /opt/cocoa
 COPY --from=build /opt/bytecode /opt/bytecode
 COPY --from=build /data /data
 ENV PATH=/opt/cocoa/bin:/opt/venv/bin:$PATH \
+    COCOA_GIT_REVISION=${REVISION} \
     PYTHONPATH=/opt/cocoa \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

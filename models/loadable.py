@@ -4,6 +4,8 @@ import functools
 import json
 import os
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -20,10 +22,12 @@ from models.errors import ModelNotLoaded
 from models.locations import is_local
 
 # What a checkpoint must have been trained for.
-Head = Literal["causal", "classifier"]
+Head = Literal["causal", "classifier", "embedding"]
 
 _HUB_TIMEOUT_S = 4.0
 _CONFIG = "config.json"
+# Of sentence-transformers: what makes one vector of a text.
+_MODULES = "modules.json"
 _TOKENIZER_FILES = frozenset(
     {
         "tokenizer.json",
@@ -56,6 +60,21 @@ _NOT_CAUSAL = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What a checkpoint is, as far as it says without being loaded.
+
+    Attributes:
+        files: their names; None where only a copy of an earlier time is on this machine.
+        architectures: that its configuration names.
+        is_known: whether anything is known; else it is found out by loading it.
+    """
+
+    files: frozenset[str] | None = None
+    architectures: tuple[str, ...] = ()
+    is_known: bool = True
+
+
 def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
     """Refuse what cannot be loaded, before a library takes long to say so in many lines.
 
@@ -69,14 +88,44 @@ def check_checkpoint(path: str, revision: str | None, head: Head) -> bool:
     Raises:
         ModelNotLoaded: says what is missing, and the remedy.
     """
-    if is_local(path) or Path(path).suffix in dict(_OTHER_KINDS):
-        _check_folder(Path(path), head)
+    if _is_here(path):
+        _check_kind({Path(path).name}, head)
+    listed = _listed(path, revision)
+    if not listed.is_known:
         return False
-    return _check_hub(path, revision, head)
+    if listed.files is None:
+        return True
+    _check_files(listed.files, head)
+    _check_head(listed.architectures, head)
+    return False
+
+
+def is_embedding_model(path: str, revision: str | None) -> bool:
+    """Whether a checkpoint makes vectors of single texts, and no scores of pairs.
+
+    Raises:
+        ModelNotLoaded: it is not there.
+    """
+    listed = _listed(path, revision)
+    if any(name.endswith(_CLASSIFIER) for name in listed.architectures):
+        return False
+    if listed.files is None:
+        return isinstance(try_to_load_from_cache(path, _MODULES, revision=revision), str)
+    return _MODULES in listed.files
+
+
+def _is_here(path: str) -> bool:
+    return is_local(path) or Path(path).suffix in dict(_OTHER_KINDS)
+
+
+def _listed(path: str, revision: str | None) -> _Listed:
+    if _is_here(path):
+        return _listed_folder(Path(path))
+    return _listed_hub(path, revision)
 
 
 @functools.cache
-def _check_hub(path: str, revision: str | None, head: Head) -> bool:
+def _listed_hub(path: str, revision: str | None) -> _Listed:
     try:
         info = HfApi().model_info(path, revision=revision, timeout=_HUB_TIMEOUT_S)
     except GatedRepoError:
@@ -88,35 +137,36 @@ def _check_hub(path: str, revision: str | None, head: Head) -> bool:
         raise ModelNotLoaded(message) from None
     except Exception as error:  # of the network, in as many classes as there are ways to fail
         if isinstance(error, HfHubHTTPError) and error.response.status_code < 500:
-            return False  # a mirror that knows no such page, and may have the files all the same
+            # A mirror that knows no such page, and may have the files all the same.
+            return _Listed(frozenset(), is_known=False)
         if isinstance(try_to_load_from_cache(path, _CONFIG, revision=revision), str):
-            return True
+            return _Listed()
         raise ModelNotLoaded(
             f"the hub cannot be reached ({type(error).__name__}), and no copy is on this machine: "
             "name a folder, or fill the cache of HF_HOME while there is a network"
         ) from None
-    files = {file.rfilename for file in info.siblings or ()}
-    _check_files(files, head)
-    _check_head((info.config or {}).get("architectures"), head)
-    return False
+    files = frozenset(file.rfilename for file in info.siblings or ())
+    return _Listed(files, tuple((info.config or {}).get("architectures") or ()))
 
 
-def _check_folder(folder: Path, head: Head) -> None:
-    _check_kind({folder.name}, head)
+def _listed_folder(folder: Path) -> _Listed:
     if folder.is_file():
         raise ModelNotLoaded("is a file: name the folder of the checkpoint that it belongs to")
     if not folder.is_dir():
         message = f"no such folder: {folder.absolute()}; name one that holds a checkpoint"
         raise ModelNotLoaded(f"{message}, or a hub id")
-    _check_files(set(os.listdir(folder)), head)
-    config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    _check_head(config.get("architectures"), head)
+    files = frozenset(os.listdir(folder))
+    architectures: tuple[str, ...] = ()
+    if _CONFIG in files:
+        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        architectures = tuple(config.get("architectures") or ())
+    return _Listed(files, architectures)
 
 
 def read_elsewhere(head: Head) -> str:
     """The two ways to serve a checkpoint that is not read here."""
     by_server = "llama-server for GGUF, or vLLM) serve it: COCOA_GENERATION__URL and __API=openai"
-    if head == "classifier":
+    if head != "causal":
         by_server = "text-embeddings-inference, or vLLM) serve it: its __URL and __API"
     return (
         "name the safetensors checkpoint that it was made of, or have a server that reads it "
@@ -124,13 +174,13 @@ def read_elsewhere(head: Head) -> str:
     )
 
 
-def _check_kind(files: set[str], head: Head) -> None:
+def _check_kind(files: AbstractSet[str], head: Head) -> None:
     for ending, kind in _OTHER_KINDS:
         if any(name.lower().endswith(ending) for name in files):
             raise ModelNotLoaded(f"is {kind}, which is not read here: {read_elsewhere(head)}")
 
 
-def _check_files(files: set[str], head: Head) -> None:
+def _check_files(files: AbstractSet[str], head: Head) -> None:
     if _CONFIG not in files or not any(name.endswith(".safetensors") for name in files):
         _check_kind(files, head)
     if _CONFIG not in files:
@@ -146,9 +196,9 @@ def _check_files(files: set[str], head: Head) -> None:
         raise ModelNotLoaded("holds no tokenizer: write it there with `tokenizer.save_pretrained`")
 
 
-def _check_head(architectures: Sequence[str] | None, head: Head) -> None:
+def _check_head(architectures: Sequence[str], head: Head) -> None:
     """Libraries would put a random head in place of a missing one."""
-    if not architectures:
+    if not architectures or head == "embedding":
         return
     if head == "classifier":
         fits = any(name.endswith(_CLASSIFIER) for name in architectures)

@@ -87,6 +87,7 @@ def is_one_of(model: Any, names: tuple[str, ...]) -> bool:
 with without_compiler():
     from transformers import (
         AutoConfig,
+        AutoModel,
         AutoModelForCausalLM,
         AutoModelForSequenceClassification,
         AutoTokenizer,
@@ -99,6 +100,7 @@ with without_compiler():
 
 __all__ = [
     "AutoConfig",
+    "AutoModel",
     "AutoModelForCausalLM",
     "AutoModelForSequenceClassification",
     "AutoTokenizer",

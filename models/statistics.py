@@ -137,7 +137,7 @@ def fields_of(names: frozenset[str], source: Source) -> frozenset[str]:
 
 
 def sources_of(names: frozenset[str]) -> frozenset[str]:
-    """What these statistics are made of: each itself, or what it is derived from.
+    """The statistics that these are made of: each itself, or those that it is derived from.
 
     >>> sorted(sources_of(frozenset({"similarity", "p_true_logprob"})))
     ['p_true_logprob', 'sample_texts']
@@ -159,5 +159,5 @@ def derivable(supplied: frozenset[str], *, has_nli: bool) -> frozenset[str]:
 
 
 def reads_samples(names: frozenset[str]) -> bool:
-    """Whether any of these statistics is made of samples."""
+    """True where any of these statistics is made of samples."""
     return bool(sources_of(names) & SAMPLE_STATISTICS)

@@ -25,12 +25,6 @@ Agree = Callable[[int], bool]
 DEFAULT_MAX_SAMPLES = 10
 DEFAULT_STOP_MASS = 0.7
 
-# Scores that move with the number of samples, so that waves, which draw more where the model is
-# unsure, spoil their order.
-MOVED_BY_WAVES = frozenset(
-    {"lexical_similarity", "mcnse", "mcse", "sar", "semantic_entropy", "sentence_sar"}
-)
-
 # After how many samples the first waves end; the later ones have `_LATER` samples each.
 _FIRST_ENDS = (2, 5)
 _LATER = 5

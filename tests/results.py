@@ -1,15 +1,18 @@
 """A `Result` made by hand, for tests of whoever reads one."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from app.scoring.ask import Ask
+from app.scoring.deployment import Deployment, Models
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.result import Result
 from models.records import Generation, Sequence
 from models.similarity.pairs import PairRules
-from workers.protocol import ComparerInfo, ProbeInfo
+from workers.protocol import ComparerInfo, GeneratorInfo, ProbeInfo
 
 PROBES = {
     "predicted_dissimilarity": ProbeInfo("abc", "prompts.jsonl", 2, "abcdef"),
@@ -51,12 +54,30 @@ def a_plan(statistics=(), **fields):
     """The plan of `sp`, with changes."""
     values = {
         "estimators": ("sp",),
+        "ask": Ask(prompt="Capital of France?"),
         "primary": "sp",
         "strategy": "greedy",
         "similarity": "fake",
         "statistics": frozenset(statistics),
+        "read": frozenset(statistics),
     }
     return Plan(**values | fields)
+
+
+def a_deployment(statistics=(), *, nli=None, comparers=None, limits=None, calibrator=None, **info):
+    """A generator that supplies these statistics beside the fake comparer, with changes."""
+    values = {
+        "identity": "fake",
+        "model_id": "fake",
+        "revision": "1",
+        "dtype": "float64",
+        "statistics": frozenset(statistics),
+        "max_context_tokens": 512,
+    }
+    named = {"fake": comparer_info(identity="fake pairs")}
+    comparers = named | (comparers or {})
+    models = Models(GeneratorInfo(**values | info), comparers, "fake", nli)
+    return Deployment(models, limits, calibrator)
 
 
 def a_result(written=None, *, statistics=None, answer_sample=None, truncated=False, **fields):
@@ -65,9 +86,9 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
     answer = written.answer if answer_sample is None else written.samples[answer_sample]
     subject = Subject(answer, answer_sample, written.samples)
     known = token_statistics(subject) | (statistics or {})
+    plan = fields.pop("plan", a_plan(known.keys()))
     values = {
-        "ask": Ask(prompt="Capital of France?"),
-        "plan": a_plan(known.keys()),
+        "plan": replace(plan, ask=fields.pop("ask", plan.ask)),
         "generation": written,
         "evidence": Evidence(subject, known, {}, truncated),
         "scores": {"sp": 1.0},
@@ -85,3 +106,7 @@ def a_result(written=None, *, statistics=None, answer_sample=None, truncated=Fal
         "total_s": 2.035,
     }
     return Result(**values | fields)
+
+
+# A generator that does all that can be asked of one, for whatever is decided of other grounds.
+ABLE = {"no_grammar": "", "no_distinct": "", "no_reasoning_limit": "", "no_images": ""}

@@ -1,8 +1,10 @@
 """Servers that score pairs as vLLM's `/score` and text-embeddings-inference's `/predict` do.
 
-Their model is a word overlap that a test can change, and that cuts as they do.
+Their model is a word overlap that a test can change, and that cuts as they do. One more makes
+vectors as `/v1/embeddings` of many servers does.
 """
 
+import zlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -29,6 +31,8 @@ class ScoreTraits:
     max_call_pairs: int = 4
     kind: str = "classifier"
     labels: int = 1
+    max_call_texts: int = 32
+    dimension: int = 62
     calls: list = field(default_factory=list)
     replies: list = field(default_factory=list)
     url: str = ""
@@ -117,6 +121,43 @@ def tei_app(traits):
     )
 
 
+def vector(text, traits):
+    """Counts of the words of a text, beside what all texts have in common."""
+    counts = [0.0] * 61
+    for word in text.lower().split():
+        counts[zlib.crc32(word.encode()) % len(counts)] += 1.0
+    return [1.0 + traits.weights, *counts]
+
+
+def embeddings_app(traits):
+    """Strict: it takes model and input alone, no empty text and no more texts than it says."""
+
+    async def models(request):
+        return JSONResponse({"data": [{"id": "encoder"}, {"id": "other"}]})
+
+    async def embeddings(request):
+        body = await request.json()
+        texts = body["input"]
+        is_sound = body.keys() == {"model", "input"} and body["model"] == "encoder"
+        if not is_sound or not all(texts) or len(texts) > traits.max_call_texts:
+            return JSONResponse({"error": {"message": "unknown argument"}}, 400)
+        traits.calls.append(texts)
+        if traits.replies:
+            return _given(traits)
+        rows = []
+        for i, text in enumerate(texts):
+            found = vector(text, traits)[: traits.dimension]
+            rows.append({"object": "embedding", "index": i, "embedding": found})
+        return JSONResponse({"object": "list", "model": "encoder", "data": rows[::-1]})
+
+    return Starlette(
+        routes=[
+            Route("/v1/models", models),
+            Route("/v1/embeddings", embeddings, methods=["POST"]),
+        ]
+    )
+
+
 def _given(traits):
     reply = traits.replies.pop(0)
     return reply if isinstance(reply, Response) else JSONResponse(reply)
@@ -129,6 +170,6 @@ APPS = {"vllm": vllm_app, "tei": tei_app}
 async def score_server(api, port=0, **traits):
     """What the server is, while it runs."""
     state = ScoreTraits(**traits)
-    async with listening(APPS[api](state), port=port) as found:
+    async with listening((APPS | {"embeddings": embeddings_app})[api](state), port=port) as found:
         state.url = f"http://127.0.0.1:{found}"
         yield state

@@ -1,12 +1,18 @@
 """Language models with random weights, small enough for a test, and a tokenizer made on demand."""
 
 import copy
+import string
+from pathlib import Path
 
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 from transformers import (
     AutoModelForCausalLM,
+    BertConfig,
+    BertModel,
     GPT2Config,
     Lfm2Config,
     LlamaConfig,
@@ -98,3 +104,37 @@ def random_model(name: str, *, seed: int = 0, scale: float = 6.0) -> PreTrainedM
         model.get_output_embeddings().weight.mul_(scale)
     model.generation_config.pad_token_id = 1
     return model
+
+
+def tiny_encoder(folder: Path) -> None:
+    """Write a sentence-transformers model with random weights, one token a letter.
+
+    It reads 256 tokens of a text.
+    """
+    words = {name: i for i, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])}
+    for letter in string.ascii_letters + string.digits + string.punctuation + "äöüß":
+        words[letter] = len(words)
+        words[f"##{letter}"] = len(words)
+    backend = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="[PAD]", unk_token="[UNK]", model_max_length=256
+    )
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=256,
+        initializer_range=1.0,
+    )
+    torch.manual_seed(0)
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder / "bert")
+    tokenizer.save_pretrained(folder / "bert")
+    transformer = Transformer(str(folder / "bert"))
+    pooling = Pooling(transformer.get_embedding_dimension())
+    SentenceTransformer(modules=[transformer, pooling]).save_pretrained(str(folder))

@@ -7,7 +7,6 @@ with them, and dropped with their caller.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -29,10 +28,15 @@ class AlignWorker:
     def __init__(self, nli: Comparer) -> None:
         self._nli = nli
         self._closed = asyncio.Event()
+        self._made_of = nli.info
+        self._info = _info_over(nli.info)
 
     @property
     def info(self) -> ComparerInfo:
-        return _info_over(self._nli.info)
+        if self._nli.info is not self._made_of:  # each request asks, and models seldom change
+            self._made_of = self._nli.info
+            self._info = _info_over(self._made_of)
+        return self._info
 
     @property
     def busy_since(self) -> float | None:
@@ -61,7 +65,6 @@ class AlignWorker:
         self._closed.set()
 
 
-@lru_cache(maxsize=8)  # each request asks for it, and models seldom change
 def _info_over(info: ComparerInfo) -> ComparerInfo:
     identity = _identity_over(info.identity)
     return replace(info, identity=identity, labels=("similarity",), is_by_sentence=True)

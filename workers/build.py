@@ -57,8 +57,8 @@ async def build_workers(
     language_model = LanguageModel.of(config.generation)
     if generator is None:
         generator = await connect_generator(generation, config, hooks)
-        if generator is not None:
-            language_model = LanguageModel.of_id(generator.info.model_id)
+    if generator is not None:
+        language_model = LanguageModel.of_id(generator.info.model_id)
     comparers, nli = await connect_comparers(similarity, config, hooks, language_model)
     await asyncio.to_thread(check_settings, config, language_model, here)
     if generator is None:

@@ -102,23 +102,24 @@ class OurComparers(Servers):
 class TeiServers(Servers):
     """Servers of a cross-encoder that answer as text-embeddings-inference does."""
 
-    api: Literal["tei", "vllm"]
+    api: Literal["tei", "vllm", "embeddings"]
     name: str
+    compare: Literal["auto", "added", "whole"]
     strip: bool
     exact_match: bool
     max_batch_pairs: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class VllmScoreServers(TeiServers):
-    """Servers of a cross-encoder that answer as vLLM's `/score` does."""
+class NamedPairServers(TeiServers):
+    """Servers that hold several models: vLLM's `/score`, or anybody's `/v1/embeddings`."""
 
     model: str
 
 
 # Where each of the two models is, and what is heeded there.
 GeneratorPlace: TypeAlias = EngineConfig | OurGenerators | OpenAIServers
-ComparerPlace: TypeAlias = SimilarityConfig | OurComparers | TeiServers | VllmScoreServers
+ComparerPlace: TypeAlias = SimilarityConfig | OurComparers | TeiServers | NamedPairServers
 
 
 @dataclass(frozen=True)
@@ -170,17 +171,18 @@ class ComparerConfig(SimilarityConfig, Servers):
     """The similarity model, in this process or at a `url`.
 
     Attributes:
-        api: what answers at the url: our own worker, vLLM's `/score`, or TEI's `/predict`.
+        api: what answers at the url: our own worker, vLLM's `/score`, TEI's `/predict`, or the
+            `/v1/embeddings` of OpenAI, vLLM, TEI, Ollama, llama-server and others.
     """
 
-    api: Literal["cocoa", "vllm", "tei"] = "cocoa"
+    api: Literal["cocoa", "vllm", "tei", "embeddings"] = "cocoa"
 
     def place(self) -> ComparerPlace:
         """What is heeded of it; raises as `GeneratorConfig.place` does."""
         if not self.urls:
             return _heeded("similarity", self, SimilarityConfig)
-        if self.api == "vllm":
-            return _heeded("similarity", self, VllmScoreServers)
+        if self.api in ("vllm", "embeddings"):
+            return _heeded("similarity", self, NamedPairServers)
         if self.api == "tei":
             return _heeded("similarity", self, TeiServers)
         return _heeded("similarity", self, OurComparers)

@@ -24,9 +24,17 @@ from models.probes.card import ProbeMismatch
 from models.probes.domain import BadDomain, PromptDomain, beside
 from models.probes.features import STATISTICS_READ
 from models.probes.protocol import Probe, ProbeConfig
-from models.similarity import ALWAYS_LOADED, CUTTING, ENTAILMENT, NLI_MODELS, OVER_NLI, PAIR_MODELS
+from models.similarity import (
+    ALWAYS_LOADED,
+    ENTAILMENT,
+    LEARNED,
+    NLI_MODELS,
+    OVER_NLI,
+    PAIR_MODELS,
+    reads_added,
+)
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import NliConfig, NliPairModel
+from models.similarity.protocol import NliConfig, NliPairModel, SimilarityConfig
 from models.threads import ModelThread
 from workers.align import AlignWorker
 from workers.config import ComparerConfig, Role, WorkerConfig, probe_folders, variable
@@ -39,6 +47,7 @@ from workers.similarity import NliWorker, SimilarityWorker
 logger = logging.getLogger(__name__)
 
 _CHECK = "models.loadable:check_checkpoint"
+_IS_EMBEDDING = "models.loadable:is_embedding_model"
 _PROBE = "models.probes.probe:TrainedProbe"
 # Of a container: the processor time allowed in a period, both in microseconds.
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
@@ -105,7 +114,7 @@ def load_comparers(
         entailment = resolve(ENTAILMENT)(nli_model, config.nli.similarity)
         comparers["nli"] = SimilarityWorker(entailment, is_out_of_domain=is_foreign, **given_to_all)
         comparers["align"] = AlignWorker(nli)
-    for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model)):
+    for name in (*ALWAYS_LOADED, default_similarity(similarity, language_model, comparers)):
         if name in comparers:
             continue
         with _loading("similarity.model", similarity.model):
@@ -113,7 +122,7 @@ def load_comparers(
         is_foreign = False
         if name == "cross_encoder":
             is_foreign = _is_out_of_domain("similarity", similarity.model, language_model)
-        own = {**given_to_all, "rules": replace(rules, cuts=name in CUTTING)}
+        own = {**given_to_all, "rules": replace(rules, cuts=reads_added(name, similarity.compare))}
         comparers[name] = SimilarityWorker(pair_model, is_out_of_domain=is_foreign, **own)
     return comparers, nli
 
@@ -132,12 +141,23 @@ def default_similarity(
     """
     if similarity.name != "auto":
         return similarity.name
-    is_ours = not similarity.urls and similarity.model == ComparerConfig().model
-    if comparers is not None and "cross_encoder" in comparers:
-        is_ours = comparers["cross_encoder"].info.is_out_of_domain
-    if is_ours and not language_model.is_embedded:
+    loaded = comparers or {}
+    if "embedding" in loaded:
+        return "embedding"
+    is_shipped = not similarity.urls and similarity.model == ComparerConfig().model
+    is_foreign = is_shipped
+    if "cross_encoder" in loaded:
+        is_foreign = loaded["cross_encoder"].info.is_out_of_domain
+    if is_foreign and not language_model.is_embedded:
         return "added"
-    return "cross_encoder"
+    is_named = not similarity.urls and not is_shipped
+    return "embedding" if is_named and _is_embedding(similarity) else "cross_encoder"
+
+
+def _is_embedding(similarity: SimilarityConfig) -> bool:
+    with _loading("similarity.model", similarity.model):
+        found: bool = resolve(_IS_EMBEDDING)(similarity.model, similarity.revision)
+    return found
 
 
 def nli_checkpoint(config: NliConfig, language_model: LanguageModel) -> str:
@@ -177,8 +197,12 @@ def check_settings(
     if "generation" in roles and generation.engine == "transformers":
         _check_checkpoint("generation.model", generation.model, generation.revision, "causal")
     named = default_similarity(similarity, language_model)
-    if "similarity" in roles and named == "cross_encoder":
-        _check_checkpoint("similarity.model", similarity.model, similarity.revision, "classifier")
+    if "similarity" in roles and named == "embedding" and similarity.model == "embedded":
+        message = "must name an embedding model: the one that ships with the project is none"
+        raise ModelNotLoaded(f"{variable('similarity.model')} {message}")
+    if "similarity" in roles and named in LEARNED and not similarity.urls:
+        head = "embedding" if named == "embedding" else "classifier"
+        _check_checkpoint("similarity.model", similarity.model, similarity.revision, head)
     if "similarity" in roles and nli.name == "nli":
         _check_checkpoint("nli.model", nli_model, nli.revision, "classifier")
 

@@ -1,22 +1,31 @@
-"""Servers that score pairs of texts: vLLM's `/score`, text-embeddings-inference's `/predict`."""
+"""Servers that score pairs of texts.
+
+They are vLLM's `/score`, text-embeddings-inference's `/predict`, and `/v1/embeddings`.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any, NotRequired, Protocol
 
-from annotated_types import Ge
+import numpy as np
+from annotated_types import Ge, MinLen
 from pydantic import AllowInfNan, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from models.digests import digest_of
 from models.ranges import PROBABILITIES
-from models.records import Pair
+from models.records import Array, Pair
+from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
+from workers.calling import together
 from workers.calls import Calls, listed_model, read
 from workers.client import Refused, Unreachable
 
 _DIGITS = 4
 # Pairs of one call, where a server does not say how many it takes.
 _VLLM_CALL, _TEI_CALL = 256, 32
+# Texts of one call: TEI takes 32 where it is not told another number.
+_EMBEDDINGS_CALL = 32
 # RoBERTa has two positions that no token may take, which vLLM does not know.
 _ROBERTA_LENGTHS = range(513, 515)
 
@@ -40,13 +49,22 @@ class _VllmTokens(TypedDict):
     count: Annotated[int, Strict()]
 
 
+class _Embedding(TypedDict):
+    embedding: Annotated[list[Annotated[float, AllowInfNan(False)]], MinLen(1)]
+    index: int
+
+
+class _Embeddings(TypedDict):
+    data: list[_Embedding]
+
+
 class _TeiModel(TypedDict):
     model_id: str
     max_input_length: _Count
 
 
 _VLLM_MODEL, _TEI_MODEL = TypeAdapter(_VllmModel), TypeAdapter(_TeiModel)
-_VLLM_REPLY = TypeAdapter(_VllmReply)
+_VLLM_REPLY, _EMBEDDINGS = TypeAdapter(_VllmReply), TypeAdapter(_Embeddings)
 # One pair alone comes without the list of pairs around it.
 _TEI_REPLY = TypeAdapter(list[list[_Score]] | list[_Score])
 _TEI_INFO = TypeAdapter(dict[str, Any])
@@ -60,23 +78,25 @@ class PairServer:
 
     Attributes:
         model_id, revision: as the server says them.
-        max_pair_tokens: beyond which it cuts a pair.
+        max_pair_tokens: beyond which it cuts a pair; None for one that refuses what is too long.
         max_call_pairs: of one call.
+        floor: see `models.similarity.vectors`; 0 for a server that scores pairs itself.
         scores: of two fixed pairs.
         flags: what else it says that decides its scores.
     """
 
     model_id: str
     revision: str
-    max_pair_tokens: int
+    max_pair_tokens: int | None
     max_call_pairs: int
+    floor: float = 0.0
     scores: tuple[float, ...] = ()
     flags: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """Digest of all that decides its scores, as far as it can be known from outside."""
-        parts = (self.model_id, self.revision, self.max_pair_tokens, self.flags)
+        parts = (self.model_id, self.revision, self.max_pair_tokens, self.flags, self.floor)
         return digest_of(*parts, [round(score, _DIGITS) + 0.0 for score in self.scores])
 
 
@@ -88,6 +108,9 @@ class PairApi(Protocol):
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         """What it says it is, understood."""
+
+    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
+        """The same with what is measured before its first pair is scored."""
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         """Score of each pair in [0, 1]; what is too long is cut by the server."""
@@ -116,6 +139,9 @@ class VllmApi:
             length = 512
         return PairServer(said["id"], "", length, _VLLM_CALL, flags=(str(said["root"]),))
 
+    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
+        return server
+
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         firsts, seconds = zip(*pairs, strict=True)
         body = {
@@ -142,8 +168,10 @@ class TeiApi:
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         if "embedding" in str(said.get("model_type")):
-            message = "its model gives embeddings, and no scores of pairs: serve a cross-encoder"
-            raise Refused(message)
+            raise Refused(
+                "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
+                "or set COCOA_SIMILARITY__API=embeddings"
+            )
         model = read(_TEI_MODEL, said, "what it says of its model")
         most = said.get("max_client_batch_size")
         if type(most) is not int or most < 1:
@@ -155,6 +183,9 @@ class TeiApi:
             most,
             flags=(str(said.get("model_dtype")), str(said.get("version"))),
         )
+
+    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
+        return server
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         body = {"inputs": pairs, "raw_scores": False, "truncate": True}
@@ -168,6 +199,59 @@ class TeiApi:
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         [tokens] = read(_TEI_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
         return len(tokens)
+
+
+class EmbeddingsApi:
+    """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`.
+
+    Args:
+        model: its name there; "" for the first that it lists.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
+        entry = await listed_model(calls, self._model)
+        return {name: entry.get(name) for name in ("id", "root")}
+
+    def server(self, said: Mapping[str, Any]) -> PairServer:
+        return PairServer(said["id"], "", None, _VLLM_CALL, flags=(str(said["root"]),))
+
+    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
+        floor = floor_of(await self._vectors(calls, server, UNLIKE))
+        if floor > MOST_FLOOR:
+            raise Refused("its model makes the same vector of texts that mean different things")
+        return replace(server, floor=floor)
+
+    async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
+        texts = list(dict.fromkeys(chain.from_iterable(pairs)))
+        rows = {text: row for row, text in enumerate(texts)}
+        vectors = await self._vectors(calls, server, texts)
+        first, second = np.array([(rows[a], rows[b]) for a, b in pairs]).T
+        found: list[float] = vector_similarity(
+            vectors[first], vectors[second], server.floor
+        ).tolist()
+        return found
+
+    async def count(self, calls: Calls, server: PairServer, text: str) -> int:
+        return 0  # nothing is cut
+
+    async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
+        """Of each text (N, d)."""
+        parts = [texts[i : i + _EMBEDDINGS_CALL] for i in range(0, len(texts), _EMBEDDINGS_CALL)]
+        found = await together(*(self._part(calls, server, part) for part in parts))
+        return np.concatenate(found)
+
+    async def _part(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
+        # No text may be empty for OpenAI.
+        body = {"model": server.model_id, "input": [text or " " for text in texts]}
+        reply = read(_EMBEDDINGS, await calls.post("/v1/embeddings", body), "its vectors")
+        rows = sorted(reply["data"], key=lambda one: one["index"])
+        vectors = [one["embedding"] for one in rows]
+        if len(vectors) != len(texts) or len(set(map(len, vectors))) != 1:
+            raise Unreachable("it answers no vector of the same length for each text")
+        return np.array(vectors)
 
 
 def _scores(found: Sequence[_Score], num: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""A `Comparer` over vLLM's `/score` or text-embeddings-inference's `/predict`."""
+"""A `Comparer` over servers that score pairs of texts (`workers.pair_apis`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,21 +8,21 @@ from models.digests import digest_of
 from models.errors import Overloaded, SimilarityUnavailable
 from models.locations import public_name
 from models.records import Pair
+from models.similarity import reads_added
 from models.similarity.pairs import PairRules
 from models.similarity.protocol import ContextAndText, SimilarityConfig
 from workers.batching import BatchFailed, MicroBatcher
 from workers.calling import together
 from workers.calls import Calls, Failed, Rejected
 from workers.client import Client, Unreachable
-from workers.config import TeiServers, VllmScoreServers
+from workers.config import NamedPairServers, TeiServers
 from workers.hooks import Hooks
 from workers.language_model import LanguageModel
-from workers.pair_apis import PairApi, PairServer, TeiApi, VllmApi
+from workers.pair_apis import EmbeddingsApi, PairApi, PairServer, TeiApi, VllmApi
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
 from workers.standing import Standing, TriedWorker
 from workers.upstream import Server
 
-_NAME = "cross_encoder"
 _FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
 # Between two scores of one pair, at most.
 _APART = 1e-4
@@ -43,9 +43,9 @@ class _Trial:
             raise Unreachable(f"it does not say what it is ({error})") from None
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> PairServer:
-        server = self._api.server(said)
-        scores = await self._api.score(Calls(client, is_trial=True), server, _FIXED)
-        return replace(server, scores=tuple(scores))
+        calls = Calls(client, is_trial=True)
+        server = await self._api.fitted(calls, self._api.server(said))
+        return replace(server, scores=tuple(await self._api.score(calls, server, _FIXED)))
 
     async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
         scores = await self._api.score(Calls(client, is_trial=True), known, _FIXED)
@@ -53,7 +53,7 @@ class _Trial:
             if abs(score - before) > _APART:
                 return None
         said = self._api.server(await self.look_up(client))
-        return known if replace(said, scores=known.scores) == known else None
+        return known if replace(said, scores=known.scores, floor=known.floor) == known else None
 
 
 class PairServerComparer(TriedWorker[PairServer]):
@@ -66,14 +66,12 @@ class PairServerComparer(TriedWorker[PairServer]):
     """
 
     def __init__(self, servers: TeiServers, hooks: Hooks, language_model: LanguageModel) -> None:
-        self._api: PairApi = TeiApi()
-        if isinstance(servers, VllmScoreServers):
-            is_default = servers.model == SimilarityConfig().model
-            self._api = VllmApi("" if is_default else servers.model)
+        self._api = _api_of(servers)
         super().__init__(
             "similarity", servers, _Trial(self._api), hooks, "server of the similarity model"
         )
-        self._rules = PairRules(servers.strip, servers.exact_match)
+        cuts = reads_added(name_of(servers), servers.compare)
+        self._rules = PairRules(servers.strip, servers.exact_match, cuts)
         self._language_model = language_model
         # Each score with the identity of what gave it.
         self._pairs: MicroBatcher[Pair, tuple[PairScore, str]] = MicroBatcher(
@@ -170,6 +168,8 @@ class PairServerComparer(TriedWorker[PairServer]):
 
     async def _is_cut(self, calls: Calls, known: PairServer, pair: Pair) -> bool:
         """Whether a pair is longer than the model reads; counted only where it may be."""
+        if known.max_pair_tokens is None:
+            return False
         # A token has at least one byte, and a pair at most four special ones.
         if len("".join(pair).encode()) + 4 <= known.max_pair_tokens:
             return False
@@ -210,7 +210,7 @@ class PairServerComparer(TriedWorker[PairServer]):
             raise self._unavailable(f"the server of the similarity model failed: {error}") from None
 
     def _identity(self, server: PairServer) -> str:
-        return digest_of(server.identity, self._rules.strip, self._rules.exact_match)
+        return digest_of(server.identity, *self._rules.identity)
 
 
 async def connect_comparers(
@@ -219,7 +219,20 @@ async def connect_comparers(
     """The comparer at its url, once a server has been tried out; no NLI model."""
     comparer = PairServerComparer(servers, hooks, language_model)
     await comparer.connect()
-    return {_NAME: comparer}, None
+    return {name_of(servers): comparer}, None
+
+
+def name_of(servers: TeiServers) -> str:
+    """The name of the similarity function that they compute."""
+    return "embedding" if servers.api == "embeddings" else "cross_encoder"
+
+
+def _api_of(servers: TeiServers) -> PairApi:
+    if not isinstance(servers, NamedPairServers):
+        return TeiApi()
+    is_default = servers.model == SimilarityConfig().model
+    model = "" if is_default else servers.model
+    return EmbeddingsApi(model) if servers.api == "embeddings" else VllmApi(model)
 
 
 _: type[Comparer] = PairServerComparer  # mypy holds the class to its protocol

@@ -56,7 +56,7 @@ class SimilarityWorker:
         self._loops: list[MicroBatcher[Any, Any]] = [self._pairs, self._contexts]
         parts = (model.model_id, model.revision, model.labels, model.max_length, model.flags)
         self.info = ComparerInfo(
-            identity=digest_of(*parts, rules.strip, rules.exact_match),
+            identity=digest_of(*parts, *rules.identity),
             model_id=model.model_id,
             revision=model.revision,
             labels=model.labels,

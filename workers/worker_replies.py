@@ -21,10 +21,7 @@ from workers.client import Unreachable, body_of, lines
 # Of what a worker is, or why it does not answer.
 MAX_INFO_BYTES = 1_048_576
 
-_ERRORS: dict[str, type[CocoaError]] = {}
-for _kind in vars(errors).values():
-    if isinstance(_kind, type) and issubclass(_kind, CocoaError):
-        _ERRORS[_kind.code] = _kind
+_ERRORS = {kind.code: kind for kind in errors.answered()}
 
 # A worker's own words may be anybody's: clients are told these, and of the others known ones.
 _WORDS = {
@@ -144,6 +141,6 @@ def _of_worker(error: CocoaError) -> Exception:
         return Unreachable("its model is not ready")
     if isinstance(error, Unauthorized):
         return Unreachable("it wants another key")
-    if type(error) is CocoaError:
+    if type(error) is errors.InternalError:
         return EngineError(error.message)
     return error

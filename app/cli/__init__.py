@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from app.cli.ask import ask
 from app.cli.doctor import doctor
-from app.cli.estimators import estimators
+from app.cli.estimators import errors, estimators
 from app.cli.key import key
 from app.cli.mcp import mcp
 from app.cli.run_batch import run_batch
@@ -83,6 +83,7 @@ app.command("run-batch")(run_batch)
 app.command()(mcp)
 app.command()(doctor)
 app.command()(estimators)
+app.command()(errors)
 app.add_typer(key, name="key")
 
 

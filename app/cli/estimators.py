@@ -1,4 +1,4 @@
-"""`cocoa estimators`: what there is, from the docstrings; the same text is docs/estimators.md."""
+"""`cocoa estimators` and `cocoa errors`: the text of docs/estimators.md and docs/errors.md."""
 
 import typer
 
@@ -8,3 +8,10 @@ def estimators() -> None:
     from app.cli.listing import page
 
     typer.echo(page(), nl=False)
+
+
+def errors() -> None:
+    """List every error of the service with status, code and meaning, as Markdown."""
+    from app.cli.listing import errors_page
+
+    typer.echo(errors_page(), nl=False)

@@ -90,7 +90,9 @@ async def _service(url: str, key: str | None) -> tuple[list[Finding], dict[str, 
         return [*found, Finding(False, "service", words)], {}
     served = told.json()
     runs, ours = served["version"], version("cocoa-serve")
-    found.append(Finding(runs == ours, "version", f"the service is {runs}, this command {ours}"))
+    revision = served["git_revision"] or "of an unknown revision"
+    words = f"the service is {runs} ({revision}), this command {ours}"
+    found.append(Finding(runs == ours, "version", words))
     for setting, reason in served["unmet"].items():
         found.append(Finding(False, "settings", f"{setting} cannot be had: {reason}"))
     if served["model"] is not None:

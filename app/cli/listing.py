@@ -1,9 +1,10 @@
-"""The page of estimators, from their docstrings: what docs/estimators.md holds."""
+"""The pages that are made from docstrings: docs/estimators.md and docs/errors.md."""
 
 import inspect
 import textwrap
 
-from models.estimators import ESTIMATORS, formula, needs
+from models.errors import answered
+from models.estimators import ESTIMATORS, needs
 from models.statistics import STATISTICS
 
 _HEAD = """Made from the docstrings by `cocoa estimators`; a test keeps it so. Every estimator is an
@@ -13,16 +14,33 @@ every request also costs the generation of the answer itself. Whatever several e
 request have in common is computed once.
 """
 
+_ERRORS_HEAD = """# Errors
+
+Made from the docstrings by `cocoa errors`; a test keeps it so. Each is answered in the shape of
+[api.md](api.md#errors); every 503 has `Retry-After`.
+
+| status | code | meaning |
+|---|---|---|"""
+
 
 def page() -> str:
     """The text of docs/estimators.md."""
     return "\n".join(["# Estimators\n", _HEAD, *map(_section, ESTIMATORS)])
 
 
+def errors_page() -> str:
+    """The text of docs/errors.md."""
+    lines = [_ERRORS_HEAD]
+    for error in sorted(answered(), key=lambda error: error.status):
+        text, _, _ = inspect.cleandoc(error.__doc__ or "").partition("\n\nAttributes:")
+        lines.append(f"| {error.status} | `{error.code}` | {' '.join(text.split())} |")
+    return "\n".join([*lines, ""])
+
+
 def _section(name: str) -> str:
-    body = (inspect.getdoc(ESTIMATORS[name]) or "").partition("\n")[2].strip()
+    body = ESTIMATORS[name].doc.partition("\n")[2].strip()
     details, _, use = body.partition("Use: ")
-    paragraphs = [formula(name), *filter(None, map(str.strip, details.split("\n\n")))]
+    paragraphs = [ESTIMATORS[name].formula, *filter(None, map(str.strip, details.split("\n\n")))]
     reads = ", ".join(f"`{statistic}`" for statistic in sorted(needs([name])))
     facts = [f"- Reads: {reads}", f"- Costs: {_cost(name)}", f"- Use: {use}"]
     return (

@@ -15,6 +15,7 @@ from fastapi.openapi.models import OpenAPI
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from app.http.errors import body_of
 from app.http.middleware import OPERATION_PATHS
 from app.http.openai.errors import is_of_openai, openai_error
 from app.http.openai.requests import ChatRequest, CompletionRequest
@@ -22,8 +23,10 @@ from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.requests.feedback import FeedbackRequest
 from app.http.schemas import ErrorBody, ErrorResponse
+from models.errors import answered
 
 _EXAMPLES = Path(__file__).with_name("examples.json")
+_REQUEST_ID = "024eca7a12c344209145fa5bdab19d41"
 _REF = "#/components/schemas/{model}"
 _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (GenerateRequest, "validation"),
@@ -78,8 +81,22 @@ def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
         for status, codes in about["errors"].items():
             errors = shown["errors"][status]
             description = about.get("descriptions", {}).get(status, errors["description"])
-            examples = {code: errors["examples"][code] for code in codes}
+            examples = _examples_of(int(status)) | errors.get("examples", {})
+            if isinstance(codes, list):
+                examples = {code: examples[code] for code in codes}
+            else:
+                examples = {code: examples[code] for code in examples if code not in codes["not"]}
             responses[status] = _error(path, int(status), description, examples)
+
+
+def _examples_of(status: int) -> dict[str, Any]:
+    """By code, what is answered for each error of ours with this status."""
+    examples = {}
+    for error in answered():
+        if error.status == status:
+            body = body_of(error(**error.example), _REQUEST_ID)
+            examples[error.code] = ErrorResponse(error=body).model_dump()
+    return examples
 
 
 def _error(path: str, status: int, description: str, errors: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which status and body each error has: one table, and one shape of every error response."""
+"""The one shape of every error response."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -19,30 +19,6 @@ from models import errors
 
 logger = logging.getLogger(__name__)
 
-STATUS: dict[type[errors.CocoaError], int] = {
-    errors.InvalidRequest: 422,
-    errors.PromptTooLong: 422,
-    errors.ChatTemplateError: 422,
-    errors.StatisticUnavailable: 422,
-    errors.ProbeMissing: 422,
-    errors.LightNeedsHiddenStates: 422,
-    errors.NotCalibrated: 422,
-    errors.UnknownModel: 404,
-    errors.UnknownAnswer: 404,
-    errors.FeedbackDisabled: 404,
-    errors.Unauthorized: 401,
-    errors.Forbidden: 403,
-    errors.RateLimited: 429,
-    errors.Overloaded: 429,
-    errors.InvalidLogits: 500,
-    errors.NotReady: 503,
-    errors.EngineError: 503,
-    errors.GenerationUnavailable: 503,
-    errors.SimilarityUnavailable: 503,
-    errors.FeedbackUnavailable: 503,
-    errors.DeadlineExceeded: 504,
-    errors.CocoaError: 500,
-}
 _HTTP_CODES = {
     400: "invalid_json",
     404: "not_found",
@@ -53,7 +29,7 @@ _HTTP_CODES = {
 }
 # Every code that a response may have.
 CODES = (
-    {error.code for error in STATUS}
+    {error.code for error in errors.answered()}
     | set(_HTTP_CODES.values())
     | {"http_error", "invalid_http", "head_too_large"}
 )
@@ -119,7 +95,7 @@ def failure(error: Exception, request_id: str) -> tuple[int, ErrorBody]:
     log and body, since it may quote a prompt.
     """
     if isinstance(error, errors.CocoaError):
-        return STATUS[type(error)], _typed_body(error, request_id)
+        return error.status, body_of(error, request_id)
     if isinstance(error, RequestValidationError):
         body = _invalid_body(error.errors(), request_id)
         return (400 if body.code == "invalid_json" else 422), body
@@ -131,12 +107,12 @@ def failure(error: Exception, request_id: str) -> tuple[int, ErrorBody]:
         return error.status_code, body
     places = " > ".join(places_of(error)) or "an unknown place"
     logger.error("request %s failed: %s at %s", request_id, type(error).__name__, places)
-    message = "an internal error; the logs know it by its request_id"
-    code = errors.CocoaError.code
-    return 500, ErrorBody(code=code, message=message, field=None, request_id=request_id)
+    unknown = errors.InternalError(**errors.InternalError.example)
+    return unknown.status, body_of(unknown, request_id)
 
 
-def _typed_body(error: errors.CocoaError, request_id: str) -> ErrorBody:
+def body_of(error: errors.CocoaError, request_id: str) -> ErrorBody:
+    """The body that tells an error of ours, in which fields have the names of requests."""
     details = []
     if isinstance(error, errors.RateLimited):
         details.append(Fault(field=error.limit, message=error.message))

@@ -97,7 +97,7 @@ class Repeats:
         is_alone = result.source == "cache" and result.escalation is None and ask.units not in PARTS
         # Each call of a tool has an id of its own.
         if seen.key and is_alone and not ask.tools and payload and len(payload) <= _MAX_BYTES:
-            told = replace(result, ask=ask.without_texts())
+            told = replace(result, plan=replace(result.plan, ask=ask.without_texts()))
             entry = seal(result.name, payload)
             self._kept[seen.key] = _Kept(seen.standing, told, entry, body, renew)
             if len(self._kept) > _NUM_KEPT:

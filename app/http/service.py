@@ -13,6 +13,7 @@ from app.http.schemas import FeedbackKept
 from app.http.telemetry import Telemetry
 from app.scoring.ask import Ask, current_caller
 from app.scoring.capabilities import Capability, capabilities, unmet
+from app.scoring.deployment import models_of
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
 from app.settings import Settings
@@ -35,6 +36,7 @@ class Service:
         access: keys and their limits; None where everybody may ask.
         tracing: None where nobody wants traces.
         scorer: None until the workers are loaded.
+        git_revision: of the sources; None where nobody knows it.
         began_at: seconds since 1970.
     """
 
@@ -54,6 +56,7 @@ class Service:
         self.access = access
         self.tracing = tracing
         self.scorer: Scorer | None = None
+        self.git_revision: str | None = None
         self.began_at = int(time.time())
 
     def ready_scorer(self) -> Scorer:
@@ -71,7 +74,7 @@ class Service:
         if self.scorer is None:
             return {}
         config = self.settings.workers
-        return capabilities(config, self.scorer.workers, self.scorer.judge)
+        return capabilities(config, models_of(self.scorer.workers), self.scorer.calibrator)
 
     def check_ready(self) -> None:
         """Whether traffic may come.

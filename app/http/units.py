@@ -4,7 +4,7 @@ from typing import Any
 
 from app.http.schemas import DecisionInfo
 from app.http.unit_schemas import Alternative, MissingField, UnitDecision, UnitInfo
-from app.scoring.decisions import JudgedUnit
+from app.scoring.judging import JudgedUnit
 from app.scoring.result import Result
 from app.scoring.units import ScoredUnit, ScoredUnits
 from models.units.unit import contradiction, denied_by, support

@@ -1,4 +1,4 @@
-"""What a door wants of the core: one frozen record, whichever door it was."""
+"""The question of a door to the core: one frozen record, whichever door it was."""
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -170,19 +170,19 @@ class Ask:
 
     @property
     def splits_claims(self) -> bool:
-        """Whether the model is asked for the claims of the answer."""
+        """True where the model is asked for the claims of the answer."""
         return self.units == "claims" and self.claims is None
 
     @property
     def mode(self) -> Literal["full", "light"]:
-        """What clients and keys call it."""
+        """The mode's name among clients and keys."""
         if self.light:
             return "light"
         return "full"
 
     @property
     def input(self) -> Literal["prompt", "messages", "images"]:
-        """How the model is asked, where it is; images are in messages."""
+        """The form of the prompt; images are in messages."""
         if self.has_images:
             return "images"
         if self.prompt is None:
@@ -191,12 +191,12 @@ class Ask:
 
     @property
     def has_images(self) -> bool:
-        """Whether messages hold images."""
+        """True where messages hold images."""
         return any(IMAGE_PARTS in message for message in self.messages or ())
 
     @property
     def how_it_reasons(self) -> dict[str, int | str]:
-        """What it says of reasonings, by name; empty for one that says nothing."""
+        """Its options of reasonings, by name; empty for none."""
         sampling, effort = self.sampling, self.chat_template_kwargs.get(EFFORT)
         said: dict[str, int | str] = {}
         if sampling.max_reasoning_tokens is not None:
@@ -215,7 +215,7 @@ class Ask:
 
     @property
     def schema_use(self) -> str:
-        """Whether texts are held to a schema, or it says only how values of fields are compared.
+        """The use of a schema: to hold texts to it, or only to compare values of fields.
 
         The fields of calls follow the schemas of their tools.
         """
@@ -231,5 +231,5 @@ class Ask:
 
     @property
     def has_prompt(self) -> bool:
-        """Whether a model is asked for an answer, or to score one."""
+        """True where a model is asked for an answer, or to score one."""
         return self.prompt is not None or self.messages is not None

@@ -1,24 +1,25 @@
-"""Which calibrator a deployment serves."""
+"""The calibrator of a deployment: loaded, held to the models that serve, and told their scores."""
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.calibration import Calibrator
+from app.scoring.deployment import Models
+from app.scoring.observer import Observer
+from app.scoring.plan import NO_CALIBRATOR, Plan, calibration_of
+from models.calibration import ALL, Calibrator, ShiftMonitor
 from models.embedded import CALIBRATOR_PATH, CALIBRATORS
-from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 logger = logging.getLogger(__name__)
 
 
-def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
+def load_calibrator(setting: str, models: Models) -> Calibrator | None:
     """The calibrator that a deployment serves.
 
     Args:
         setting: a path; "auto" for that of an embedded language model beside the embedded pair
             models; "" for none.
-        workers: loaded ones.
+        models: loaded ones.
 
     Raises:
         OSError: there is no such file.
@@ -28,16 +29,16 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
         return None
     path = Path(setting)
     if setting == "auto":
-        path = CALIBRATORS.get(workers.generator.info.model_id, CALIBRATOR_PATH)
+        path = CALIBRATORS.get(models.generator.model_id, CALIBRATOR_PATH)
     calibrator = Calibrator.load(path)
     try:
-        check_deployment(calibrator, workers)
+        check_deployment(calibrator, models)
     except ValueError as error:
         if setting != "auto":
             raise
         logger.info("the embedded calibrator is not served: %s", error)
         return None
-    if not compares_prompts(calibrator, workers) and calibrator.prompts:
+    if not compares_prompts(calibrator, models) and calibrator.prompts:
         logger.warning(
             "prompts are not compared with the calibrator's: the process of the language model "
             "has another COCOA_CALIBRATOR or none, vLLM's plugin was not given its prompts, or the "
@@ -46,32 +47,21 @@ def load_calibrator(setting: str, workers: Workers) -> Calibrator | None:
     return calibrator
 
 
-def compares_prompts(calibrator: Calibrator, workers: Workers) -> bool:
-    """Whether the generator says which prompts are unlike those of the calibrator."""
-    return bool(calibrator.prompts) and workers.generator.info.prompts == calibrator.prompts
+def compares_prompts(calibrator: Calibrator, models: Models) -> bool:
+    """The generator says which prompts are unlike those of the calibrator."""
+    return bool(calibrator.prompts) and models.generator.prompts == calibrator.prompts
 
 
-def served_models(
-    workers: Workers,
-) -> tuple[GeneratorInfo, Mapping[str, ComparerInfo], ComparerInfo | None]:
-    """The language model, the similarity functions and the NLI model, as they serve now."""
-    comparers = {name: comparer.info for name, comparer in workers.comparers.items()}
-    nli: ComparerInfo | None = None
-    if workers.nli is not None:
-        nli = workers.nli.info
-    return workers.generator.info, comparers, nli
-
-
-def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
+def check_deployment(calibrator: Calibrator, models: Models) -> None:
     """Refuse a calibrator of other models than these.
 
     Raises:
         ValueError: names what differs.
     """
-    generator, comparers, nli = served_models(workers)
+    generator, nli = models.generator, models.nli
     for part in calibrator.parts:
         binding = part.binding
-        comparer = comparers.get(binding.similarity)
+        comparer = models.comparers.get(binding.similarity)
         found: dict[str, tuple[Any, Any]] = {
             "the language model": (binding.model_id, generator.model_id),
             "its revision": (binding.revision, generator.revision),
@@ -91,3 +81,69 @@ def check_deployment(calibrator: Calibrator, workers: Workers) -> None:
                 raise ValueError(
                     f"the calibrator is another deployment's: {what} was {bound}, and is {served}"
                 )
+
+
+class ServedCalibrator:
+    """The calibrator of a deployment, served while its models are, and told each score.
+
+    Nobody labels what is served, but its uncertainties are compared with the reference's.
+
+    Attributes:
+        shifted: groups, estimators and calibrations whose latest scores no longer look like the
+            reference's.
+    """
+
+    def __init__(self, calibrator: Calibrator | None, models: Models, observer: Observer) -> None:
+        self._calibrator = calibrator
+        self._observer = observer
+        self._shifts: dict[tuple[str, str, int], ShiftMonitor] = {}
+        # For which models it was last checked, and why it is not theirs.
+        self._checked_for = models
+        self._misfit = ""
+        self.shifted: frozenset[tuple[str, str, int]] = frozenset()
+
+    def of(self, models: Models) -> Calibrator | None:
+        """It, where it is of these models; checked again, and the log told, where they are new."""
+        if self._calibrator is None:
+            return None
+        if models != self._checked_for:
+            self._checked_for, self._misfit = models, ""
+            try:
+                check_deployment(self._calibrator, models)
+            except ValueError as error:
+                self._misfit = f"the calibrator is no longer served: {error}"
+                logger.error("%s", self._misfit)
+        if self._misfit:
+            return None
+        return self._calibrator
+
+    def lacks(self, models: Models) -> str:
+        """The reason that none is served to these models; "" where one is."""
+        if self.of(models) is not None:
+            return ""
+        return self._misfit or NO_CALIBRATOR
+
+    def told(self, plan: Plan, uncertainty: float | None, *, is_new: bool) -> bool:
+        """Add a new score to the latest; true where they have shifted from the reference's.
+
+        Args:
+            plan: of the ask.
+            uncertainty: None for an answer without one.
+            is_new: it was computed for this ask: what the cache serves again counts once.
+        """
+        calibration = calibration_of(plan, plan.part, plan.primary)
+        if calibration is None or uncertainty is None:
+            return False
+        group, estimator = plan.ask.calibration or ALL, plan.primary
+        key = group, estimator, id(calibration)
+        if key not in self._shifts:
+            self._shifts[key] = ShiftMonitor(calibration)
+        if is_new:
+            monitor = self._shifts[key]
+            monitor.observe(uncertainty)
+            self.shifted -= {key}
+            if monitor.has_shifted:
+                self.shifted |= {key}
+            shifts = [one.shift for other, one in self._shifts.items() if other[:2] == key[:2]]
+            self._observer.observe_shift(group, estimator, max(shifts))  # of any part's scores
+        return key in self.shifted

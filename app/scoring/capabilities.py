@@ -1,12 +1,12 @@
-"""What a deployment can beyond answering, and what its settings ask for and cannot be had."""
+"""A deployment's capabilities beyond answering, and settings that ask for others in vain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.scoring.judging import Judge
+from app.scoring.calibrators import ServedCalibrator
+from app.scoring.deployment import Models
 from models.probes.card import STATISTIC
 from workers.config import WorkerConfig, probe_folders, variable
-from workers.protocol import Workers
 
 _AUTOMATIC = ("", "auto")  # settings that ask for nothing by name
 _ENTROPIES = "answer_token_entropies"
@@ -25,16 +25,12 @@ class Capability:
     setting: str = ""
 
 
-def capabilities(config: WorkerConfig, workers: Workers, judge: Judge) -> dict[str, Capability]:
-    """All of them, by name; cheap enough to be asked at each scrape.
-
-    Args:
-        config: which models the settings ask for.
-        workers: as they serve now.
-        judge: as it serves now.
-    """
-    info, no_nli, no_entropies = workers.generator.info, "", ""
-    if workers.nli is None:
+def capabilities(
+    config: WorkerConfig, models: Models, calibrator: ServedCalibrator
+) -> dict[str, Capability]:
+    """All of them, by name; cheap enough to be asked at each scrape."""
+    info, no_nli, no_entropies = models.generator, "", ""
+    if models.nli is None:
         no_nli = "there is no NLI model"
     if _ENTROPIES not in info.statistics:
         no_entropies = info.absent.get(_ENTROPIES, "the language model does not tell them")
@@ -45,7 +41,7 @@ def capabilities(config: WorkerConfig, workers: Workers, judge: Judge) -> dict[s
         "reasoning_limit": Capability(info.no_reasoning_limit),
         "images": Capability(info.no_images),
         "nli": Capability(no_nli),
-        "calibrator": _asked_for("calibrator", config.calibrator, judge.no_calibrator()),
+        "calibrator": _asked_for("calibrator", config.calibrator, calibrator.lacks(models)),
     }
     for target, setting, folder in probe_folders(config.probes):
         statistic, lacks = STATISTIC[target], ""

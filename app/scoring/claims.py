@@ -47,7 +47,7 @@ Claims:"""
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a model made of an answer.
+    """The claims that a model split an answer into.
 
     Attributes:
         claims: None where there are none to be had.
@@ -61,13 +61,7 @@ class Split:
 
 
 def split_request(ask: Ask, answer: str, max_tokens: int) -> GenerationRequest:
-    """What asks the model for the claims of an answer: greedy, as the ask is, chat or text.
-
-    Args:
-        ask: whose answer it is.
-        answer: to be split.
-        max_tokens: of the reply, a reasoning included.
-    """
+    """The request for the claims of an answer: greedy; a chat or a text, as the ask is."""
     asked = _QUESTION.format(question=_json(question_of(ask)), answer=_json(answer))
     request = GenerationRequest(
         prompt=asked,
@@ -89,12 +83,12 @@ def claims_in(reply: str) -> tuple[GivenClaim, ...] | None:
 
 
 def encode_split(split: Split) -> bytes:
-    """What a model made of an answer, as bytes."""
+    """The claims as bytes."""
     return orjson.dumps(split)
 
 
 def decode_split(entry: bytes) -> Split:
-    """What `encode_split` was given.
+    """Read what `encode_split` wrote.
 
     Raises:
         ValueError, TypeError, LookupError: it is no such entry.

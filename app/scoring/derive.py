@@ -52,21 +52,6 @@ _BY_TOKEN = supplied_by("answer", "samples")
 
 
 @dataclass(frozen=True, slots=True)
-class Replies:
-    """What workers said to `Questions`.
-
-    Attributes:
-        similarity: scores of its pairs.
-        nli: scores of its pairs; None where no NLI model is asked.
-        true_false: the model's opinion of its own answer.
-    """
-
-    similarity: PairTable
-    nli: PairTable | None = None
-    true_false: TrueFalse = None
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """Statistics by name, and what a result says about them.
 
@@ -104,14 +89,18 @@ def derive(
     subject: Subject,
     generation: Generation | None,
     asked: Questions,
-    replies: Replies,
+    similarity: PairTable,
+    nli: PairTable | None = None,
+    true_false: TrueFalse = None,
 ) -> Evidence:
     """Every statistic of the plan, or its reason.
+
+    The last three are the replies to what is asked; None for what is not.
 
     Raises:
         RuntimeError: a planned statistic has neither.
     """
-    truncated = replies.similarity.truncated or bool(replies.nli and replies.nli.truncated)
+    truncated = similarity.truncated or bool(nli and nli.truncated)
     statistics = token_statistics(subject)
     if (code := subject.answer.no_answer) is not None:
         reason = f"{code}: {NO_ANSWER[code]}"
@@ -122,8 +111,10 @@ def derive(
         for name in plan.statistics:
             if reads_samples(frozenset({name})):
                 absent[name] = ALL_LEFT_OUT
-    compared = _compared(plan, subject, asked, replies)
-    statistics |= {name: one for name, one in compared.items() if name not in absent}
+    compared = _compared(plan, subject, asked, similarity, nli)
+    for name in absent.keys() & compared.keys():
+        del compared[name]
+    statistics |= compared
     if subject.is_reasoned:
         absent["sample_token_logprobs"] = BEHIND_REASONING
     if generation is not None:
@@ -149,7 +140,7 @@ def derive(
         if subject.answer.reasoning is not None:
             absent["reasoning_tokens"] = _UNREAD
     if "p_true_logprob" in plan.statistics:
-        value = _p_true_logprob(replies.true_false)
+        value = _p_true_logprob(true_false)
         if isinstance(value, str):
             absent["p_true_logprob"] = value
         else:
@@ -192,9 +183,11 @@ def token_statistics(subject: Subject) -> dict[str, Any]:
     return statistics
 
 
-def _compared(plan: Plan, subject: Subject, asked: Questions, replies: Replies) -> dict[str, Any]:
-    """What follows from the scores of pairs."""
-    wanted, answer, table = plan.statistics, subject.answer.compared_text, replies.similarity
+def _compared(
+    plan: Plan, subject: Subject, asked: Questions, table: PairTable, nli: PairTable | None
+) -> dict[str, Any]:
+    """Statistics that are computed from the scores of pairs."""
+    wanted, answer = plan.statistics, subject.answer.compared_text
     statistics: dict[str, Any] = {}
     if "exact_match" in wanted:
         statistics["exact_match"] = exact_match(answer, subject.texts, table.rules)
@@ -209,13 +202,13 @@ def _compared(plan: Plan, subject: Subject, asked: Questions, replies: Replies) 
         statistics["token_relevance"] = relevances.pop(0)
     if "sample_token_relevance" in wanted:
         statistics["sample_token_relevance"] = relevances
-    if replies.nli is not None:
+    if nli is not None:
         for name in wanted & _NLI:
             label, shape = STATISTICS[name].label or "", STATISTICS[name].shape
             if shape == ("M", "M"):
-                statistics[name] = directed_matrix(subject.texts, replies.nli, label)
+                statistics[name] = directed_matrix(subject.texts, nli, label)
             else:
-                statistics[name] = answer_relation(answer, subject.texts, replies.nli, label)
+                statistics[name] = answer_relation(answer, subject.texts, nli, label)
     return statistics
 
 

@@ -19,12 +19,6 @@ async def drawn_on(
 ) -> Generation:
     """The generation with as many waves of samples as the request wants.
 
-    Args:
-        request: that was answered.
-        generation: what the generator made of it.
-        agree: see `Agree`.
-        draw: see `Draw`.
-
     Raises:
         EngineError: samples of two models are not mixed.
         CocoaError: whatever else `agree` and `draw` raise.
@@ -49,13 +43,7 @@ async def drawn_on(
 def next_wave(
     request: GenerationRequest, generation: Generation, timeout_s: float | None
 ) -> GenerationRequest:
-    """What asks for the wave after those of a generation, by the same seed.
-
-    Args:
-        request: that was answered.
-        generation: with its samples so far.
-        timeout_s: that it may take.
-    """
+    """The request for the wave after those of a generation, by the same seed."""
     return replace(
         request,
         sampling=replace(request.sampling, seed=generation.seed),
@@ -82,7 +70,7 @@ def recorded_wave(request: GenerationRequest, generation: Generation, num_drawn:
 
 
 def too_few(generation: Generation) -> InvalidRequest:
-    """What is said where more samples are asked for than a recorded generation has."""
+    """The error where more samples are asked for than a recorded generation has."""
     return InvalidRequest(
         f"{len(generation.samples)} samples a prompt were recorded, and more are asked for",
         field="num_samples",

@@ -14,18 +14,17 @@ from typing import Any
 
 import orjson
 
-from app.scoring.ask import Ask
+from app.scoring.deployment import Models
 from app.scoring.derive import Computed, Evidence, token_statistics
 from app.scoring.explaining import all_agree
 from app.scoring.plan import Plan
-from app.scoring.questions import Subject, choose, generation_request, subject_of
+from app.scoring.questions import Subject, choose, subject_of
 from models.codec import generation_from_json, generation_to_json
 from models.ranges import number, numbers
 from models.records import Generation, GenerationRequest
 from models.similarity.sameness import VERSION as RULES_VERSION
 from models.statistics import PROBE_STATISTICS, STATISTICS, Dimension, reads_samples, supplied_by
 from models.waves import ends_by_agreement, num_taken
-from workers.protocol import ComparerInfo, GeneratorInfo
 
 _FORMAT = 4
 # Parameters that decide each sample, and those that decide how many there are.
@@ -36,28 +35,16 @@ _DERIVED = supplied_by("probe", "question", "texts", "similarity", "nli")
 _MAY_BE_ABSENT = supplied_by("answer", "samples", "reasoning", "probe", "question")
 
 
-def statistics_name(
-    plan: Plan,
-    ask: Ask,
-    generator: GeneratorInfo,
-    comparer: ComparerInfo,
-    nli: ComparerInfo | None,
-) -> str:
+def statistics_name(plan: Plan, models: Models) -> str:
     """Name of an ask's statistics.
 
     The primary estimator, what is returned and the deadline are no part of it, nor which estimators
     read the statistics, nor how samples are drawn where there are none. Without a seed every draw
     has the same name. How many samples are drawn is part of it only where one of them becomes the
     answer: elsewhere a longer draw serves a shorter one (`decode`).
-
-    Args:
-        plan: what is computed.
-        ask: prompt, sampling, and what it brings.
-        generator: that is asked.
-        comparer: of the plan's similarity function.
-        nli: None where there is no NLI model.
     """
-    needed = plan.statistics - plan.returned
+    ask, generator, comparer = plan.ask, models.generator, models.comparers[plan.similarity]
+    needed = plan.statistics & plan.read
     parts: dict[str, Any] = {
         "format": _FORMAT,
         "strategy": plan.strategy,
@@ -96,8 +83,8 @@ def statistics_name(
         parts["similarity"] = [comparer.identity, RULES_VERSION]
     if "exact_match" in needed:
         parts["rules"] = [comparer.rules.strip, comparer.rules.exact_match]
-    if plan.reads("nli") and nli is not None:
-        parts["nli"] = [nli.identity, RULES_VERSION]
+    if plan.reads("nli") and models.nli is not None:
+        parts["nli"] = [models.nli.identity, RULES_VERSION]
     for name in sorted(needed & PROBE_STATISTICS):
         parts[name] = generator.probes[name].sha256
     if ask.has_prompt and generator.prompts:
@@ -118,13 +105,7 @@ def pair_name(namespace: str, identity: str, a: str, b: str) -> str:
 
 
 def split_name(namespace: str, identity: str, request: GenerationRequest) -> str:
-    """Name of the claims of an answer.
-
-    Args:
-        namespace: whose entry it is.
-        identity: of the generator that splits it.
-        request: that asks for them.
-    """
+    """Name of the claims of an answer."""
     asked = request.prompt, request.messages, request.chat_template_kwargs
     parts = [_FORMAT, identity, *asked, request.sampling.max_new_tokens]
     return f"{_prefix(namespace)}claims:{digest(parts)}"
@@ -151,20 +132,20 @@ def encode(computed: Computed) -> bytes:
     return orjson.dumps(entry, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def decode(payload: bytes, plan: Plan, ask: Ask) -> Computed | None:
-    """What `encode` was given for this ask, or would have been, had it drawn fewer samples.
+def decode(payload: bytes, plan: Plan) -> Computed | None:
+    """Read an entry of `encode`, cut to the samples that this ask draws.
 
     None where there are too few samples, or where it lacks what is wanted returned.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: it is no entry of such an ask.
     """
-    values = orjson.loads(payload)
+    values, ask = orjson.loads(payload), plan.ask
     generation = _generation(values["generation"])
     if (generation is None) == ask.has_prompt:
         raise ValueError("a generation without a prompt, or a prompt without one")
     has_samples = generation is not None and bool(generation.samples)
-    if has_samples and not generation_request(ask, plan.generated).num_samples:
+    if has_samples and not plan.request.num_samples:
         raise ValueError("samples that nobody asked for")
     subject = _subject(values["answer_sample"], plan, subject_of(ask, generation))
     statistics = token_statistics(subject)
@@ -181,7 +162,7 @@ def decode(payload: bytes, plan: Plan, ask: Ask) -> Computed | None:
     if type(truncated) is not bool:
         raise TypeError("truncated is no bool")
     lacking = plan.statistics - statistics.keys() - absent.keys()
-    if lacking - plan.returned:  # the others are part of its name
+    if lacking & plan.read:  # the others are part of its name
         raise ValueError("statistics are missing")
     if lacking:
         return None
@@ -189,7 +170,7 @@ def decode(payload: bytes, plan: Plan, ask: Ask) -> Computed | None:
     computed = Computed(generation, evidence, payload=payload)
     if generation is None:
         return computed
-    return _as_drawn(computed, generation, plan, ask)
+    return _as_drawn(computed, generation, plan)
 
 
 def _generation(value: Any) -> Generation | None:
@@ -201,15 +182,14 @@ def _generation(value: Any) -> Generation | None:
     return generation_from_json(value)
 
 
-def _as_drawn(computed: Computed, generation: Generation, plan: Plan, ask: Ask) -> Computed | None:
-    """What was computed, with as many of the samples as the ask draws; None for too few."""
-    evidence = computed.evidence
+def _as_drawn(computed: Computed, generation: Generation, plan: Plan) -> Computed | None:
+    """The same with as many of its samples as the ask draws; None for too few."""
+    evidence, ask, request = computed.evidence, plan.ask, plan.request
 
     def agree(num_drawn: int) -> bool:
         num_samples = len(subject_of(ask, _first(generation, num_drawn)).samples)
         return all_agree(plan.strategy, evidence.subject, evidence.statistics, num_samples)
 
-    request = generation_request(ask, plan.generated)
     if ends_by_agreement(request, generation.answer, generation.samples):
         tells = "similarity_matrix" if plan.strategy == "mbr" else "similarity"
         if tells not in evidence.statistics and not evidence.subject.answer.no_answer:
@@ -300,6 +280,6 @@ def _prefix(namespace: str) -> str:
 
 
 def digest(parts: Any) -> str:
-    """What stands for these parts in a name."""
+    """SHA-256 of the parts as JSON."""
     # orjson knows no integer beyond 64 bits, which a template may be given.
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -55,7 +55,7 @@ def groups_of(evidence: Evidence) -> list[Group] | None:
 
 
 def sentence(groups: Sequence[Group]) -> str:
-    """How many samples mean what the answer says, and what the others say.
+    """One sentence: so many samples mean what the answer says, and the others this.
 
     >>> one = Group("India", True, 3, 0.3, None, 0.9)
     >>> other = Group("Mexico", False, 7, 0.7, None, 0.1)
@@ -80,7 +80,7 @@ def sentence(groups: Sequence[Group]) -> str:
 def all_agree(
     strategy: Strategy, subject: Subject, statistics: Mapping[str, Any], num_samples: int
 ) -> bool:
-    """Whether the first samples, so many, all mean the same as the answer, as groups have it.
+    """True where the first `num_samples` all mean the same as the answer, as groups have it.
 
     An answer or a sample whose reasoning never ended agrees with nothing.
 

@@ -8,7 +8,7 @@ _MAX_NAMED = 3
 
 
 def shaky_units(units: ScoredUnits) -> str:
-    """How many sentences or claims the samples rather do not say, and the least supported ones."""
+    """One sentence: so many sentences or claims lack support, and the least supported ones."""
     shaky: list[tuple[float, str]] = []
     num_compared, kind = 0, "sentence"
     for one in units.units[1:]:

@@ -1,306 +1,380 @@
-"""What a calibrator says of a scored ask, and whether it may say anything.
+"""Pure: what the uncertainties of an answer and its parts mean, and what may pass.
 
-A score of another model, or of samples drawn otherwise, is not comparable with those that the
-calibrator was fitted on; it then says nothing, and why. A confidence holds for prompts like those
-of the calibration: nobody labels what is served, but its uncertainties are compared with the
-reference's.
+A confidence holds for prompts like those of the calibration. A score of another model, of samples
+that were drawn otherwise, or of an answer unlike all that were calibrated says nothing, and why.
 """
 
-import logging
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
 
-from app.scoring.ask import PARTS, Ask
-from app.scoring.calibrators import check_deployment, served_models
-from app.scoring.decisions import Decision, Judgement, check_target, decided, no_decision
-from app.scoring.observer import Observer
-from app.scoring.plan import Plan
-from app.scoring.result import Source
-from app.scoring.unlike import MAX_SHARE_CUT, why_unlike
-from models.calibration import ALL, Binding, Calibrator, Part, ShiftMonitor
-from models.errors import InvalidRequest, NotCalibrated
+from app.scoring.ask import ESCALATE_BELOW, PARTS, Ask
+from app.scoring.derive import NO_ANSWER
+from app.scoring.plan import MAX_SHARE_CUT, Plan, calibration_of
+from app.scoring.units import Scored, ScoredUnit, ScoredUnits
+from models.calibration import Binding, Calibration, Calibrator, Threshold
+from models.errors import InvalidRequest
 from models.estimators import needs
 from models.records import (
-    DEFAULT_NEW_TOKENS,
+    FINISH_REASONS,
     PROMPT_OUT_OF_DOMAIN,
-    Generation,
+    SAMPLES_LEFT_OUT,
     ProbeReading,
-    SamplingParams,
-    Sequence,
 )
-from models.statistics import reads_samples, supplied_by
-from models.units.unit import Kind
-from workers.protocol import Workers
+from models.records import Sequence as TokenSequence
+from models.units.fields import without
+from models.units.json_schemas import BadSchema
+from models.units.json_values import Value, parsed
+from models.units.reasoning import HARMONY, KNOWN_TAGS
+from models.units.schemas import may_be_null
+from models.units.sentences import without_sentences
+from models.units.steps import Steps
+from models.units.unit import PREDICTED
 
-logger = logging.getLogger(__name__)
+Action = Literal["accept", "verify", "escalate"]
+
+_OF_ANSWER = "at most {percent} of the accepted answers are wrong"
+_OF_PARTS = "on average over answers at most {percent} of the parts that pass are wrong"
+_NO_PARTS = "the answer has no parts"
+_TOO_MANY = "the answer has more parts than are scored"
+# By the warning of a generation, or of what is scored.
+_WARNED = {
+    PROMPT_OUT_OF_DOMAIN: "no prompts like this one were calibrated",
+    SAMPLES_LEFT_OUT: "no answers with fewer samples than were wanted were calibrated",
+}
+# An answer that is nothing but the tag before a reasoning.
+_OPENED = {tags.start for tags in (*KNOWN_TAGS, HARMONY)}
+_UNLIKE_TRAINING = "out_of_domain: the probe was not trained on answers like this one"
 
 
-NO_CALIBRATOR = "no calibrator is loaded: see COCOA_CALIBRATOR"
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision on an answer.
 
-
-class Judge:
-    """Says what uncertainties mean, as long as the workers hold the models of its calibrator.
-
-    Args:
-        calibrator: of this deployment; None says nothing.
-        workers: whose models may be replaced.
-        observer: told how far scores have shifted.
-        rejects_foreign: whether an answer to a prompt unlike those of the calibration never passes.
+    Attributes:
+        threshold: an uncertainty; None where the labels allow none, and no answer may pass.
+        guarantee: what is promised, in words.
+        action: let it pass, have it verified, or ask somebody else.
+        reason: of the action, in a sentence.
     """
 
-    def __init__(
-        self,
-        calibrator: Calibrator | None,
-        workers: Workers,
-        observer: Observer,
-        *,
-        rejects_foreign: bool = True,
-    ) -> None:
-        self._calibrator = calibrator
-        self._workers = workers
-        self._observer = observer
-        self._rejects_foreign = rejects_foreign
-        self._shifts: dict[tuple[str, str, int], ShiftMonitor] = {}
-        # For which models the calibrator was last checked, and why it is not theirs.
-        self._checked_for = served_models(workers)
-        self._misfit = ""
-
-    def calibrator(self) -> Calibrator | None:
-        """The one that is served; checked again, and the log told, where models were replaced."""
-        if self._calibrator is None:
-            return None
-        found = served_models(self._workers)
-        if found != self._checked_for:
-            self._checked_for, self._misfit = found, ""
-            try:
-                check_deployment(self._calibrator, self._workers)
-            except ValueError as error:
-                self._misfit = f"the calibrator is no longer served: {error}"
-                logger.error("%s", self._misfit)
-        if self._misfit:
-            return None
-        return self._calibrator
-
-    def standing(self) -> tuple[Any, ...]:
-        """All that decides what it says of an uncertainty, beside the models."""
-        return tuple(monitor.has_shifted for monitor in self._shifts.values())
-
-    def heeded(self, generation: Generation) -> Collection[str]:
-        """Its warnings, without those with which its answer may pass here all the same."""
-        if self._rejects_foreign:
-            return generation.warnings
-        return set(generation.warnings) - {PROMPT_OUT_OF_DOMAIN}
-
-    def no_calibrator(self) -> str:
-        """Why none is served; "" where one is."""
-        if self.calibrator() is not None:
-            return ""
-        return self._misfit or NO_CALIBRATOR
-
-    def judge(
-        self,
-        ask: Ask,
-        plan: Plan,
-        answer: Sequence,
-        readings: Mapping[str, ProbeReading],
-        uncertainty: float | None,
-        source: Source,
-        *,
-        warned: Collection[str] = (),
-    ) -> Judgement:
-        """What an uncertainty means; one that was computed counts among the latest scores.
-
-        Args:
-            ask: what was wanted.
-            plan: of it.
-            answer: y*, whose uncertainty this is.
-            readings: of probes, by the statistic that each predicts.
-            uncertainty: None for an answer without one.
-            source: of what was computed.
-            warned: what `heeded` leaves of its generation's warnings.
-        """
-        calibrator, unlike = self.calibrator(), None
-        part = part_of(ask, plan, calibrator)
-        if isinstance(part, Part):
-            unlike = why_unlike(answer, plan, readings, part.binding, warned=warned)
-        judgement = judge(ask, plan, calibrator, part, uncertainty, unlike)
-        if not isinstance(part, Part) or uncertainty is None or judgement.confidence is None:
-            return judgement
-        group, estimator = ask.calibration or ALL, plan.primary
-        key = group, estimator, id(part)
-        if key not in self._shifts:
-            self._shifts[key] = ShiftMonitor(part.groups[group][estimator])
-        monitor = self._shifts[key]
-        if source == "computed":  # a popular prompt that is served from the cache counts once
-            monitor.observe(uncertainty)
-            self._observer.observe_shift(group, estimator, self._farthest(group, estimator))
-        return replace(judgement, has_shifted=monitor.has_shifted)
-
-    def _farthest(self, group: str, estimator: str) -> float:
-        """The largest shift of any part's scores."""
-        shifts = []
-        for (of_group, of_estimator, _), monitor in self._shifts.items():
-            if (of_group, of_estimator) == (group, estimator):
-                shifts.append(monitor.shift)
-        return max(shifts)
+    accept: bool
+    threshold: float | None
+    target_error: float
+    guarantee: str
+    action: Action = "escalate"
+    reason: str = "nothing is known of its confidence"
 
 
-def check_asked(ask: Ask, plan: Plan, calibrator: Calibrator | None) -> None:
-    """Refuse a decision that nobody can make, before any work.
+@dataclass(frozen=True, slots=True)
+class JudgedUnit:
+    """The judgement of one part.
 
-    Raises:
-        NotCalibrated: there is no calibration for this ask; says why.
-        InvalidRequest: an unknown group or target error.
+    Attributes:
+        confidence: P(right) in [0, 1]; None where it has no uncertainty.
+        accept: it passes; None where no decision was asked for.
+        is_removed: the refined text is without it.
+        reason: why it does not pass, and why it stays where it should be removed; None where it
+            passes.
     """
-    if ask.on_reject != "answer" and ask.target_error is None:
-        raise InvalidRequest("needs target_error", field="on_reject")
-    if ask.escalate_below is not None and ask.target_error is None:
-        raise InvalidRequest("needs target_error", field="escalate_below")
-    if ask.calibration is not None:
-        if calibrator is None:
-            raise NotCalibrated(NO_CALIBRATOR, field="calibration")
-        if ask.calibration not in calibrator.groups:
-            names = ", ".join(calibrator.groups)
-            raise InvalidRequest(f"must be one of {names}", field="calibration")
-    is_of_parts = ask.units in PARTS and ask.on_reject == "answer"
-    if ask.target_error is None or is_of_parts:  # for these see `app.scoring.unit_judging`
-        return
-    part = part_of(ask, plan, calibrator)
-    if isinstance(part, str):
-        raise NotCalibrated(part, field="target_error")
-    check_target(part.groups[ask.calibration or ALL][plan.primary], ask.target_error)
+
+    confidence: float | None = None
+    accept: bool | None = None
+    is_removed: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsJudgement:
+    """The judgement of an answer's parts.
+
+    Attributes:
+        units: one for each part, in their order.
+        reason: why none of them has a confidence; None where that is known.
+        decision: that all of them pass, where that was asked.
+        refined_text: the answer without those that do not pass; None unless that was asked, or for
+            `no_refined_text`.
+        no_refined_text: why there is none though it was asked.
+    """
+
+    units: tuple[JudgedUnit, ...]
+    reason: str | None = None
+    decision: Decision | None = None
+    refined_text: str | None = None
+    no_refined_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The judgement of an answer and its parts.
+
+    Attributes:
+        confidence: P(correct) in [0, 1].
+        percentile: share of the reference answers that are surer, in [0, 100].
+        decision: where one was asked for.
+        reason: why there is no confidence, where there is none.
+        calibrator: id of the calibrator that says so.
+        has_shifted: what is served no longer looks like what was calibrated.
+        parts: None where none are scored.
+    """
+
+    confidence: float | None = None
+    percentile: float | None = None
+    decision: Decision | None = None
+    reason: str | None = None
+    calibrator: str | None = None
+    has_shifted: bool = False
+    parts: UnitsJudgement | None = None
 
 
 def judge(
-    ask: Ask,
     plan: Plan,
-    calibrator: Calibrator | None,
-    part: Part | str,
-    uncertainty: float | None,
-    unlike: str | None = None,
+    scored: Scored,
+    answer: TokenSequence,
+    *,
+    steps: Steps | None = None,
+    readings: Mapping[str, ProbeReading] = MappingProxyType({}),
+    warned: Collection[str] = (),
 ) -> Judgement:
-    """What an uncertainty means.
+    """Turn the uncertainties of an answer and its parts into confidences and decisions.
 
     An answer without one, or unlike those that were calibrated, has no confidence and never passes.
 
     Args:
-        ask: whose uncertainty it is.
-        plan: of it.
-        calibrator: that is served.
-        part: what `part_of` says of them.
-        uncertainty: None for an answer without one.
-        unlike: what `why_unlike` says of the answer.
+        plan: of the ask, with the calibrator that is served.
+        scored: the answer and its parts.
+        answer: y*.
+        steps: that reading a schema may take; None for the usual number.
+        readings: of probes, by the statistic that each predicts.
+        warned: codes of warnings with which an answer may not pass.
+
+    Raises:
+        InvalidRequest: the schema is none, as only now shows, or takes too many steps.
     """
-    if calibrator is None or isinstance(part, str):
-        reason = str(part)
-        if ask.target_error is None:
-            return Judgement(reason=reason)
-        # An answer of another kind than was foreseen.
-        return Judgement(decision=no_decision(ask.target_error, reason), reason=reason)
-    found = part.groups[ask.calibration or ALL][plan.primary]
-    if unlike is not None:
-        uncertainty = None
-    decision: Decision | None = None
-    if ask.target_error is not None and (threshold := found.threshold(ask.target_error)):
-        promise = "at most {percent} of the accepted answers are wrong"
-        decision = decided(threshold, calibrator, promise, accept=threshold.accepts(uncertainty))
-    if uncertainty is None:
-        reason = unlike or f"{plan.primary} has no value"
-        if decision is not None:
-            decision = decision.refused(reason).acting(None, ask)
-        return Judgement(decision=decision, reason=reason)
-    confidence = found.confidence(uncertainty)
-    if decision is not None:
-        decision = decision.acting(confidence, ask)
-    return Judgement(
-        confidence=confidence,
-        percentile=found.percentile(uncertainty),
-        decision=decision,
-        calibrator=calibrator.id,
+    uncertainty, is_foreign = scored.scores[plan.primary], False
+    for name in needs([plan.primary]) & readings.keys():
+        is_foreign |= readings[name].out_of_domain
+    judgement = _of_answer(plan, answer, uncertainty, warned, is_foreign=is_foreign)
+    if scored.units is None or plan.ask.units not in PARTS:
+        return judgement
+    parts = _of_parts(plan, answer, scored.units, warned)
+    return replace(
+        judgement, parts=_refined(plan.ask, answer, scored.units, steps or Steps(), parts)
     )
 
 
-def part_of(
-    ask: Ask, plan: Plan, calibrator: Calibrator | None, unit: Kind = "answer"
-) -> Part | str:
-    """The part that speaks of the primary estimator of this ask, for units of one kind.
+def _of_answer(
+    plan: Plan,
+    answer: TokenSequence,
+    uncertainty: float | None,
+    warned: Collection[str],
+    *,
+    is_foreign: bool,
+) -> Judgement:
+    part, ask, calibrator = plan.part, plan.ask, plan.calibrator
+    calibration = calibration_of(plan, part, plan.primary)
+    if calibrator is None or calibration is None or isinstance(part, str):
+        return Judgement(decision=_none_calibrated(ask, str(part)), reason=str(part))
+    why_not = _why_unlike(answer, part.binding, warned)
+    if why_not is None and is_foreign:
+        why_not = _UNLIKE_TRAINING
+    if why_not is None and uncertainty is None:
+        why_not = f"{plan.primary} has no value"
+    confidence: float | None = None
+    if why_not is None and uncertainty is not None:
+        confidence = calibration.confidence(uncertainty)
+    decision: Decision | None = None
+    if (threshold := _threshold(ask, calibration)) is not None:
+        accept = threshold.accepts(uncertainty)
+        decision = _decided(
+            ask, threshold, calibrator, _OF_ANSWER, confidence, accept=accept, why_not=why_not
+        )
+    if confidence is None or uncertainty is None:
+        return Judgement(decision=decision, reason=why_not)
+    percentile = calibration.percentile(uncertainty)
+    return Judgement(confidence, percentile, decision, calibrator=calibrator.id)
 
-    Where there is none, why, and what would have to be asked in place of it: the least that differs
-    from what was calibrated.
+
+def _of_parts(
+    plan: Plan,
+    answer: TokenSequence,
+    units: ScoredUnits,
+    warned: Collection[str],
+) -> UnitsJudgement:
+    part, ask, calibrator, parts = plan.unit_part, plan.ask, plan.calibrator, units.units[1:]
+    if parts and parts[0].unit.kind != PARTS[ask.units]:
+        part = "the answer was not split into claims"
+    calibration = calibration_of(plan, part, plan.unit_primary)
+    if calibrator is None or calibration is None or isinstance(part, str):
+        judged, decision = JudgedUnit(), _none_calibrated(ask, str(part))
+        if decision is not None:
+            judged = JudgedUnit(accept=False, reason=str(part))
+        return UnitsJudgement((judged,) * len(parts), str(part), decision)
+    unlike, threshold = _why_unlike(answer, part.binding, warned), _threshold(ask, calibration)
+    told = [_of_part(one, plan, calibration, threshold, unlike) for one in parts]
+    if threshold is None:
+        return UnitsJudgement(tuple(told), unlike)
+    why_not = unlike
+    if why_not is None and not told:
+        why_not = _NO_PARTS
+    if why_not is None and not units.is_whole:
+        why_not = _TOO_MANY
+    confidence, accept = _least_confidence(told), all(one.accept for one in told)
+    decision = _decided(
+        ask, threshold, calibrator, _OF_PARTS, confidence, accept=accept, why_not=why_not
+    )
+    return UnitsJudgement(tuple(told), unlike, decision)
+
+
+def _of_part(
+    one: ScoredUnit,
+    plan: Plan,
+    calibration: Calibration,
+    threshold: Threshold | None,
+    unlike: str | None,
+) -> JudgedUnit:
+    reading, read = one.unit.reading, needs(filter(None, [one.estimator]))
+    if unlike is None and reading is not None and reading.out_of_domain and PREDICTED in read:
+        unlike = _UNLIKE_TRAINING
+    uncertainty, confidence, reason = None, None, unlike
+    if one.estimator == plan.unit_primary:  # which is what was calibrated
+        uncertainty = one.uncertainty
+    if uncertainty is not None and unlike is None:
+        confidence = calibration.confidence(uncertainty)
+    if threshold is None:
+        return JudgedUnit(confidence)
+    if unlike is None and threshold.accepts(uncertainty):
+        return JudgedUnit(confidence, accept=True)
+    if reason is None and uncertainty is None:
+        reason = f"{plan.unit_primary} has no value"
+    elif reason is None and threshold.uncertainty is None:
+        reason = "no threshold is sure to keep the target error"
+    elif reason is None:
+        reason = "its uncertainty is above the threshold"
+    return JudgedUnit(confidence, accept=False, reason=reason)
+
+
+def _why_unlike(answer: TokenSequence, binding: Binding, warned: Collection[str]) -> str | None:
+    """The code and reason, in words, of an answer unlike all that were calibrated."""
+    text, no_answer = answer.compared_text, answer.no_answer
+    if no_answer is None and text in _OPENED:
+        no_answer = "reasoning_unfinished"
+    if no_answer is not None:
+        return f"{no_answer}: {NO_ANSWER[no_answer]}"
+    if answer.is_withheld:
+        return "answer_filtered: answers that a filter has cut were not calibrated"
+    if answer.finish_reason not in FINISH_REASONS:
+        return "finish_reason_unknown: nobody knows whether the answer is whole"
+    if not text:
+        return "empty_answer: an answer without text is neither right nor wrong"
+    if answer.finish_reason == "length" and binding.share_cut <= MAX_SHARE_CUT:
+        return "answer_truncated: answers that are cut at max_new_tokens were not calibrated"
+    for code, reason in _WARNED.items():
+        if code in warned:
+            return f"{code}: {reason}"
+    return None
+
+
+def _threshold(ask: Ask, calibration: Calibration) -> Threshold | None:
+    """The threshold of the target error, which nothing passes where none was fitted."""
+    if ask.target_error is None:
+        return None
+    return calibration.threshold(ask.target_error) or Threshold(ask.target_error, None)
+
+
+def _none_calibrated(ask: Ask, why: str) -> Decision | None:
+    """That nothing passes, where a decision is asked for and nothing is calibrated."""
+    if ask.target_error is None:
+        return None
+    return Decision(False, None, ask.target_error, f"{why}; nothing is accepted")
+
+
+def _decided(
+    ask: Ask,
+    threshold: Threshold,
+    calibrator: Calibrator,
+    promise: str,
+    confidence: float | None,
+    *,
+    accept: bool,
+    why_not: str | None,
+) -> Decision:
+    """The decision by a threshold, and what to do."""
+    percent = _percent(threshold.target_error)
+    guarantee = (
+        f"{promise.format(percent=percent)}, with probability {1 - calibrator.delta:g} over "
+        f"calibration sets, for prompts like those of {calibrator.source}"
+    )
+    if threshold.uncertainty is None:
+        guarantee = f"no threshold is sure to keep at most {percent} wrong: nothing is accepted"
+        if threshold.labels_missing is not None:
+            guarantee += f"; about {threshold.labels_missing} more labels are needed"
+    if why_not is not None:
+        accept, guarantee = False, f"{why_not}: not accepted"
+    floor = ESCALATE_BELOW if ask.escalate_below is None else ask.escalate_below
+    action: Action = "escalate"
+    reason = "it does not pass, and nothing is known of its confidence"
+    if accept:
+        action, reason = "accept", f"it passes at a target error of {percent}"
+    elif confidence is not None and confidence < floor:
+        reason = f"its confidence of {_percent(confidence)} is below {_percent(floor)}"
+    elif confidence is not None:
+        action = "verify"
+        reason = f"it does not pass, but its confidence is {_percent(confidence)}"
+    return Decision(
+        accept, threshold.uncertainty, threshold.target_error, guarantee, action, reason
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
+
+
+def _least_confidence(judged: Sequence[JudgedUnit]) -> float | None:
+    """Of the parts that do not pass; None where that of one is unknown, or there are none."""
+    known = [one.confidence for one in judged if not one.accept]
+    if not known or None in known:
+        return None
+    return min(one for one in known if one is not None)
+
+
+def _refined(
+    ask: Ask, answer: TokenSequence, units: ScoredUnits, steps: Steps, judgement: UnitsJudgement
+) -> UnitsJudgement:
+    """The judgement with the answer's text without the parts that do not pass, where asked.
+
+    Of sentences headings and code, which are none, stay.
     """
-    if calibrator is None:
-        return NO_CALIBRATOR
-    if ask.samples is not None:
-        return "scores on given samples are not calibrated: let the model draw them"
-    if ask.answer_token_logprobs is not None:
-        return "scores on given log-probs are not calibrated: let the model read the answer"
-    if plan.is_reasoned:
-        return "answers behind a reasoning are not calibrated"
-    nearest: dict[str, tuple[str, str]] | None = None
-    for part in calibrator.parts:
-        calibrated = part.groups.get(ask.calibration or ALL, {})
-        if part.binding.unit != unit or plan.primary not in calibrated:
-            continue
-        differing = _differing(ask, plan, part.binding)
-        if not differing:
-            return part
-        if nearest is None or len(differing) < len(nearest):
-            nearest = differing
-    if nearest is None and unit != "answer":
-        return f"{plan.primary} of a {unit} is not calibrated"
-    if nearest is None:
-        return f"{plan.primary} is not calibrated: see GET /version for estimators that are"
-    bound, asked = map(", ".join, zip(*nearest.values(), strict=True))
-    return f"not calibrated for {asked}: ask with {bound}, or calibrate for it"
-
-
-def _differing(ask: Ask, plan: Plan, binding: Binding) -> dict[str, tuple[str, str]]:
-    """What makes the scores of an ask another thing than those that were calibrated.
-
-    By name, what was calibrated and what is asked, in words.
-    """
-    read, sampling = needs([plan.primary]), ask.sampling
-    compared: dict[str, tuple[Any, Any]] = {
-        "strategy": (binding.strategy, plan.strategy),
-        "stop": (list(binding.stop), list(sampling.stop)),
-    }
-    for name in binding.reasoning.keys() | ask.how_it_reasons.keys():
-        compared[name] = binding.reasoning.get(name), ask.how_it_reasons.get(name)
-    if ask.answer is not None:
-        compared["append_eos"] = True, ask.answer.append_eos
-    if reads_samples(read):
-        compared |= {
-            "num_samples": (_draw(binding), _draw(sampling)),
-            "temperature": (binding.temperature, sampling.temperature),
-            "top_k": (binding.top_k, sampling.top_k),
-            "top_p": (binding.top_p, sampling.top_p),
-            "distinct": (binding.distinct, sampling.distinct),
-        }
-    if read & supplied_by("similarity"):
-        compared["similarity"] = (binding.similarity, plan.similarity)
-    if binding.unit != "answer" or "followed" in f"{binding.schema_use} {ask.schema_use}":
-        compared["json_schema"] = binding.schema_use, ask.schema_use
-    limit, bound_limit = sampling.max_new_tokens or DEFAULT_NEW_TOKENS, binding.max_new_tokens
-    if limit < bound_limit or binding.share_cut > MAX_SHARE_CUT:
-        compared["max_new_tokens"] = bound_limit, limit
-    differing: dict[str, tuple[str, str]] = {}
-    if binding.input != ask.input:
-        differing["input"] = binding.input, ask.input
-    for name, (bound, asked) in compared.items():
-        if bound != asked:
-            differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(asked)}"
-    return differing
-
-
-def _draw(drawn: Binding | SamplingParams) -> int | str:
-    """How many samples, as a request says it."""
-    if drawn.stop_mass is None:
-        return drawn.num_samples
-    return f"auto (max_samples {drawn.num_samples}, stop_mass {drawn.stop_mass:g})"
-
-
-def _in_words(value: Any) -> str:
-    if value is None:
-        return "not set"
-    return str(value)
+    if ask.on_unit_reject != "remove":
+        return judgement
+    if not units.is_whole:
+        return replace(judgement, no_refined_text=_TOO_MANY)
+    value: Value | None = None
+    has_parts = bool(judgement.units)
+    if ask.units == "fields":
+        value = parsed(answer.text)
+        has_parts = value is not None
+    if answer.no_answer or not has_parts:
+        return replace(judgement, no_refined_text=_NO_PARTS)
+    removable: Collection[str | None] = {None}  # the path of what is no field
+    if value is not None:
+        try:
+            removable = may_be_null(value, ask.json_schema, steps)
+        except BadSchema as error:
+            raise InvalidRequest(str(error), field="json_schema") from None
+    removed, told = [], []
+    for one, scored in zip(judgement.units, units.units[1:], strict=True):
+        if one.accept:
+            told.append(one)
+        elif scored.unit.path in removable:
+            removed.append(scored.unit)
+            told.append(replace(one, is_removed=True))
+        else:
+            reason = f"{one.reason}; it stays, as the schema does not let it be null"
+            told.append(replace(one, reason=reason))
+    if value is not None:
+        text = without(answer.text, removed)
+    else:
+        text = without_sentences(answer.text, [span for unit in removed for span in unit.spans])
+    return replace(judgement, units=tuple(told), refined_text=text)

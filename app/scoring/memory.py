@@ -35,10 +35,6 @@ class Memory:
 
     Attributes:
         cache: holds the entries.
-
-    Args:
-        cache: see above.
-        observer: told of hits, misses, invalid entries and joined work.
     """
 
     def __init__(self, cache: Cache, observer: Observer) -> None:
@@ -94,7 +90,7 @@ class Memory:
     async def get_many(
         self, names: Sequence[str], read: Callable[[bytes], Value | None]
     ) -> list[Value | None]:
-        """What `read` makes of each entry's payload, in the order of the names; None for a miss."""
+        """Each entry's payload as `read` makes it, in the order of the names; None for a miss."""
         values: list[Value | None] = []
         for name, entry in zip(names, await self.cache.get_many(names), strict=True):
             value = None
@@ -114,7 +110,7 @@ class Memory:
         self.cache.put(entries)
 
     async def holds(self, name: str, entry: bytes) -> bool:
-        """Whether the cache has this very entry, which was found valid before."""
+        """True where the cache has this very entry, which was found valid before."""
         has_it = await self.cache.get_many([name]) == [entry]
         if has_it:
             self._observer.observe_lookup(True)

@@ -1,9 +1,6 @@
-"""Who is told what happens while asks are scored."""
+"""The seam to metrics: told what happens while asks are scored."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from app.scoring.result import Result
+from app.scoring.result import Result
 
 
 class Observer:
@@ -24,8 +21,8 @@ class Observer:
     def observe_failure(self, estimator: str, error: Exception) -> None:
         """An estimator failed on what it was given; its score is null, the others are served."""
 
-    def observe_result(self, result: "Result") -> None:
+    def observe_result(self, result: Result) -> None:
         """An ask has its result."""
 
     def observe_shift(self, group: str, estimator: str, shift: float) -> None:
-        """How far the latest scores lie from the calibration's; above 1 it is more than chance."""
+        """The latest scores lie so far from the calibration's; above 1 it is more than chance."""

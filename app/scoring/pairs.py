@@ -1,18 +1,19 @@
 """Scores of pairs for one ask: each asked of the comparer at most once, over a shared memory."""
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 
 import orjson
 
 from app.scoring.ask import Ask
+from app.scoring.check import check_pairs
+from app.scoring.deployment import AskLimits
 from app.scoring.entries import digest, pair_name
-from app.scoring.limits import AskLimits
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.questions import question_of
-from models.errors import InvalidRequest, SimilarityUnavailable
+from models.errors import SimilarityUnavailable
 from models.ranges import PROBABILITIES, number
 from models.records import Pair
 from models.similarity.align import num_cells
@@ -37,7 +38,7 @@ class PairScores:
         limits: of pairs; None bounds none.
         token_ends: of the comparer's tokens, where what it reads is charged to the caller; None
             charges nothing.
-        known: scores by this comparer, shared with other asks; those that come are put there.
+        known: scores by identity of the comparer, shared with other asks; new ones are put there.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class PairScores:
         observer: Observer,
         limits: AskLimits | None = None,
         token_ends: Callable[[Sequence[str]], Awaitable[list[list[int]]]] | None = None,
-        known: dict[Pair, PairScore] | None = None,
+        known: dict[str, dict[Pair, PairScore]] | None = None,
     ) -> None:
         self.info = comparer.info
         self.rules = self.info.rules.of_question(question_of(ask))
@@ -62,41 +63,23 @@ class PairScores:
         self._observer = observer
         self._limits = limits
         self._token_ends = token_ends
-        self._known: dict[Pair, PairScore] = {} if known is None else known
+        self._known: dict[Pair, PairScore] = {}
+        if known is not None:
+            self._known = known.setdefault(self.info.identity, {})
         self._values: dict[Pair, tuple[float, ...]] = {}  # of the pairs of this ask
         self._is_cut = False
         # A text is in many pairs, and hashed once.
         self._digests: dict[str, str] = {}
 
     def check(self, pairs: Sequence[Pair]) -> None:
-        """Refuse more pairs than one ask may have.
-
-        Raises:
-            InvalidRequest: names the field that makes them many.
-        """
+        """Refuse more pairs than one ask may have; see `app.scoring.check.check_pairs`."""
         num_pairs = len(pairs)
         if self.info.is_by_sentence:
             num_pairs = num_cells(pairs)
-        self.check_number(num_pairs)
-
-    def check_number(self, num_pairs: int) -> None:
-        """Refuse more pairs than one ask may have; raises as `check` does."""
-        if self._limits is None or num_pairs <= self._limits.max_pairs:
-            return
-        field = "estimators"
-        if self._ask.samples is not None:
-            field = "samples"
-        elif self._ask.units is not None:
-            field = "units"
-        most = self._limits.max_pairs
-        message = f"takes {num_pairs} pairs of texts to compare, and may take {most}"
-        raise InvalidRequest(message, field=field)
+        check_pairs(self._ask, num_pairs, self._limits)
 
     async def table(self, pairs: Sequence[Pair]) -> PairTable:
         """Scores of these pairs and of all that were asked for before.
-
-        Args:
-            pairs: of texts as they are compared.
 
         Raises:
             InvalidRequest: there are more than an ask may have.
@@ -105,8 +88,7 @@ class PairScores:
             NotReady: the model has stopped.
         """
         self.check(pairs)
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]
-        missing = self._take(new)
+        missing = self._take(dict.fromkeys(pairs))
         names: dict[Pair, str] = {}
         if missing and self._memory is not None:
             names = dict(zip(missing, map(self._name, missing), strict=True))
@@ -134,10 +116,12 @@ class PairScores:
             self._take(missing)
         return PairTable(self.info.labels, self._values, self.rules, self._is_cut)
 
-    def _take(self, pairs: Sequence[Pair]) -> list[Pair]:
+    def _take(self, pairs: Iterable[Pair]) -> list[Pair]:
         """Make those that are known part of this ask; the others."""
         unknown = []
         for pair in pairs:
+            if pair in self._values:
+                continue
             if pair not in self._known:
                 unknown.append(pair)
                 continue

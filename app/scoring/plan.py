@@ -1,20 +1,22 @@
-"""Pure: what an ask needs computed, decided before any work."""
+"""Pure: all that follows from an ask before any work, derived once; `app.scoring.check` refuses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.defaults import (
+    OF_SUPPORT,
     PRIMARY_OF_PARTS,
     estimators_of,
     primary_of,
     primary_of_reasoned,
 )
-from app.scoring.limits import check_available, check_light, check_sampling, named_by
-from models.errors import Forbidden, InvalidRequest, StatisticUnavailable
+from app.scoring.deployment import Deployment
+from models.calibration import ALL, Binding, Calibration, Calibrator, Part
 from models.estimators import FOUND_MASS_NEEDS, needs
+from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from models.selection import Strategy
 from models.statistics import (
     ANSWER_STATISTICS,
@@ -29,6 +31,7 @@ from models.statistics import (
     supplied_by,
 )
 from models.units.unit import PREDICTED, UNIT_STATISTICS, Kind
+from workers.protocol import GeneratorInfo
 
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
@@ -39,6 +42,9 @@ STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
     "mbr": frozenset({"similarity_matrix"}),
     "given": frozenset(),
 }
+# A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
+MAX_SHARE_CUT = 0.01
+NO_CALIBRATOR = "no calibrator is loaded: see COCOA_CALIBRATOR"
 # What groups of samples are made of.
 _EXPLAINED = frozenset(
     {
@@ -49,8 +55,8 @@ _EXPLAINED = frozenset(
         "similarity_matrix",
     }
 )
-# What says how far samples have the same in the place of a part.
-_COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
+# What compares a part with what the samples have in its place.
+_COMPARED_BY: dict[Kind, Literal["similarity", "nli"]] = {
     "field": "similarity",
     "sentence": "nli",
     "claim": "nli",
@@ -59,124 +65,221 @@ _COMPARED_BY: Mapping[Kind, Literal["similarity", "nli"]] = {
 _GENERATED = supplied_by("answer", "samples", "probe")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
-    """What is computed for one ask, and nothing else.
+    """All that follows from an ask: its computation, and the judge of its scores.
 
     Attributes:
+        ask: that is planned.
         estimators: names to score, the primary among them.
         primary: the one whose value is the uncertainty.
         strategy: how y* is chosen.
         similarity: name of the similarity function.
-        statistics: all that estimators, strategy and returned fields read, derived ones included.
-        returned: those of the statistics that only returned fields read.
-        degraded: whether the primary is a weaker one than would be reported if all could be known.
-        is_reasoned: whether the answer has turned out to have a reasoning before it.
+        statistics: all that is computed, derived ones included.
+        read: all that estimators and the strategy read, be it known here or not; of `statistics`
+            the others are for returned fields only.
+        available: all that can be known of the answer or its parts.
+        degraded: the primary is a weaker one than would be reported if all could be known.
+        is_reasoned: the answer has turned out to have a reasoning before it.
         unit_estimators: those of `estimators` that are defined for parts of an answer; empty where
             none are wanted.
         unit_primary: the one whose value is the uncertainty of a part.
         parts_compared_by: what compares parts with what the samples have in their place; None where
             they are not.
+        calibrator: that says what the scores mean; None where none is served.
     """
 
+    ask: Ask
     estimators: tuple[str, ...]
     primary: str
     strategy: Strategy
     similarity: str
     statistics: frozenset[str]
-    returned: frozenset[str] = frozenset()
+    read: frozenset[str]
+    available: frozenset[str] = frozenset()
     degraded: bool = False
     is_reasoned: bool = False
     unit_estimators: tuple[str, ...] = ()
     unit_primary: str | None = None
     parts_compared_by: Literal["similarity", "nli"] | None = None
+    calibrator: Calibrator | None = None
 
     @property
     def is_sampled(self) -> bool:
-        """Whether y* is one of the samples."""
+        """y* is one of the samples."""
         return self.strategy not in ("greedy", "given")
 
-    @property
+    @cached_property
+    def part(self) -> Part | str:
+        """Of the calibrator, that which speaks of the primary, or why none does."""
+        return _part_of(self, self.primary, "answer")
+
+    @cached_property
+    def unit_part(self) -> Part | str:
+        """Of the calibrator, that which speaks of the parts of the answer, or why none does."""
+        return _part_of(self, self.unit_primary, PARTS[self.ask.units])
+
+    @cached_property
     def generated(self) -> frozenset[str]:
-        """What the generator is asked for; a sampled y* takes its statistics from the samples."""
+        """Statistics of the generator; a sampled y* takes its own from the samples."""
         sources = sources_of(self.statistics)
         if self.is_sampled:
             sources = frozenset(STATISTICS[name].of_samples or name for name in sources)
             sources |= {"sample_texts"}
         return sources & _GENERATED
 
+    @cached_property
+    def request(self) -> GenerationRequest:
+        """All that the generator is asked for, where it is asked."""
+        return generation_request(self.ask, self.generated)
+
+    @property
+    def num_rows(self) -> int:
+        """Sequences that it takes of the models: the answer, and its samples."""
+        if self.ask.samples is not None:
+            return 1 + len(self.ask.samples)
+        if not self.ask.has_prompt:
+            return 1
+        return 1 + self.request.num_samples
+
+    @property
+    def is_new_each_time(self) -> bool:
+        """Neither cached nor shared: hidden states, and an answer that is drawn without a seed."""
+        is_drawn = self.strategy == "sample" and self.ask.sampling.seed is None
+        return is_drawn or bool(self.ask.hidden_layers)
+
     def asks(self, source: Literal["similarity", "nli"]) -> bool:
-        """Whether these compare anything, be it parts."""
+        """These compare anything, be it parts."""
         return source == self.parts_compared_by or self.reads(source)
 
     def reads(self, *sources: Source) -> bool:
-        """Whether any planned statistic is of these sources, such as "similarity" or "nli"."""
+        """Any planned statistic is of these sources, such as "similarity" or "nli"."""
         return not self.statistics.isdisjoint(supplied_by(*sources))
 
+    def for_reasoned(self, *, answer: bool) -> "Plan":
+        """The same once the answer, or a sample alone, has turned out to have a reasoning before.
 
-def available_statistics(ask: Ask, supplied: frozenset[str], *, has_nli: bool) -> frozenset[str]:
-    """What can be known of an ask where a generator supplies these statistics.
+        An uncertainty that nobody named is then one that does not weigh answers by probability.
+        """
+        primary = self.primary
+        if self.ask.primary is None and "sample_token_logprobs" in needs([primary]):
+            primary = primary_of_reasoned(self.estimators) or primary
+        return replace(self, primary=primary, is_reasoned=answer)
+
+
+def make_plan(ask: Ask, deployment: Deployment) -> Plan:
+    """The plan of an ask, whether or not the deployment can carry it out."""
+    ask = fitted_to(ask, deployment.models.generator)
+    available = available_statistics(ask, deployment)
+    strategy: Strategy = "given" if ask.answer is not None else ask.strategy
+    estimators = estimators_of(ask)
+    read = needs(estimators) | STRATEGY_NEEDS[strategy]
+    # Sentences have a probe of their own, or at least the probability of their tokens; where there
+    # is no probe of answers, the light scores of the whole are null with the reason.
+    of_parts, of_anything = UNIT_STATISTICS, available
+    if ask.units == "sentences" and PREDICTED in read:
+        if SENTENCES_READ in available:
+            read |= {SENTENCES_READ}
+            of_parts |= {PREDICTED}
+        if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
+            of_anything |= {PREDICTED}
+    if reads_samples(read) and ask.samples is None and ask.sampling.stop_mass is not None:
+        read |= FOUND_MASS_NEEDS
+    shown = _shown(ask)
+    compared_by: Literal["similarity", "nli"] | None = None
+    unit_estimators: tuple[str, ...] = ()
+    unit_primary: str | None = None
+    if ask.units not in (None, "answer"):
+        compared_by = _comparer_of_parts(ask, read)
+        unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
+        shown |= {"answer_token_texts"}
+    if compared_by is not None:
+        shown |= {"sample_texts"}
+    primary, degraded = ask.primary, False
+    if primary is None:
+        primary, degraded = primary_of(estimators, available)
+    return Plan(
+        ask=ask,
+        estimators=estimators,
+        primary=primary,
+        strategy=strategy,
+        similarity=ask.similarity or deployment.models.default_similarity,
+        statistics=(read | shown) & available,
+        read=read,
+        available=of_anything,
+        degraded=degraded,
+        unit_estimators=unit_estimators,
+        unit_primary=unit_primary,
+        parts_compared_by=compared_by,
+        calibrator=deployment.calibrator,
+    )
+
+
+def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
+    """The ask as this generator can answer it, which the result then says.
+
+    Where it answers by draws alone, the answer is one of the samples. Where it parts calls of tools
+    from text itself, their tokens may not be known: samples are drawn, and consistency is reported.
+    """
+    is_answered = ask.has_prompt and ask.answer is None
+    if generator.no_greedy and is_answered and ask.strategy == "greedy" and not ask.light:
+        ask = replace(ask, strategy="sample")
+    if generator.parts_calls and ask.tools and ask.of_tokens:
+        most = max(ask.sampling.num_samples, SamplingParams().num_samples)
+        sampling, primary = replace(ask.sampling, num_samples=most), ask.primary or OF_SUPPORT
+        ask = replace(ask, of_tokens=False, sampling=sampling, primary=primary)
+    return ask
+
+
+def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
+    """All that can be known of an ask here.
 
     Without a prompt no model is asked; a probe reads greedy answers only; samples that are brought
     along have texts, and maybe log-probs; of an answer with its own log-probs no others are taken.
     """
     sources: frozenset[str] = frozenset()
     if ask.has_prompt:
-        sources = supplied
+        sources = deployment.models.generator.statistics
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
+        if deployment.models.generator.no_given:
+            sources = sources - ANSWER_STATISTICS
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
         sources = (sources - ANSWER_STATISTICS) | {"answer_token_logprobs"}
     if ask.samples is not None:
         sources = (sources - SAMPLE_STATISTICS) | {"sample_texts"}
         if all(sample.token_logprobs is not None for sample in ask.samples):
             sources = sources | {"sample_token_logprobs"}
-    return derivable(sources, has_nli=has_nli)
+    return derivable(sources, has_nli=deployment.models.nli is not None)
 
 
-def make_plan(
-    ask: Ask,
-    available: frozenset[str],
-    default_similarity: str,
-    absent: Mapping[str, str] = MappingProxyType({}),
-) -> Plan:
-    """The plan of an ask.
+def generation_request(
+    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
+) -> GenerationRequest:
+    """The request to the generator, without what the ask brings along."""
+    if ask.samples is not None:
+        statistics = statistics - SAMPLE_STATISTICS
+    if ask.answer_token_logprobs is not None:
+        statistics = statistics - ANSWER_STATISTICS
+    return GenerationRequest(
+        prompt=ask.prompt,
+        messages=ask.messages,
+        tools=ask.tools,
+        chat_template_kwargs=ask.chat_template_kwargs,
+        sampling=ask.sampling,
+        statistics=statistics,
+        grammar=ask.grammar,
+        answer=ask.answer,
+        hidden_layers=ask.hidden_layers,
+        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
+        num_tops=ask.num_tops,
+        tops_of=ask.shown,
+        timeout_s=timeout_s,
+    )
 
-    Args:
-        ask: that is planned.
-        available: statistics of it that can be known.
-        default_similarity: where it names none.
-        absent: of the others, why the generator does not supply them, where it says so.
 
-    Raises:
-        StatisticUnavailable: a named estimator or the strategy reads what cannot be supplied here.
-        InvalidRequest: sampling parameters under which consistency would be 0 by construction, or
-            light mode with something that needs samples.
-    """
-    strategy = ask.strategy
-    if ask.answer is not None:
-        strategy = "given"
-    estimators = estimators_of(ask)
-    check_light(ask, estimators)
-    wanted = needs(estimators) | STRATEGY_NEEDS[strategy]
-    # Sentences have a probe of their own, or at least the probability of their tokens; where there
-    # is no probe of answers, the light scores of the whole are null with the reason.
-    of_anything = available
-    if ask.units == "sentences" and PREDICTED in wanted:
-        wanted |= {SENTENCES_READ} & available
-        if SENTENCES_READ in available or (ask.estimators is None and ask.primary is None):
-            of_anything |= {PREDICTED}
-    # Scoring what exists already is best effort: what was not brought is null with its reason.
-    if strategy != "given":
-        check_available(ask, estimators, of_anything, absent)
-    if missing := STRATEGY_NEEDS[strategy] - available:
-        message = f"{strategy} reads {', '.join(sorted(missing))}, which cannot be supplied here"
-        raise StatisticUnavailable(message, field="strategy")
-    if reads_samples(wanted) and ask.samples is None and ask.sampling.stop_mass is not None:
-        if missing := FOUND_MASS_NEEDS - available:
-            message = f"auto reads {', '.join(sorted(missing))}, which cannot be supplied here"
-            raise StatisticUnavailable(message, field="num_samples")
-        wanted |= FOUND_MASS_NEEDS
+def _shown(ask: Ask) -> frozenset[str]:
+    """Statistics that are returned whoever reads them."""
     shown: frozenset[str] = frozenset()
     if ask.return_samples:
         shown |= {"sample_texts", "sample_token_logprobs"}
@@ -184,100 +287,13 @@ def make_plan(
         shown |= _EXPLAINED
     if ask.return_tokens:
         shown |= ANSWER_STATISTICS
-    unit_estimators: tuple[str, ...] = ()
-    unit_primary: str | None = None
-    if ask.splits_claims and not ask.has_prompt:
-        raise InvalidRequest("no model splits the answer: send a prompt, or claims", field="units")
-    parts_compared_by = _comparer_of_parts(ask, wanted, available)
-    if ask.units not in (None, "answer"):
-        of_parts = UNIT_STATISTICS
-        if SENTENCES_READ in wanted:
-            of_parts |= {PREDICTED}
-        unit_estimators, unit_primary = _of_parts(ask, estimators, of_parts, of_anything)
-        shown |= {"answer_token_texts"}
-    if parts_compared_by is not None:
-        shown |= {"sample_texts"}
-    if reads_samples((wanted | shown) & available) and ask.samples is None:
-        check_sampling(ask)
-    primary, degraded = ask.primary, False
-    if primary is None:
-        primary, degraded = primary_of(estimators, available)
-    return Plan(
-        estimators=estimators,
-        primary=primary,
-        strategy=strategy,
-        similarity=ask.similarity or default_similarity,
-        statistics=(wanted | shown) & available,
-        returned=(shown - wanted) & available,
-        degraded=degraded,
-        unit_estimators=unit_estimators,
-        unit_primary=unit_primary,
-        parts_compared_by=parts_compared_by,
-    )
-
-
-def check_modes(ask: Ask) -> None:
-    """Refuse what is of a mode that the caller may not ask for.
-
-    Raises:
-        Forbidden: names the mode.
-    """
-    modes = ask.caller.modes
-    if ask.mode not in modes:
-        raise Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
-    if "light" in modes:
-        return
-    for name in estimators_of(ask):
-        if needs([name]) & PROBE_STATISTICS:
-            message = f"this key may not ask for mode light, and {name} is of that mode"
-            raise Forbidden(message, field=named_by(name, ask))
-
-
-def check_streamed(ask: Ask, plan: Plan) -> None:
-    """Refuse an ask whose answer is not certain while it is written.
-
-    Raises:
-        InvalidRequest: y* is chosen among finished samples, or may be held back or replaced.
-    """
-    if plan.is_sampled and plan.strategy != "sample":
-        message = "must be greedy or sample where tokens are streamed: others choose among samples"
-        raise InvalidRequest(message, field="strategy")
-    if ask.on_reject != "answer":
-        message = "must be answer where tokens are streamed: they are read before the decision"
-        raise InvalidRequest(message, field="on_reject")
-    if ask.on_unit_reject != "keep":
-        message = "must be keep where tokens are streamed: they are read before the decision"
-        raise InvalidRequest(message, field="on_unit_reject")
-
-
-def for_reasoned(plan: Plan, ask: Ask, *, answer: bool) -> Plan:
-    """The plan once the answer, or a sample alone, has turned out to have a reasoning before it.
-
-    An uncertainty that nobody named is then one that does not weigh answers by probability.
-    """
-    primary = plan.primary
-    if ask.primary is None and "sample_token_logprobs" in needs([primary]):
-        primary = primary_of_reasoned(plan.estimators) or primary
-    return replace(plan, primary=primary, is_reasoned=answer)
+    return shown
 
 
 def _of_parts(
     ask: Ask, estimators: Sequence[str], of_parts: frozenset[str], available: frozenset[str]
 ) -> tuple[tuple[str, ...], str | None]:
-    """The estimators that are defined for parts of an answer, and the one that is reported.
-
-    Args:
-        ask: that wants parts.
-        estimators: of it.
-        of_parts: statistics that a part supplies.
-        available: statistics that can be known.
-
-    Raises:
-        InvalidRequest: neither samples nor tokens of the answer can be known.
-    """
-    if available.isdisjoint({"sample_texts", "answer_token_texts"}):
-        message = "needs samples, or a prompt: of parts of the answer nothing is known without"
-        raise InvalidRequest(message, field="units")
+    """The estimators that are defined for parts of an answer, and the one that is reported."""
     if ask.claims is not None and not any(one.quotes for one in ask.claims):
         available = available - ANSWER_STATISTICS  # nobody knows which tokens are theirs
     defined = [name for name in estimators if needs([name]) <= of_parts]
@@ -287,20 +303,101 @@ def _of_parts(
     return tuple(defined), next(iter(defined), None)
 
 
-def _comparer_of_parts(
-    ask: Ask, wanted: frozenset[str], available: frozenset[str]
-) -> Literal["similarity", "nli"] | None:
-    """What compares the parts of an answer with its samples; None where nothing does.
-
-    Raises:
-        StatisticUnavailable: an NLI model is to do it, and there is none.
-    """
-    if ask.units in (None, "answer") or ask.light:
+def _comparer_of_parts(ask: Ask, read: frozenset[str]) -> Literal["similarity", "nli"] | None:
+    """The comparer of the parts of an answer with its samples; None where there is none."""
+    if ask.light:
         return None
-    if ask.of_tokens and ask.samples is None and not reads_samples(wanted):
+    if ask.of_tokens and ask.samples is None and not reads_samples(read):
         return None  # none are drawn for the parts alone
-    compared_by = _COMPARED_BY[PARTS[ask.units]]
-    if compared_by == "nli" and "sample_texts" in available and "entailment" not in available:
-        message = f"{ask.units} need an NLI model, and none is loaded: see COCOA_NLI__MODEL"
-        raise StatisticUnavailable(message, field="units")
-    return compared_by
+    return _COMPARED_BY[PARTS[ask.units]]
+
+
+def calibration_of(plan: Plan, part: Part | str, primary: str | None) -> Calibration | None:
+    """The calibration of an estimator in the group that an ask names; None without a part."""
+    if isinstance(part, str) or primary is None:
+        return None
+    return part.groups[plan.ask.calibration or ALL][primary]
+
+
+def _part_of(plan: Plan, primary: str | None, unit: Kind) -> Part | str:
+    """The part of the calibrator that speaks of an estimator of this ask, for units of one kind.
+
+    Where there is none, why, and what would have to be asked in place of it: the least that differs
+    from what was calibrated.
+    """
+    if primary is None:
+        return f"no estimator of this request is defined for a {unit}"
+    if plan.calibrator is None:
+        return NO_CALIBRATOR
+    if plan.ask.samples is not None:
+        return "scores on given samples are not calibrated: let the model draw them"
+    if plan.ask.answer_token_logprobs is not None:
+        return "scores on given log-probs are not calibrated: let the model read the answer"
+    if plan.is_reasoned:
+        return "answers behind a reasoning are not calibrated"
+    nearest: dict[str, tuple[str, str]] | None = None
+    for part in plan.calibrator.parts:
+        calibrated: Collection[str] = part.groups.get(plan.ask.calibration or ALL, {})
+        if part.binding.unit != unit or primary not in calibrated:
+            continue
+        differing = _differing(plan, needs([primary]), part.binding)
+        if not differing:
+            return part
+        if nearest is None or len(differing) < len(nearest):
+            nearest = differing
+    if nearest is None and unit != "answer":
+        return f"{primary} of a {unit} is not calibrated"
+    if nearest is None:
+        return f"{primary} is not calibrated: see GET /version for estimators that are"
+    bound, asked = map(", ".join, zip(*nearest.values(), strict=True))
+    return f"not calibrated for {asked}: ask with {bound}, or calibrate for it"
+
+
+def _differing(plan: Plan, read: frozenset[str], binding: Binding) -> dict[str, tuple[str, str]]:
+    """By name, what was calibrated and what is asked, in words, where scores are not comparable."""
+    ask, sampling = plan.ask, plan.ask.sampling
+    compared: dict[str, tuple[Any, Any]] = {
+        "strategy": (binding.strategy, plan.strategy),
+        "stop": (list(binding.stop), list(sampling.stop)),
+    }
+    how_it_reasons = ask.how_it_reasons
+    for name in binding.reasoning.keys() | how_it_reasons.keys():
+        compared[name] = binding.reasoning.get(name), how_it_reasons.get(name)
+    if ask.answer is not None:
+        compared["append_eos"] = True, ask.answer.append_eos
+    if reads_samples(read):
+        compared |= {
+            "num_samples": (_draw(binding), _draw(sampling)),
+            "temperature": (binding.temperature, sampling.temperature),
+            "top_k": (binding.top_k, sampling.top_k),
+            "top_p": (binding.top_p, sampling.top_p),
+            "distinct": (binding.distinct, sampling.distinct),
+        }
+    if read & supplied_by("similarity"):
+        compared["similarity"] = (binding.similarity, plan.similarity)
+    schema_use = ask.schema_use
+    if binding.unit != "answer" or "followed" in f"{binding.schema_use} {schema_use}":
+        compared["json_schema"] = binding.schema_use, schema_use
+    limit, bound_limit = sampling.max_new_tokens or DEFAULT_NEW_TOKENS, binding.max_new_tokens
+    if limit < bound_limit or binding.share_cut > MAX_SHARE_CUT:
+        compared["max_new_tokens"] = bound_limit, limit
+    differing: dict[str, tuple[str, str]] = {}
+    if binding.input != ask.input:
+        differing["input"] = binding.input, ask.input
+    for name, (bound, asked) in compared.items():
+        if bound != asked:
+            differing[name] = f"{name} {_in_words(bound)}", f"{name} {_in_words(asked)}"
+    return differing
+
+
+def _draw(drawn: Binding | SamplingParams) -> int | str:
+    """The number of samples, as a request says it."""
+    if drawn.stop_mass is None:
+        return drawn.num_samples
+    return f"auto (max_samples {drawn.num_samples}, stop_mass {drawn.stop_mass:g})"
+
+
+def _in_words(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return str(value)

@@ -1,11 +1,12 @@
 """Pure: what is scored, and all that workers are asked for it.
 
-`generation_request` is asked first. What it brings is a `Subject`, and `questions` says all that is
-still asked about that.
+`Plan.request` is asked first. What it brings is a `Subject`, and `questions` says all that is still
+asked about that.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -24,15 +25,15 @@ from models.similarity.pairs import (
     similarity_matrix,
 )
 from models.similarity.relevance import relevance_pairs
-from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS
 
+_COMPARED = attrgetter("compared_text")
 TRUE = ("True", " True", "(A)", " (A)", "A", " A")
 FALSE = ("False", " False", "(B)", " (B)", "B", " B")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is scored.
+    """The answer that is scored, and its samples.
 
     Attributes:
         answer: y*; before one is chosen the greedy or the given answer.
@@ -49,23 +50,23 @@ class Subject:
     is_first_withheld: bool = False
 
     def is_left_out(self, strategy: Strategy) -> bool:
-        """Whether the sample that becomes y* is the first of those that were left out."""
+        """True where the sample that becomes y* is among those that were left out."""
         return self.lacks_samples or (strategy == "sample" and self.is_first_withheld)
 
     @property
     def lacks_samples(self) -> bool:
-        """Whether all that were drawn were left out."""
+        """True where samples were drawn and all of them left out."""
         return bool(self.withheld) and not self.samples
 
     @property
     def is_reasoned(self) -> bool:
-        """Whether the answer or a sample has a reasoning before it."""
+        """True where the answer or a sample has a reasoning before it."""
         return any(one.reasoning is not None for one in (self.answer, *self.samples))
 
     @property
     def texts(self) -> list[str]:
         """All samples (M,) as they are compared."""
-        return [sample.compared_text for sample in self.samples]
+        return list(map(_COMPARED, self.samples))
 
     @property
     def others(self) -> tuple[TokenSequence, ...]:
@@ -77,7 +78,7 @@ class Subject:
     @property
     def other_texts(self) -> list[str]:
         """The samples that are not y* itself, as they are compared."""
-        return [sample.compared_text for sample in self.others]
+        return list(map(_COMPARED, self.others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,48 +100,8 @@ class Questions:
     contexts: Sequence[str]
 
 
-def generation_request(
-    ask: Ask, statistics: frozenset[str], timeout_s: float | None = None
-) -> GenerationRequest:
-    """What the generator is asked for; what the ask brings along is left out.
-
-    Args:
-        ask: with a prompt.
-        statistics: that are wanted of a generator.
-        timeout_s: that it may take.
-    """
-    if ask.samples is not None:
-        statistics = statistics - SAMPLE_STATISTICS
-    if ask.answer_token_logprobs is not None:
-        statistics = statistics - ANSWER_STATISTICS
-    return GenerationRequest(
-        prompt=ask.prompt,
-        messages=ask.messages,
-        tools=ask.tools,
-        chat_template_kwargs=ask.chat_template_kwargs,
-        sampling=ask.sampling,
-        statistics=statistics,
-        grammar=ask.grammar,
-        answer=ask.answer,
-        hidden_layers=ask.hidden_layers,
-        by_sentence=bool(ask.hidden_layers) and ask.units == "sentences",
-        num_tops=ask.num_tops,
-        tops_of=ask.shown,
-        timeout_s=timeout_s,
-    )
-
-
-def num_rows(ask: Ask, plan: Plan) -> int:
-    """Sequences that an ask takes of the models: its answer, and its samples."""
-    if ask.samples is not None:
-        return 1 + len(ask.samples)
-    if not ask.has_prompt:
-        return 1
-    return 1 + generation_request(ask, plan.generated).num_samples
-
-
 def subject_of(ask: Ask, generation: Generation | None) -> Subject:
-    """What the model wrote, with what the ask brings in its place; no sample is chosen yet."""
+    """The generated texts, those that the ask brings in their place; no sample is chosen yet."""
     samples: tuple[TokenSequence, ...] = ()
     if generation is not None:
         answer, samples = generation.answer, generation.samples
@@ -154,9 +115,12 @@ def subject_of(ask: Ask, generation: Generation | None) -> Subject:
     if ask.samples is not None:
         brought = [given_sequence(sample.text, sample.token_logprobs) for sample in ask.samples]
         samples = tuple(brought)
-    withheld = tuple(one for one in samples if one.is_withheld)
-    kept = tuple(one for one in samples if not one.is_withheld)
-    return Subject(answer, None, kept, withheld, bool(withheld) and samples[0].is_withheld)
+    kept: list[TokenSequence] = []
+    withheld: list[TokenSequence] = []
+    for one in samples:
+        (withheld if one.is_withheld else kept).append(one)
+    is_first_withheld = bool(withheld) and withheld[0] is samples[0]
+    return Subject(answer, None, tuple(kept), tuple(withheld), is_first_withheld)
 
 
 def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> TokenSequence:
@@ -174,11 +138,6 @@ def given_sequence(text: str, token_logprobs: Sequence[float] | None = None) -> 
 
 def choose(strategy: Strategy, subject: Subject, matrix: PairTable | None = None) -> Subject:
     """The subject with its y* chosen, which is no sample where that one was left out.
-
-    Args:
-        strategy: how.
-        subject: answer and samples.
-        matrix: scores of all pairs of samples, for "mbr".
 
     Raises:
         InvalidRequest: the strategy weighs by probability what came behind a reasoning.
@@ -217,18 +176,8 @@ def read_by_token(plan: Plan, subject: Subject) -> list[TokenSequence]:
     return sequences
 
 
-def questions(
-    plan: Plan, ask: Ask, subject: Subject, contexts: Sequence[str], rules: PairRules
-) -> Questions:
-    """All that is asked about a subject.
-
-    Args:
-        plan: what is wanted.
-        ask: prompt, and what it brings.
-        subject: with its y* chosen.
-        contexts: the text before each of `read_by_token`.
-        rules: which pairs need no asking.
-    """
+def questions(plan: Plan, subject: Subject, contexts: Sequence[str], rules: PairRules) -> Questions:
+    """All that is asked about a subject with its y*; contexts are those of `read_by_token`."""
     wanted, answer = plan.statistics, subject.answer.compared_text
     by_token = read_by_token(plan, subject)
     similarity: list[Pair] = []
@@ -245,7 +194,7 @@ def questions(
         nli += answer_pairs(answer, subject.texts, rules)
     true_false = None
     if "p_true_logprob" in wanted:
-        true_false = question_about(answer, ask)
+        true_false = question_about(answer, plan.ask)
     return Questions(similarity, nli, true_false, by_token, contexts)
 
 
@@ -260,7 +209,7 @@ def question_of(ask: Ask) -> str:
 
 
 def question_about(text: str, ask: Ask) -> GenerationRequest:
-    """What P(True) asks the model about an answer: whether it is true. Kadavath et al. 2022."""
+    """The question of P(True): is this answer true? Kadavath et al. 2022."""
     question = (
         f"Question: {question_of(ask)}\n Possible answer: {text}\n Is the possible answer:\n"
         " (A) True\n (B) False\n The possible answer is:"

@@ -1,4 +1,4 @@
-"""What the core gives back: everything that any door may say of one ask."""
+"""The result of one ask: everything that any door may say of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,13 +6,14 @@ from operator import attrgetter
 from typing import Literal
 
 from app.scoring.ask import Ask
-from app.scoring.decisions import Judgement, UnitsJudgement
 from app.scoring.derive import Evidence
 from app.scoring.explaining import all_agree
+from app.scoring.judging import Judgement, UnitsJudgement
 from app.scoring.plan import Plan
 from app.scoring.questions import Subject
 from app.scoring.units import ScoredUnits
 from models.estimators import (
+    ESTIMATORS,
     FOUND_MASS_NEEDS,
     Undefined,
     found_mass,
@@ -20,7 +21,6 @@ from models.estimators import (
 )
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
 from models.statistics import SENTENCES_READ
-from models.waves import MOVED_BY_WAVES
 from workers.protocol import ComparerInfo, ProbeInfo
 
 # Where it came from: the cache, identical work under way, or this caller's own work.
@@ -31,7 +31,7 @@ STAGES = ("queue", "generate", "similarity", "score")
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """What a second model was asked, as the first one's answer did not pass.
+    """The second model's reply, where the first one's answer did not pass.
 
     Attributes:
         text: its answer; None where it gave none, for `error`.
@@ -61,10 +61,8 @@ class Result:
         name: of its statistics in a cache; "" where none may serve.
         payload: of the entry there that they were read from; None where they were computed.
         units: where they were asked for.
-        units_judgement: what the uncertainties of its parts mean, where there are any.
     """
 
-    ask: Ask
     plan: Plan
     generation: Generation | None
     evidence: Evidence
@@ -81,11 +79,20 @@ class Result:
     judgement: Judgement = field(default_factory=Judgement)
     escalation: Escalation | None = None
     units: ScoredUnits | None = None
-    units_judgement: UnitsJudgement | None = None
+
+    @property
+    def ask(self) -> Ask:
+        """The ask that is answered."""
+        return self.plan.ask
+
+    @property
+    def units_judgement(self) -> UnitsJudgement | None:
+        """The judgement of its parts, where there are any."""
+        return self.judgement.parts
 
     @property
     def text(self) -> str | None:
-        """What the client may read: the answer, a second model's, or nothing."""
+        """The text that the client may read: the answer, a second model's, or nothing."""
         if self.escalation is not None and self.escalation.text is not None:
             return self.escalation.text
         if self.is_held_back:
@@ -94,7 +101,7 @@ class Result:
 
     @property
     def passed_text(self) -> str | None:
-        """What a client that reads a text alone may read: `text` without the removed parts."""
+        """The text for a client that reads nothing else: `text` without the removed parts."""
         if self.units_judgement is None or self.ask.on_unit_reject != "remove":
             return self.text
         if self.is_held_back:
@@ -103,7 +110,7 @@ class Result:
 
     @property
     def reasoning(self) -> str | None:
-        """What the model wrote before the answer; None where nothing, or where it is held back."""
+        """The text before the answer; None where there is none, or where it is held back."""
         reasoning = self.evidence.subject.answer.reasoning
         if reasoning is None or self.is_held_back:
             return None
@@ -111,14 +118,14 @@ class Result:
 
     @property
     def refusal(self) -> str | None:
-        """What the model's server says in place of an answer; None where the client has one."""
+        """The server's refusal to answer; None where the client has an answer."""
         if self.escalation is not None and self.escalation.text is not None:
             return None
         return self.evidence.subject.answer.refusal
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of an answer that was asked to keep a target error."""
+        """The fate of an answer that was asked to keep a target error."""
         decision = self.judgement.decision
         if self.has_parts_held_back:
             return "held_back"
@@ -136,12 +143,12 @@ class Result:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the answer, or a part of it, does not pass, and it was not to be given then."""
+        """True where answer or parts do not pass, and it was not to be given then."""
         return self.outcome == "held_back"
 
     @property
     def has_parts_held_back(self) -> bool:
-        """Whether it is held back for its parts."""
+        """True where it is held back for its parts."""
         if self.units_judgement is None or self.ask.on_unit_reject != "abstain":
             return False
         decision = self.units_judgement.decision
@@ -154,13 +161,13 @@ class Result:
 
     @property
     def is_read(self) -> bool:
-        """Whether the model read a given answer."""
+        """True where the model read a given answer."""
         is_given = self.plan.strategy == "given" and self.generation is not None
         return is_given and self.ask.answer_token_logprobs is None
 
     @property
     def samples_source(self) -> Literal["model", "client"] | None:
-        """Who drew the samples; None where there are none."""
+        """The drawer of the samples; None where there are none."""
         if self.ask.samples is not None:
             return "client"
         if self.evidence.subject.samples or self.evidence.subject.withheld:
@@ -185,7 +192,7 @@ class Result:
 
     @property
     def entropy_method(self) -> Literal["exact", "topk_bounds"] | None:
-        """How the entropies of the answer's tokens are known; None where they are not."""
+        """The origin of the entropies of the answer's tokens; None where they are not known."""
         if "answer_token_entropies" in self.evidence.statistics:
             return "exact"
         if self.mte_bounds is None:
@@ -201,7 +208,7 @@ class Result:
 
     @property
     def stopped_by(self) -> Literal["found_mass", "agreement", "max_samples"] | None:
-        """What ended the waves of samples; None where all were drawn at once, or none."""
+        """The end of the waves of samples; None where all were drawn at once, or none."""
         sampling, subject = self.ask.sampling, self.evidence.subject
         if self.samples_source != "model" or sampling.stop_mass is None:
             return None
@@ -216,7 +223,7 @@ class Result:
 
     @property
     def _all_agree(self) -> bool:
-        """Whether all samples mean the same as the answer, as far as that is known."""
+        """True where all samples are known to mean the same as the answer."""
         subject, statistics = self.evidence.subject, self.evidence.statistics
         is_known = "similarity" in statistics and self.plan.strategy != "mbr"
         return is_known and all_agree(self.plan.strategy, subject, statistics, len(subject.samples))
@@ -268,8 +275,8 @@ class Result:
         is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
         if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
             codes.append("similarity_out_of_domain")
-        is_moved = not MOVED_BY_WAVES.isdisjoint(plan.estimators)
-        if is_moved and self.ask.sampling.stop_mass is not None and self.ask.samples is None:
+        comes_in_waves = self.ask.sampling.stop_mass is not None and self.ask.samples is None
+        if comes_in_waves and any(ESTIMATORS[one].moves_with_samples for one in plan.estimators):
             codes.append("scores_move_with_samples")
         if self.evidence.truncated:
             codes.append("similarity_truncated")

@@ -1,42 +1,40 @@
-"""The one path of an ask: plan, cache or workers, statistics, scores."""
+"""The one path of an ask: plan, check, cache or workers, statistics, scores, what they mean."""
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.scoring.ask import PARTS, Ask
-from app.scoring.calibrators import served_models
+from app.scoring.ask import Ask
+from app.scoring.calibrators import ServedCalibrator
+from app.scoring.check import check
 from app.scoring.claims import Split
 from app.scoring.computation import Computation, Recorded
-from app.scoring.decisions import Judgement, UnitsJudgement
+from app.scoring.deployment import AskLimits, Deployment, models_of
 from app.scoring.derive import Computed, Evidence
 from app.scoring.entries import decode, encode
-from app.scoring.generator_checks import check_generator, fitted_to
-from app.scoring.judging import Judge, check_asked
-from app.scoring.limits import AskLimits, check_escalation, check_texts
+from app.scoring.judging import Judgement, judge
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
-from app.scoring.plan import (
-    Plan,
-    available_statistics,
-    check_modes,
-    check_streamed,
-    for_reasoned,
-    make_plan,
-)
-from app.scoring.questions import num_rows
+from app.scoring.plan import Plan, available_statistics, make_plan
 from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
-from app.scoring.unit_judging import check_units_asked, judge_units
-from app.scoring.units import Parts, ScoredUnits, as_read, scored_units
+from app.scoring.units import Parts, Scored, as_read, scored
 from models.calibration import Calibrator
-from models.errors import EscalationFailed, InvalidRequest
-from models.estimators import score
-from models.records import DEFAULT_NEW_TOKENS, SAMPLES_LEFT_OUT, OnToken, ProbeReading, Token
+from models.errors import EscalationFailed
+from models.estimators import ESTIMATORS
+from models.records import (
+    DEFAULT_NEW_TOKENS,
+    PROMPT_OUT_OF_DOMAIN,
+    SAMPLES_LEFT_OUT,
+    OnToken,
+    ProbeReading,
+    Sequence,
+    Token,
+)
 from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
@@ -47,23 +45,24 @@ from workers.protocol import Workers
 if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
+# What a recording does not change.
+_AS_RECORDED: Mapping[str, Any] = {"no_greedy": "", "no_given": "", "parts_calls": False}
 _NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
-# Word overlap of long samples takes a while; the others take less than handing them to a thread.
-_SLOW = frozenset({"lexical_similarity"})
+_SLOW = {name for name, one in ESTIMATORS.items() if one.takes_long}
 _ESTIMATORS, _PARTS = "estimators", "parts"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a deployment allows, promises, and does with an answer that does not pass.
+    """A deployment's limits, calibrator, and ways with an answer that does not pass.
 
     Attributes:
         limits: of asks; None bounds none, where they are one's own.
         calibrator: says what an uncertainty means.
         second_model: asked where an answer does not pass and the ask says so.
-        rejects_foreign: whether an answer to a prompt unlike those of the calibrator never passes.
+        rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
     """
 
     limits: AskLimits | None = None
@@ -79,15 +78,8 @@ class Scorer:
         workers: that are asked.
         admission: how many asks may be under way; what the cache holds is not counted.
         memory: of earlier asks; None remembers nothing.
-        judge: says what their uncertainties mean.
+        calibrator: says what their uncertainties mean.
         threads: by name, those of slow estimators and of parts of answers.
-
-    Args:
-        workers: ready ones.
-        admission: see above.
-        memory: see above.
-        policy: of the deployment.
-        observer: told what happens.
     """
 
     def __init__(
@@ -100,13 +92,12 @@ class Scorer:
     ) -> None:
         self.workers = workers
         self.admission = admission
-        self.threads = {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
         self.memory = memory
+        self.threads = {name: ModelThread(name) for name in (_ESTIMATORS, _PARTS)}
         self._policy = policy or Policy()
         self._observer = observer or Observer()
-        rejects_foreign = self._policy.rejects_foreign
-        self.judge = Judge(
-            self._policy.calibrator, workers, self._observer, rejects_foreign=rejects_foreign
+        self.calibrator = ServedCalibrator(
+            self._policy.calibrator, models_of(workers), self._observer
         )
 
     @property
@@ -114,49 +105,35 @@ class Scorer:
         """Asks that are admitted, and of which nothing has been computed yet."""
         return self.admission.num_waiting + self.workers.generator.num_waiting
 
+    def deployment(self, supplied: frozenset[str] | None = None) -> Deployment:
+        """All that decides, beside an ask, what may be asked and what its scores mean.
+
+        Args:
+            supplied: statistics that were recorded; None for those that the generator supplies.
+        """
+        models, policy = models_of(self.workers), self._policy
+        calibrator = self.calibrator.of(models)
+        if supplied is not None:
+            recorded = replace(models.generator, statistics=supplied, absent={}, **_AS_RECORDED)
+            models = replace(models, generator=recorded)
+        return Deployment(models, policy.limits, calibrator, policy.second_model is not None)
+
     def available_statistics(
         self, ask: Ask, supplied: frozenset[str] | None = None
     ) -> frozenset[str]:
-        """What can be known of an ask here.
-
-        Args:
-            ask: a prompt, or texts.
-            supplied: by what was recorded; None for what the generator supplies.
-        """
-        if supplied is None:
-            info = self.workers.generator.info
-            supplied = info.statistics
-            if info.no_given and ask.answer is not None:
-                supplied = supplied - ANSWER_STATISTICS
-        return available_statistics(ask, supplied, has_nli=self.workers.nli is not None)
+        """Statistics that can be known of an ask here; see `deployment` for `supplied`."""
+        return available_statistics(ask, self.deployment(supplied))
 
     def plan(self, ask: Ask, supplied: frozenset[str] | None = None) -> Plan:
-        """What an ask needs computed; see `available_statistics` for the arguments.
+        """Plan and check an ask; see `deployment` for `supplied`.
 
         Raises:
             InvalidRequest: it cannot be done here, or exceeds a limit.
             Forbidden: who asks may not ask for it.
         """
-        check_modes(ask)
-        comparers, policy = self.workers.comparers, self._policy
-        if ask.similarity is not None and ask.similarity not in comparers:
-            names = ", ".join(sorted(comparers))
-            raise InvalidRequest(f"must be one of {names}", field="similarity")
-        absent: Mapping[str, str] = {}
-        if supplied is None:
-            absent = self.workers.generator.info.absent
-        available = self.available_statistics(ask, supplied)
-        plan = make_plan(ask, available, self.workers.default_similarity, absent)
-        if policy.limits is not None:
-            by_sentence = comparers[plan.similarity].info.is_by_sentence
-            by_sentence = by_sentence and plan.reads("similarity")
-            check_texts(ask, policy.limits, by_sentence=by_sentence)
-        check_generator(ask, plan.estimators, self.workers.generator.info, policy.limits)
-        calibrator = self.judge.calibrator()
-        if ask.units is not None or ask.on_unit_reject != "keep":
-            check_units_asked(ask, plan, calibrator)
-        check_asked(ask, plan, calibrator)
-        check_escalation(ask, has_second=policy.second_model is not None)
+        deployment = self.deployment(supplied)
+        plan = make_plan(ask, deployment)
+        check(plan, deployment)
         return plan
 
     async def run(
@@ -174,88 +151,48 @@ class Scorer:
             CocoaError: see `models.errors`; every way in which an ask can end without a result.
         """
         began_at = time.monotonic()
-        supplied = None
-        if recorded is not None:
-            supplied = recorded.statistics
-        elif ask.has_prompt:
-            ask = fitted_to(ask, self.workers.generator.info)
-        plan = self.plan(ask, supplied)
-        if on_token is not None:
-            check_streamed(ask, plan)
+        deployment = self.deployment(recorded.statistics if recorded is not None else None)
+        plan = make_plan(ask, deployment)
+        check(plan, deployment, is_streamed=on_token is not None)
         async with in_time(ask.timeout_s):
-            memory = None
-            if ask.cache:
-                memory = self.memory
-            limits, workers = self._policy.limits, self.workers
-            thread = self.threads[_PARTS]
-            computation = Computation(
-                plan, ask, workers, thread, memory, self._observer, limits, recorded
+            memory = self.memory if ask.cache else None
+            work = Computation(
+                plan,
+                deployment,
+                self.workers,
+                self.threads[_PARTS],
+                memory,
+                self._observer,
+                recorded,
             )
-            computed, source = await self._obtain(computation, memory, on_token)
-            evidence, answer = computed.evidence, computed.evidence.subject.answer
+            computed, source = await self._obtain(work, memory, on_token)
             if on_token is not None and source != "computed":
-                if answer.reasoning is not None:
-                    on_token(Token("", reasoning=answer.reasoning.text))
-                on_token(Token(answer.text))
-            parts, parts_s = Parts(), 0.0
-            if ask.units in PARTS:
-                claims: Split | None = None
-                if ask.splits_claims and not answer.no_answer:
-                    asked = workers.generator, memory, limits, partial(self._turn, ask, 1)
-                    claims = await split(ask, answer.text, *asked)
-                parts_at = time.monotonic()
-                parts = await computation.parts(evidence.subject, claims)
-                parts = as_read(parts, computed.generation)
-                parts_s = time.monotonic() - parts_at
-            if evidence.subject.is_reasoned:
-                plan = for_reasoned(plan, ask, answer=answer.reasoning is not None)
+                _tell_whole(computed.evidence.subject.answer, on_token)
+            parts, parts_s = await self._parts(work, computed, memory)
+            if computed.evidence.subject.is_reasoned:
+                is_reasoned = computed.evidence.subject.answer.reasoning is not None
+                plan = plan.for_reasoned(answer=is_reasoned)
             scored_at = time.monotonic()
-            scores, reasons, units = await self._score(plan, ask, evidence, parts)
-            readings: Mapping[str, ProbeReading] = {}
-            warned: Collection[str] = ()
-            if computed.generation is not None:
-                readings = computed.generation.probe_readings
-                warned = self.judge.heeded(computed.generation)
-            if evidence.subject.withheld:
-                warned = {*warned, SAMPLES_LEFT_OUT}
-            uncertainty = scores[plan.primary]
-            judgement = self.judge.judge(
-                ask, plan, answer, readings, uncertainty, source, warned=warned
-            )
-            of_units: UnitsJudgement | None = None
-            if units is not None and ask.units in PARTS:
-                judged = ask, plan, self.judge.calibrator(), answer, units, computation.steps
-                judge = partial(judge_units, warned=warned)
-                of_units = await computation.aside(judge, *judged)
-            now = time.monotonic()
-            second = self._policy.second_model
-            escalation = await _escalation(second, ask, judgement, now - began_at)
-        nli = None
-        if self.workers.nli is not None:
-            nli = self.workers.nli.info
-        stage_s = dict.fromkeys(STAGES, 0.0)
-        if computed.generation is not None:
-            stage_s["queue"] = computed.generation.queue_s
-            stage_s["generate"] = computed.generation.generate_s
-        stage_s["similarity"], stage_s["score"] = computed.similarity_s + parts_s, now - scored_at
+            found = await self._score(plan, computed.evidence, parts)
+            judgement = await self._judge(plan, work, computed, found, source)
+            score_s = time.monotonic() - scored_at
+            escalation = await self._escalation(plan.ask, judgement, began_at)
         result = Result(
-            ask=ask,
             plan=plan,
             generation=computed.generation,
-            evidence=evidence,
-            scores=scores,
-            reasons=reasons,
-            units=units,
+            evidence=computed.evidence,
+            scores=found.scores,
+            reasons=found.reasons,
+            units=found.units,
             source=source,
             judgement=judgement,
-            units_judgement=of_units,
             escalation=escalation,
-            comparer=self.workers.comparers[plan.similarity].info,
-            nli=nli,
-            probes=self.workers.generator.info.probes,
-            stage_s=stage_s,
+            comparer=deployment.models.comparers[plan.similarity],
+            nli=deployment.models.nli,
+            probes=deployment.models.generator.probes,
+            stage_s=_stages(computed, parts_s, score_s),
             total_s=time.monotonic() - began_at,
-            name=computation.name,
+            name=work.name,
             payload=computed.payload,
         )
         # Once whoever asked has it.
@@ -264,55 +201,45 @@ class Scorer:
 
     def standing(self) -> tuple[Any, ...]:
         """All that decides a result beside its ask and what the cache holds."""
-        return *served_models(self.workers), *self.judge.standing()
+        return models_of(self.workers), self.calibrator.shifted
 
     async def again(self, earlier: Result, began_at: float) -> Result:
-        """An earlier result from the cache as it is now.
-
-        Args:
-            earlier: of the same ask, of an entry that the cache still has, and of the standing that
-                this scorer has.
-            began_at: monotonic second of the ask.
-        """
+        """An earlier result from the cache as it is now."""
         stage_s, total_s = dict.fromkeys(STAGES, 0.0), time.monotonic() - began_at
         result = replace(earlier, stage_s=stage_s, total_s=total_s)
         asyncio.get_running_loop().call_soon(self._observer.observe_result, result)
         return result
 
     async def _obtain(
-        self, computation: Computation, memory: Memory | None, on_token: OnToken | None
+        self, work: Computation, memory: Memory | None, on_token: OnToken | None
     ) -> tuple[Computed, Source]:
-        """What the cache holds for an ask, or what is computed, and which of the two it was.
+        """Take statistics from the cache or compute them; tells which of the two it was.
 
         Only what is complete is ever put into the cache.
         """
-        plan, ask = computation.plan, computation.ask
-        # An answer that is drawn without a seed is another one each time.
-        is_new = plan.strategy == "sample" and ask.sampling.seed is None
-        if memory is None or computation.recorded is not None or ask.hidden_layers or is_new:
-            return await self._compute(computation, ask.timeout_s, on_token), "computed"
+        plan = work.plan
+        if memory is None or work.is_recorded or plan.is_new_each_time:
+            return await self._compute(work, plan.ask.timeout_s, on_token), "computed"
 
         async def compute() -> tuple[Computed, bytes | None]:
             # Each who waits for shared work has a deadline; it ends when the last has left.
-            computed = await self._compute(computation, None, on_token)
-            if not computation.may_be_remembered:
+            computed = await self._compute(work, None, on_token)
+            if not work.may_be_remembered:
                 return computed, None
             return computed, encode(computed)
 
-        read = partial(decode, plan=plan, ask=ask)
         # An ask that returns more, or draws more, needs more computed.
-        wanted = plan.statistics, ask.sampling.num_samples, ask.sampling.stop_mass
-        return await memory.get_or_compute(computation.name, wanted, read, compute)
+        wanted = plan.statistics, plan.ask.sampling.num_samples, plan.ask.sampling.stop_mass
+        return await memory.get_or_compute(work.name, wanted, partial(decode, plan=plan), compute)
 
     async def _compute(
-        self, computation: Computation, timeout_s: float | None, on_token: OnToken | None
+        self, work: Computation, timeout_s: float | None, on_token: OnToken | None
     ) -> Computed:
-        ask = computation.ask
-        async with self._turn(ask, num_rows(ask, computation.plan)) as waited_s:
-            generation = await computation.generate(timeout_s, on_token)
+        async with self._turn(work.plan.ask, work.plan.num_rows) as waited_s:
+            generation = await work.generate(timeout_s, on_token)
             if generation is not None and waited_s:
                 generation = replace(generation, queue_s=generation.queue_s + waited_s)
-            return await computation.evidence(generation)
+            return await work.evidence(generation)
 
     def _turn(self, ask: Ask, num_rows: int) -> AbstractAsyncContextManager[float]:
         """A place of the admission; tells the seconds that it was waited for."""
@@ -321,46 +248,99 @@ class Scorer:
             admit = self.admission.admit_item
         return admit(ask.caller.name, num_rows)
 
-    async def _score(
-        self, plan: Plan, ask: Ask, evidence: Evidence, parts: Parts
-    ) -> tuple[dict[str, float | None], dict[str, str], ScoredUnits | None]:
-        """Scores of the answer, reasons for those that it lacks, and its units where wanted."""
+    async def _parts(
+        self, work: Computation, computed: Computed, memory: Memory | None
+    ) -> tuple[Parts, float]:
+        """The parts of the answer, and the seconds that comparing them took."""
+        if work.parts is None:
+            return Parts(), 0.0
+        ask, subject, claims = work.plan.ask, computed.evidence.subject, None
+        if ask.splits_claims and not subject.answer.no_answer:
+            claims = await self._split(ask, subject.answer.text, memory)
+        began_at = time.monotonic()
+        parts = as_read(await work.parts.compared(subject, claims), computed.generation)
+        return parts, time.monotonic() - began_at
+
+    async def _split(self, ask: Ask, answer: str, memory: Memory | None) -> Split:
+        generator, limits = self.workers.generator, self._policy.limits
+        return await split(ask, answer, generator, memory, limits, partial(self._turn, ask, 1))
+
+    async def _score(self, plan: Plan, evidence: Evidence, parts: Parts) -> Scored:
+        """Scores of the answer and its parts, with reasons for those that they lack."""
         # Why statistics are missing: of all that the generator is asked, or of this ask.
-        absent: Mapping[str, str] = evidence.absent
+        ask, absent = plan.ask, dict(evidence.absent)
         if ask.has_prompt and ask.answer_token_logprobs is None:
             info = self.workers.generator.info
             absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
             if ask.answer is not None and info.no_given:
                 absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
-        names = plan.estimators
-        given = names, evidence.statistics, absent, self._observer.observe_failure
-        loop = asyncio.get_running_loop()
-        if _SLOW.isdisjoint(names):
-            scored = score(*given)
+        work = partial(scored, plan, evidence, absent, parts, self._observer.observe_failure)
+        if ask.units is None and _SLOW.isdisjoint(plan.estimators):
+            return work()
+        thread = self.threads[_ESTIMATORS if ask.units is None else _PARTS]
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+    async def _judge(
+        self, plan: Plan, work: Computation, computed: Computed, found: Scored, source: Source
+    ) -> Judgement:
+        """Judge the scores by the calibrator as it is served by now."""
+        answer, generation = computed.evidence.subject.answer, computed.generation
+        readings: Mapping[str, ProbeReading] = {}
+        warned: set[str] = set()
+        if generation is not None:
+            readings = generation.probe_readings
+            warned.update(generation.warnings)
+        if not self._policy.rejects_foreign:
+            warned.discard(PROMPT_OUT_OF_DOMAIN)
+        if computed.evidence.subject.withheld:
+            warned.add(SAMPLES_LEFT_OUT)
+        if (
+            self.calibrator.of(models_of(self.workers)) is None
+        ):  # its models were replaced meanwhile
+            plan = replace(plan, calibrator=None)
+        about = partial(judge, plan, found, answer, readings=readings, warned=warned)
+        if work.parts is None:
+            judgement = about()
         else:
-            scored = await loop.run_in_executor(self.threads[_ESTIMATORS], score, *given)
-        if ask.units is None:
-            return *scored, None
-        of_parts = plan, evidence, absent, parts, scored, self._observer.observe_failure
-        return *scored, await loop.run_in_executor(self.threads[_PARTS], scored_units, *of_parts)
+            judgement = await work.parts.aside(about, steps=work.parts.steps)
+        if judgement.confidence is None:
+            return judgement
+        uncertainty, is_new = found.scores[plan.primary], source == "computed"
+        has_shifted = self.calibrator.told(plan, uncertainty, is_new=is_new)
+        return replace(judgement, has_shifted=has_shifted)
+
+    async def _escalation(
+        self, ask: Ask, judgement: Judgement, began_at: float
+    ) -> Escalation | None:
+        """Ask the second model where the first one's answer does not pass."""
+        second, decision = self._policy.second_model, judgement.decision
+        if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
+            return None
+        left_s = None
+        if ask.timeout_s is not None:
+            # Where it does not answer in time, the first model's answer still does.
+            left_s = _SHARE_FOR_SECOND * (ask.timeout_s - (time.monotonic() - began_at))
+        max_tokens = ask.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+        try:
+            text = await second.answer(
+                ask.prompt, ask.messages, max_tokens=max_tokens, timeout_s=left_s
+            )
+        except EscalationFailed as error:
+            return Escalation(second.model, error=str(error))
+        return Escalation(second.model, text=text)
 
 
-async def _escalation(
-    second: "SecondModel | None", ask: Ask, judgement: Judgement, elapsed_s: float
-) -> Escalation | None:
-    """What a second model answers, where the first one's answer does not pass."""
-    decision = judgement.decision
-    if second is None or decision is None or decision.accept or ask.on_reject != "escalate":
-        return None
-    left_s = None
-    if ask.timeout_s is not None:
-        # Where it does not answer in time, the first model's answer still does.
-        left_s = _SHARE_FOR_SECOND * (ask.timeout_s - elapsed_s)
-    max_tokens = ask.sampling.max_new_tokens or DEFAULT_NEW_TOKENS
-    try:
-        text = await second.answer(
-            ask.prompt, ask.messages, max_tokens=max_tokens, timeout_s=left_s
-        )
-    except EscalationFailed as error:
-        return Escalation(second.model, error=str(error))
-    return Escalation(second.model, text=text)
+def _tell_whole(answer: Sequence, on_token: OnToken) -> None:
+    """Tell an answer that was not written for this ask alone."""
+    if answer.reasoning is not None:
+        on_token(Token("", reasoning=answer.reasoning.text))
+    on_token(Token(answer.text))
+
+
+def _stages(computed: Computed, parts_s: float, score_s: float) -> dict[str, float]:
+    """Seconds of each stage; 0 for one that was not taken."""
+    queue_s = generate_s = 0.0
+    if computed.generation is not None:
+        queue_s, generate_s = computed.generation.queue_s, computed.generation.generate_s
+    spent_s = queue_s, generate_s, computed.similarity_s + parts_s, score_s
+    return dict(zip(STAGES, spent_s, strict=True))

@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 
 from app.scoring.ask import Ask
 from app.scoring.claims import Split, claims_in, decode_split, encode_split, split_request
+from app.scoring.deployment import AskLimits
 from app.scoring.entries import split_name
-from app.scoring.limits import AskLimits
 from app.scoring.memory import Memory
 from app.scoring.statements import spans_of
 from models.errors import EngineError, InvalidLogits, InvalidRequest
@@ -23,14 +23,6 @@ async def split(
     turn: Callable[[], AbstractAsyncContextManager[object]],
 ) -> Split:
     """The claims of an answer, or why there are none; what was asked is charged to the caller.
-
-    Args:
-        ask: whose answer it is.
-        answer: as it was written.
-        generator: that is asked.
-        memory: of earlier splits; None where none may serve.
-        limits: of the reply; None for the usual ones.
-        turn: held while the generator is asked.
 
     Raises:
         CocoaError: the generator is gone, or busy; a reply that is no list of claims is no error.

@@ -92,11 +92,7 @@ class Statements:
         return pairs
 
     def parts(self, table: PairTable) -> Parts:
-        """The statements with their support.
-
-        Args:
-            table: scores of all `pairs`.
-        """
+        """The statements with their support."""
         table = replace(table, rules=table.rules.of_texts_alone())
         units, warnings = self._stated.units, self._stated.warnings + self._shortened
         if self._is_compared:
@@ -131,14 +127,14 @@ class Statements:
         return told
 
     def _read(self, text: str, span: Span, token_ends: TokenEnds) -> str:
-        """What stands there, with its tokens counted."""
+        """The text of a span; its tokens are counted."""
         start, end = span
         read = text[start:end].strip()
         self.num_tokens[read] = num_tokens(span, token_ends[text])
         return read
 
     def _values(self, chunks: Sequence[str], table: PairTable, label: str) -> Array:
-        """What each chunk of a sample scores for each statement: (C, U)."""
+        """Scores (C, U) of each chunk of a sample for each statement."""
         values = np.empty((len(chunks), len(self._hypotheses)))
         for row, chunk in zip(values, chunks, strict=True):
             for column, hypothesis in enumerate(self._hypotheses):
@@ -155,16 +151,10 @@ def _by_rule(
     sentences: Mapping[str, Sequence[str]],
     question: str,
 ) -> dict[Pair, dict[str, float]]:
-    """What rules tell of chunks and statements, by label, whatever a model would say.
+    """Labels of chunk and statement that rules decide, whatever a model would say.
 
     A sample supports what it says word for word, and denies it with other numbers or a negation in
     the same words. A chunk that lacks a number of the statement does not entail it.
-
-    Args:
-        statements: U of them.
-        chunks: of each distinct sample.
-        sentences: of each chunk.
-        question: see `Statements`.
     """
     known, found = reading(question).numbers, dict[Pair, dict[str, float]]()
     own = {one: reading(one) for one in statements}
@@ -209,13 +199,7 @@ def _runs(text: str, length: int = 2) -> set[str]:
 
 
 def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> Parts:
-    """The sentences of the answer; one without any says so.
-
-    Args:
-        subject: with its y* chosen.
-        max_units: that are told.
-        spans: of the answer's sentences.
-    """
+    """The sentences of the answer; one without any says so."""
     text = subject.answer.text
     told = spans[text][:max_units]
     units = tuple(sentences(text, told, token_spans(subject.answer)))
@@ -223,13 +207,7 @@ def stated_sentences(subject: Subject, max_units: int, spans: SentenceSpans) -> 
 
 
 def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]) -> Parts:
-    """The claims of the answer; one of which a quote does not occur in it has no tokens.
-
-    Args:
-        subject: with its y* chosen.
-        max_units: that are told.
-        claims: that were made of the answer.
-    """
+    """The claims of the answer; one of which a quote does not occur in it has no tokens."""
     text, tokens = subject.answer.text, token_spans(subject.answer)
     units = []
     is_misquoted = False
@@ -241,7 +219,7 @@ def stated_claims(subject: Subject, max_units: int, claims: Sequence[GivenClaim]
 
 
 def as_split(stated: Parts, split: Split) -> Parts:
-    """What is stated, with what it took, and why it is no claims where it is none."""
+    """The parts with the cost of splitting, and the warning where it failed."""
     warnings = stated.warnings
     if split.warning is not None:
         warnings = (split.warning, *warnings)
@@ -255,10 +233,5 @@ def _parts(units: tuple[Unit, ...], warnings: Mapping[str, bool], *, is_whole: b
 
 
 def spans_of(texts: Iterable[str], tools: Tools = ()) -> SentenceSpans:
-    """The sentences of each distinct text; of long ones it takes a while.
-
-    Args:
-        texts: an answer and its samples.
-        tools: that the model may call; a text that calls some has no sentences.
-    """
+    """The sentences of each distinct text; of long ones it takes a while."""
     return {text: spans_in(text, tools) for text in dict.fromkeys(texts)}

@@ -99,6 +99,20 @@ class ScoredUnits:
     split_tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores of an answer, and of its parts.
+
+    Attributes:
+        scores: estimator to its value; None where it has none, for which `reasons` says why.
+        units: None where they were not asked for.
+    """
+
+    scores: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+    units: ScoredUnits | None = None
+
+
 class Fields:
     """The fields of an answer that is JSON, or calls tools, and what its samples say of them.
 
@@ -155,11 +169,7 @@ class Fields:
                 self.pairs += [(first, second), (second, first)]
 
     def parts(self, table: PairTable) -> Parts:
-        """The fields with their support.
-
-        Args:
-            table: scores of all `pairs`.
-        """
+        """The fields with their support."""
         if self._answer is None and self._may_be_text:
             return Parts()
         if self._answer is None:
@@ -206,24 +216,17 @@ def as_read(parts: Parts, generation: Generation | None) -> Parts:
     return replace(parts, units=tuple(units))
 
 
-def scored_units(
+def scored(
     plan: Plan,
     evidence: Evidence,
     absent: Mapping[str, str],
     parts: Parts,
-    scored: tuple[Mapping[str, float | None], Mapping[str, str]],
     on_failure: OnFailure,
-) -> ScoredUnits:
-    """The answer as its first unit, and each part by the answer's statistics cut to it.
-
-    Args:
-        plan: says which estimators are defined for the parts.
-        evidence: statistics of the whole answer.
-        absent: why it lacks some.
-        parts: of it.
-        scored: scores of the whole answer, and reasons for those that it lacks.
-        on_failure: told of an estimator that fails on a part.
-    """
+) -> Scored:
+    """Scores of the answer, and of its parts where units are wanted."""
+    scores, reasons = score(plan.estimators, evidence.statistics, absent, on_failure)
+    if plan.ask.units is None:
+        return Scored(scores, reasons)
     answer, statistics = evidence.subject.answer, evidence.statistics
     whole = Unit(
         "answer",
@@ -232,7 +235,7 @@ def scored_units(
         ((0, len(answer.text)),),
         supports=statistics.get("similarity"),
     )
-    units = [ScoredUnit(whole, plan.primary, *scored)]
+    units = [ScoredUnit(whole, plan.primary, scores, reasons)]
     if answer.token_texts is None:
         unknown = dict.fromkeys(("answer_token_logprobs", "answer_token_entropies"), TOKENS_UNKNOWN)
         absent = {**unknown, **absent}
@@ -240,15 +243,15 @@ def scored_units(
     names = []
     for name in plan.unit_estimators:
         is_read = PREDICTED in needs([name])  # by a probe of its own
-        if scored[0][name] is not None or is_read or name == plan.unit_primary:
+        if scores[name] is not None or is_read or name == plan.unit_primary:
             names.append(name)
     for unit in parts.units:
         found = score(names, *cut(unit, statistics, absent), on_failure)
         units.append(ScoredUnit(unit, _estimator_of(unit, plan, found[0]), *found))
     told = units[1:]
     comparable = [one for one in told if one.estimator == plan.unit_primary] or told
-    mean, greatest = summary(one.uncertainty for one in comparable)
-    return ScoredUnits(
+    mean, greatest = summary([one.uncertainty for one in comparable])
+    of_units = ScoredUnits(
         tuple(units),
         parts.missing,
         parts.warnings,
@@ -258,6 +261,7 @@ def scored_units(
         parts.num_pairs,
         parts.split_tokens,
     )
+    return Scored(scores, reasons, of_units)
 
 
 def _estimator_of(unit: Unit, plan: Plan, scores: Mapping[str, float | None]) -> str | None:

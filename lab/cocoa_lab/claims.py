@@ -11,15 +11,14 @@ from cocoa_lab.comparison import (
     ByEstimator,
     Measured,
     Table,
-    base_of,
     difference,
-    is_baseline,
     is_cocoa,
     is_compared,
     is_rao_blackwell,
     overall,
 )
 from cocoa_lab.metrics import Interval
+from models.estimators import ESTIMATORS
 
 Verdict = Literal["supported", "refuted", "undecided"]
 # The formulations that the paper sets beside the product, by the prefix of their names.
@@ -71,7 +70,7 @@ def above_base(strategy: str, prrs: Table) -> list[Claim]:
     found = []
     for column, values in prrs.items():
         for name in filter(is_cocoa, values):
-            base = base_of(name)
+            base = ESTIMATORS[name].base
             if base is not None and base in values:
                 found += _claim("above its base", strategy, column, name, base, values)
     return found
@@ -95,7 +94,8 @@ def best_on_average(strategy: str, prrs: Table) -> list[Claim]:
     Both are chosen anew in each resample.
     """
     values = prrs.get(MEAN, {})
-    ours, others = list(filter(is_cocoa, values)), list(filter(is_baseline, values))
+    ours = list(filter(is_cocoa, values))
+    others = [name for name in values if ESTIMATORS[name].is_baseline]
     if not ours or not others:
         return []
     interval = difference(_best(values, ours), _best(values, others))
@@ -159,7 +159,7 @@ def _claim(
 def _above_all(strategy: str, column: str, name: str, values: ByEstimator) -> list[Claim]:
     found: dict[str, Interval] = {}
     for rival in values:
-        if is_baseline(rival):
+        if ESTIMATORS[rival].is_baseline:
             interval = difference(values[name], values[rival])
             if interval is not None:
                 found[rival] = interval

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cocoa_lab.metrics import Interval, Metric, auroc, percentile_interval, prr, resample
+from models.estimators import ESTIMATORS
 from models.records import Array
 
 MEAN = "mean"
-BASES = ("sp", "ppl", "mte")
 MIN_RIGHT_AND_WRONG = 10  # answers of either kind, below which a task ranks nothing
 
 
@@ -64,54 +64,19 @@ ByEstimator = Mapping[str, Measured]
 Table = Mapping[str, ByEstimator]  # task, or MEAN, to the values of its estimators
 
 
-def base_of(name: str) -> str | None:
-    """The base of a CoCoA estimator or of an alternative formulation; None for all others.
-
-    >>> base_of("additive_cocoa_sp"), base_of("sp")
-    ('sp', None)
-    """
-    base = name.removesuffix("_light").rpartition("_")[2]
-    if "cocoa" in name and base in BASES:
-        return base
-    return None
-
-
 def is_cocoa(name: str) -> bool:
-    """Whether it is the product itself, no alternative formulation."""
-    return name.startswith("cocoa_")
+    """The product itself, no alternative formulation."""
+    return ESTIMATORS[name].family == "cocoa"
 
 
 def is_rao_blackwell(name: str) -> bool:
-    """Whether it is one of ours over CoCoA, which the paper does not know."""
-    return name.startswith("rb_")
+    """One of ours over CoCoA, which the paper does not know."""
+    return ESTIMATORS[name].family == "rao_blackwell"
 
 
 def is_compared(name: str) -> bool:
     """CoCoA and consistency, as such and Rao-Blackwellised: what similarity and samples change."""
     return is_cocoa(name) or is_rao_blackwell(name) or name == "consistency"
-
-
-def is_baseline(name: str) -> bool:
-    """Whether it is neither CoCoA nor made of it.
-
-    >>> is_baseline("consistency"), is_baseline("rb_consistency"), is_baseline("prob_cocoa_sp")
-    (True, False, False)
-    >>> is_baseline("unseen_rb_consistency")
-    False
-    """
-    return "cocoa" not in name and "rb_" not in name
-
-
-def grows_with_length(name: str) -> bool:
-    """Whether it sums over the tokens of an answer or of samples, so that longer ones have more.
-
-    >>> grows_with_length("rb_cocoa_sp"), grows_with_length("capped_cocoa_sp")
-    (True, False)
-    """
-    if name in ("mcse", "sentence_sar", "semantic_entropy"):
-        return True
-    base = name.removesuffix("_light").rpartition("_")[2]
-    return base == "sp" and not name.startswith(("capped_", "prob_"))
 
 
 def why_left_out(column: Column) -> str | None:

@@ -1,6 +1,7 @@
-"""Datasets by name: the embedded testbed, any JSONL file, the datasets of the CoCoA paper."""
+"""Datasets by name: testbed and atlas, any JSONL file, the datasets of the CoCoA paper."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -38,14 +39,21 @@ TESTBEDS: dict[str, Callable[[Example], Example]] = {
 }
 
 
+# Questions with a truth by rule (`cocoa_lab.atlas`), as chats that ask for few words or for a
+# sentence, and behind examples for models without chats.
+ATLAS = ("atlas", "atlas-sentence", "atlas-raw")
+# Facts of countries as JSON objects, whose fields are scored (`--units fields`).
+ATLAS_RECORDS = "atlas-json"
+
+
 def load(
     name_or_path: str, *, limit: int | None, seed: int = 0, data_dir: Path | None = None
 ) -> list[Example]:
     """Examples in their own order; with a limit, that many drawn with the seed.
 
     Args:
-        name_or_path: a key of `TESTBEDS`, one of its tasks ("testbed/facts"), a .jsonl file, or a
-            key of `NAMED`.
+        name_or_path: a key of `TESTBEDS` or `ATLAS`, one of its tasks ("testbed/facts",
+            "atlas/capital"), a .jsonl file, or a key of `NAMED`.
         limit: number of examples kept; None keeps all.
         seed: seed of that draw.
         data_dir: holds `<name>/<split>.jsonl` (or .json, .parquet) of a named dataset, which is
@@ -72,6 +80,8 @@ def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
         if slash:
             tasks = (task,)
         return _testbed(TESTBEDS[testbed], tasks)
+    if testbed in ATLAS:
+        return _atlas(testbed, task)
     if name in NAMED:
         source = NAMED[name]
         shots: DatasetRows = []
@@ -81,7 +91,7 @@ def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
     if name.endswith(".jsonl"):
         return read_jsonl(Path(name))
     with_task = map("/".join, product(TESTBEDS, TASKS))
-    known = ", ".join([*TESTBEDS, *with_task, *NAMED])
+    known = ", ".join([*TESTBEDS, *with_task, *ATLAS, *NAMED])
     raise ValueError(f"unknown dataset {name!r}: neither a .jsonl file nor one of {known}")
 
 
@@ -89,6 +99,42 @@ def _testbed(form: Callable[[Example], Example], tasks: Sequence[str]) -> list[E
     examples: list[Example] = []
     for task in tasks:
         examples += map(form, read_jsonl(held_out_path(task)))
+    return examples
+
+
+def atlas_records() -> list[dict[str, Any]]:
+    """Lines of a file of prompts whose answers are JSON objects, with the right ones."""
+    with _atlas_installed():
+        from cocoa_lab.atlas.questions import records
+    return records()
+
+
+@contextmanager
+def _atlas_installed() -> Iterator[None]:
+    """Have a package that is missing be an error that names the extra.
+
+    Raises:
+        ValueError: one is.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error}: pip install 'cocoa-lab[atlas]'") from None
+
+
+def _atlas(form: str, kind: str) -> list[Example]:
+    """Questions of one kind, or of all.
+
+    Raises:
+        ValueError: the kind is none, or the packages of the extra are missing.
+    """
+    with _atlas_installed():
+        from cocoa_lab.atlas.questions import FORMS, KINDS
+    if kind and kind not in KINDS:
+        raise ValueError(f"{form} has no questions of kind {kind!r}, but {', '.join(KINDS)}")
+    examples: list[Example] = []
+    for one in [kind] if kind else KINDS:
+        examples += FORMS[form](one)
     return examples
 
 

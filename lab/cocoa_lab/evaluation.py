@@ -6,7 +6,7 @@ quality is measured while the models still run.
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from app.scoring.ask import Ask
 from app.scoring.plan import Plan
 from app.scoring.scorer import Scorer
 from app.settings import Settings
-from cocoa_lab.calibration.prompts import STATES, keep_states
+from cocoa_lab.calibration.prompts import STATES, StatesFile
 from cocoa_lab.costs import costs
 from cocoa_lab.examples import Example
 from cocoa_lab.loading import RecordedGenerator, lab_scorer, support_of
@@ -25,10 +25,10 @@ from cocoa_lab.run import AUTO, Cost, Draw, Origin, Run, ScoredPrompt, Variant, 
 from cocoa_lab.running import each, sampling_of
 from cocoa_lab.scoring import ask_of, record, recorded_statistics, score_recording, variants
 from models.errors import InvalidRequest
-from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, READ_DISTINCT, needs
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
 from models.records import Array, SamplingParams
 from models.selection import Strategy
-from models.statistics import reads_samples, sources_of, supplied_by
+from models.statistics import sources_of, supplied_by
 from workers.protocol import ComparerInfo, GeneratorInfo, Workers
 
 _DEFAULT_DRAW = Draw(SamplingParams().num_samples)
@@ -75,6 +75,21 @@ class EvaluationSpec:
         return {task: self.measures[name] for task, name in self.measure_names.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What exists of a run already, and where the rest goes.
+
+    Attributes:
+        recordings: by example id.
+        put: told each new recording, with its position among the new ones.
+        put_state: told each prompt that was answered, whose state is kept.
+    """
+
+    recordings: Mapping[str, Recording]
+    put: Put
+    put_state: Callable[[str, Ask], Awaitable[None]]
+
+
 async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable[[], None]) -> Run:
     """Generate what is missing, score everything, and measure the answers.
 
@@ -93,17 +108,17 @@ async def evaluate(spec: EvaluationSpec, settings: Settings, on_scored: Callable
         examples = [example for example in spec.examples if example.id in recordings]
         async with lab_scorer(settings, _generator_of(header)) as scorer:
             _check_measures(spec, scorer)
-            return await _run(spec, examples, recordings, _never, header, scorer, on_scored)
+            kept = Kept(recordings, _never, _no_state)
+            return await _run(spec, examples, kept, header, scorer, on_scored)
     async with lab_scorer(settings) as scorer:
         _check_measures(spec, scorer)
+        states = StatesFile(spec.generations.with_name(STATES), scorer.workers.generator)
         with RecordingLog(spec.generations, _header(spec, scorer.workers)) as log:
-            run = await _run(
-                spec, spec.examples, log.recordings, log.put, log.header, scorer, on_scored
-            )
-        asks = {one.example.id: ask_of(one.example, log.header) for one in run.prompts}
-        path = spec.generations.with_name(STATES)
-        await keep_states(path, asks, scorer.workers.generator)
-        return run
+            kept = Kept(log.recordings, log.put, states.keep)
+            try:
+                return await _run(spec, spec.examples, kept, log.header, scorer, on_scored)
+            finally:
+                states.write()
 
 
 def _check_measures(spec: EvaluationSpec, scorer: Scorer) -> None:
@@ -128,12 +143,12 @@ def _generator_of(header: RecordingHeader) -> RecordedGenerator:
 async def _run(
     spec: EvaluationSpec,
     examples: Sequence[Example],
-    recordings: Mapping[str, Recording],
-    put: Put,
+    kept: Kept,
     header: RecordingHeader,
     scorer: Scorer,
     on_scored: Callable[[], None],
 ) -> Run:
+    recordings = kept.recordings
     _check_prompts(examples, recordings)
     statistics = recorded_statistics(header)
     empty = Ask(prompt="", sampling=SamplingParams(**header.sampling))
@@ -146,7 +161,7 @@ async def _run(
 
     plans = [scorer.plan(ask, statistics) for ask in asks_of(empty)]
     started_at = time.monotonic()
-    scored = await _score_all(examples, recordings, put, header, asks_of, scorer, on_scored)
+    scored = await _score_all(examples, kept, header, asks_of, scorer, on_scored)
     seconds = time.monotonic() - started_at
     answered = [prompt for prompt in scored if prompt.answers]
     if not answered:
@@ -168,6 +183,7 @@ async def _run(
         measure_names=spec.measure_names,
         binary_tasks=frozenset(binary),
         models=_models(plans, scorer.workers),
+        foreign=_foreign(plans, scorer.workers),
         origin=origin_of(answered, scorer.workers),
         speed=speed,
         costs=found,
@@ -176,8 +192,7 @@ async def _run(
 
 async def _score_all(
     examples: Sequence[Example],
-    recordings: Mapping[str, Recording],
-    put: Put,
+    kept: Kept,
     header: RecordingHeader,
     asks_of: Callable[[Ask], list[Ask]],
     scorer: Scorer,
@@ -187,8 +202,7 @@ async def _score_all(
 
     Args:
         examples: prompts.
-        recordings: those that exist, by example id.
-        put: told each new recording, with its position among the new ones.
+        kept: what exists, and where the rest goes.
         header: of all recordings.
         asks_of: what is asked of the recording of an ask.
         scorer: generates and scores.
@@ -196,20 +210,22 @@ async def _score_all(
     """
     positions: dict[str, int] = {}
     for example in examples:
-        if example.id not in recordings:
+        if example.id not in kept.recordings:
             positions[example.id] = len(positions)
 
     async def one(example: Example) -> ScoredPrompt:
         ask = ask_of(example, header)
-        recording = recordings.get(example.id)
+        recording = kept.recordings.get(example.id)
         if recording is None:
             recording = await record(example, ask, header, scorer.workers.generator)
-            put(positions[example.id], recording)
+            kept.put(positions[example.id], recording)
+        if recording.generation is not None:
+            await kept.put_state(example.id, ask)
         answers = await score_recording(recording, asks_of(ask), header, scorer)
         on_scored()
         return ScoredPrompt(example, recording, answers)
 
-    return await each(examples, one)
+    return await each(examples, one, header.sampling["num_samples"])
 
 
 async def _qualities(
@@ -239,7 +255,7 @@ def _supplied_estimators(scorer: Scorer, ask: Ask, statistics: frozenset[str]) -
     found = [name for name in ESTIMATORS if needs([name]) <= available]
     if not ask.sampling.distinct:
         return found
-    return [name for name in found if name in READ_DISTINCT or not reads_samples(needs([name]))]
+    return [name for name in found if not ESTIMATORS[name].counts_samples]
 
 
 def _header(spec: EvaluationSpec, workers: Workers) -> RecordingHeader:
@@ -271,6 +287,10 @@ def _never(position: int, recording: Recording) -> None:
     """Every example that is scored again has its recording."""
 
 
+async def _no_state(name: str, ask: Ask) -> None:
+    """Without a language model no prompt is read."""
+
+
 def _check_prompts(examples: Sequence[Example], recordings: Mapping[str, Recording]) -> None:
     for example in examples:
         if example.id in recordings and recordings[example.id].prompt != example.prompt:
@@ -285,6 +305,17 @@ def _models(plans: Sequence[Plan], workers: Workers) -> dict[str, str]:
     if workers.nli is not None and any(plan.reads("nli") for plan in plans):
         models["NLI"] = _named(workers.nli.info)
     return models
+
+
+def _foreign(plans: Sequence[Plan], workers: Workers) -> list[str]:
+    """Roles of pair models that were made for the answers of another language model."""
+    found = []
+    for plan in plans:
+        if workers.comparers[plan.similarity].info.is_out_of_domain:
+            found.append(f"similarity {plan.similarity}")
+        if workers.nli is not None and plan.reads("nli") and workers.nli.info.is_out_of_domain:
+            found.append("NLI")
+    return list(dict.fromkeys(found))
 
 
 def origin_of(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:

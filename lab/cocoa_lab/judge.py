@@ -100,7 +100,7 @@ def measure(model: JudgeModel) -> Measure:
             async def judge(output: str, example: Example) -> float:
                 return verdict(await asked(messages_of(output, example), max_tokens=1, n=1))
 
-            judged = await each(new, lambda key: judge(key[1], new[key]))
+            judged = await each(new, lambda key: judge(key[1], new[key]), num_samples=0)
         verdicts.update(zip(new, judged, strict=True))
         return np.array([verdicts[e.id, o] for o, e in zip(outputs, examples, strict=True)])
 

@@ -12,7 +12,7 @@ from app.scoring.observer import Observer
 from app.scoring.scorer import Scorer
 from app.settings import Settings
 from cocoa_lab.quality import Support
-from cocoa_lab.running import IN_FLIGHT
+from cocoa_lab.running import MAX_IN_FLIGHT
 from models.errors import NotReady
 from models.probes.protocol import ProbeConfig
 from models.records import Generation, GenerationRequest, OnToken, Pair
@@ -74,7 +74,7 @@ async def lab_scorer(
     config = replace(config, calibrator="")
     async with running_workers(build_workers(config, generator=generator)) as workers:
         memory = Memory(MemoryCache(CacheConfig()), Observer())
-        yield Scorer(workers, Admission(IN_FLIGHT), memory)
+        yield Scorer(workers, Admission(MAX_IN_FLIGHT), memory)
 
 
 def support_of(workers: Workers) -> Support | None:

@@ -15,6 +15,7 @@ _FEW_PROMPTS = 50
 def notes(run: Run, rankings: Rankings, num_resamples: int) -> list[str]:
     """One sentence or two for each thing, the gravest first."""
     return [
+        *_foreign(run),
         *_left_out(rankings),
         *_undefined(rankings, num_resamples),
         *few_prompts(_num_prompts(rankings)),
@@ -41,6 +42,17 @@ def few_prompts(num_prompts: Mapping[str, int]) -> list[str]:
     return [
         f"Fewer than {_FEW_PROMPTS} prompts with a quality say little about which estimator is "
         f"better: {', '.join(few)}."
+    ]
+
+
+def _foreign(run: Run) -> list[str]:
+    """Pair models whose scores say little here, so that nothing that reads them does."""
+    if not run.foreign:
+        return []
+    return [
+        f"{' and '.join(run.foreign)}: the embedded pair model does not know the answers of "
+        f"{run.header.model}, and what reads its scores says little. Set COCOA_SIMILARITY__MODEL "
+        "(or COCOA_NLI__MODEL) to a model that does, or compare by --similarity added."
     ]
 
 

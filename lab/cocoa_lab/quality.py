@@ -95,8 +95,10 @@ def quality_names(examples: Iterable[Example], name: str | None) -> dict[str, st
 def default_quality(task: str) -> str:
     """Name of the measure that the paper takes for a task.
 
-    It is `exact_match` for the testbed and for files of one's own.
+    It is `contains` for the atlas, and `exact_match` for the testbed and for files of one's own.
     """
+    if task.startswith("atlas/"):
+        return "contains"
     if task.startswith("wmt"):
         if find_spec("comet"):
             return "comet"

@@ -11,7 +11,6 @@ from cocoa_lab.comparison import (
     ByEstimator,
     Column,
     difference,
-    grows_with_length,
     intervals,
     overall,
     without,
@@ -19,9 +18,13 @@ from cocoa_lab.comparison import (
 from cocoa_lab.metrics import Interval
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.report import number, signed
+from models.estimators import ESTIMATORS
 
 # What the service reports where no estimator is named.
 _DEFAULT = DEFAULT_ESTIMATORS[0]
+_GROWING = {name for name, row in ESTIMATORS.items() if row.grows_with_length}
+# Fewer prompts show by chance alone that one of many estimators is better.
+_MIN_PROMPTS = 100
 # Answers differ in length where the longer ones have so many times the tokens of the shorter ones.
 _MIXED = 2.0
 
@@ -66,6 +69,8 @@ class Recommendation:
     Attributes:
         column: the mean over tasks, or the only task.
         num_equals: other estimators whose paired difference from it holds 0.
+        num_chosen_from: estimators of which it is the best; its gain over the default allows for
+            that choice.
         halves: over the prompts of all tasks; None where quality is not right or wrong.
         is_default: whether it is what the service reports anyway.
         lengths: None where answers are of one length, or where the default was not scored.
@@ -76,31 +81,46 @@ class Recommendation:
     estimator: str
     prr: Interval
     num_equals: int
+    num_chosen_from: int
     halves: Halves | None
     is_default: bool = False
     lengths: Lengths | None = None
 
 
+def why_none(rankings: Rankings) -> str | None:
+    """Why nothing may be recommended of a run; None where something may."""
+    columns = rankings.columns[rankings.strategies[0]]
+    kept = [column for column in columns if column.task not in rankings.left_out]
+    if not kept:
+        return "no task ranks anything"
+    if 2 * len(kept) < len(columns):
+        return f"{len(columns) - len(kept)} of {len(columns)} tasks rank nothing"
+    num_prompts = sum(len(column.known_quality) for column in kept)
+    if num_prompts < _MIN_PROMPTS:
+        return f"{num_prompts} prompts with a quality are fewer than {_MIN_PROMPTS}"
+    return None
+
+
 def recommend(rankings: Rankings) -> Recommendation | None:
-    """What to use for the answers of the first strategy; None where no task ranks anything."""
+    """What to use for the answers of the first strategy; None for a reason of `why_none`."""
     strategy = rankings.strategies[0]
     table = without(rankings.tables["prr"][strategy], rankings.left_out)
-    if (column := overall(table)) is None:
+    column = overall(table)
+    if column is None or why_none(rankings) is not None:
         return None
     found = intervals(table[column])
     if not found:
         return None
     best = max(found, key=lambda name: found[name].value)
-    if _DEFAULT in found:
-        gain = difference(table[column][best], table[column][_DEFAULT])
-        if gain is None or gain.low <= 0:
-            best = _DEFAULT
+    if _DEFAULT in found and best_gain(table[column], _DEFAULT, best) <= 0:
+        best = _DEFAULT
     return Recommendation(
         strategy=strategy,
         column=column,
         estimator=best,
         prr=found[best],
         num_equals=_num_equals(best, table[column]),
+        num_chosen_from=len(found),
         halves=halves(rankings.columns[strategy], best),
         is_default=best == _DEFAULT,
         lengths=lengths(rankings.columns[strategy], table[column]),
@@ -119,7 +139,8 @@ def lengths(columns: Sequence[Column], values: ByEstimator) -> Lengths | None:
         if column.num_tokens is not None:
             counts.append(column.num_tokens[column.num_tokens > 0])
     known = np.concatenate(counts) if counts else np.empty(0)
-    found = intervals({name: one for name, one in values.items() if not grows_with_length(name)})
+    kept = {name: one for name, one in values.items() if name not in _GROWING}
+    found = intervals(kept)
     if not len(known) or not found or _DEFAULT not in values:
         return None
     low, high = np.percentile(known, (10, 90), method="nearest")
@@ -160,10 +181,32 @@ def halves(columns: Sequence[Column], estimator: str) -> Halves | None:
     )
 
 
-def sentence(recommended: Recommendation | None) -> str:
-    """The first words of a report."""
+def best_gain(values: ByEstimator, default: str, best: str) -> float:
+    """The least that the best of all gains over the default, chosen as it is for its value.
+
+    The lower end of a simultaneous 95 % interval: of the largest excess over its own difference
+    that any estimator has on a resample (max-T, Westfall and Young 1993). -inf where it is unknown.
+    """
+    excesses = []
+    for measured in values.values():
+        gain = measured.value - values[default].value
+        excesses.append(measured.resampled - values[default].resampled - gain)
+    largest = np.max(np.array(excesses), axis=0)
+    if (known := largest[~np.isnan(largest)]).size == 0:
+        return -np.inf
+    gain = values[best].value - values[default].value
+    return float(gain - np.percentile(known, 97.5))
+
+
+def sentence(recommended: Recommendation | None, why: str | None = None) -> str:
+    """The first words of a report.
+
+    Args:
+        recommended: what is.
+        why: nothing is (`why_none`).
+    """
     if recommended is None:
-        return "No estimator is recommended, since no task ranks anything: see the notes."
+        return f"No estimator is recommended, since {why or 'none has a value'}: see the notes."
     interval = recommended.prr
     where = f"on {recommended.column}"
     if recommended.column == MEAN:
@@ -175,6 +218,8 @@ def sentence(recommended: Recommendation | None) -> str:
             f"answers better {where} by more than chance, PRR"
         )
     text = f"{what} {number(interval.value)} [{number(interval.low)}, {number(interval.high)}]."
+    if recommended.num_chosen_from > 1:
+        text += f" The choice is one of {recommended.num_chosen_from}, which this allows for."
     if interval.low <= 0:
         text += " That may be chance."
     if recommended.num_equals:

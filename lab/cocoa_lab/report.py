@@ -5,12 +5,14 @@ from dataclasses import asdict, dataclass
 from itertools import starmap
 from typing import Any
 
-from cocoa_lab.claims import ALTERNATIVES, Claim
-from cocoa_lab.comparison import Table, base_of, intervals, is_cocoa, is_rao_blackwell
+from cocoa_lab.claims import Claim
+from cocoa_lab.comparison import Table, intervals
 from cocoa_lab.metrics import Interval
+from models.estimators import ESTIMATORS
 
 _DIGITS = 3
 _GROUPS = ("baselines", "CoCoA", "alternative formulations", "Rao-Blackwellised")
+_GROUP_OF = dict(zip(("cocoa", "alternative", "rao_blackwell"), _GROUPS[1:], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def marked(values: Mapping[str, Interval]) -> dict[str, Cell]:
     ranked = sorted({_rounded(interval) for interval in values.values()}, reverse=True)
     cells: dict[str, Cell] = {}
     for name, interval in values.items():
-        base = base_of(name)
+        base = ESTIMATORS[name].base
         cells[name] = Cell(
             value=interval,
             is_best=_rounded(interval) == ranked[0],
@@ -174,13 +176,7 @@ def contests(claims: Sequence[Claim]) -> list[Contest]:
 
 def group_of(name: str) -> str:
     """The part of the table that a method stands in, one of `_GROUPS`."""
-    if is_cocoa(name):
-        return "CoCoA"
-    if is_rao_blackwell(name):
-        return "Rao-Blackwellised"
-    if name.startswith(ALTERNATIVES):
-        return "alternative formulations"
-    return "baselines"
+    return _GROUP_OF.get(ESTIMATORS[name].family, "baselines")
 
 
 def to_json(table: Table) -> dict[str, Any]:

@@ -161,6 +161,7 @@ class Run:
         binary_tasks: those whose quality is 0 or 1.
         models: role to model and revision.
         origin: what the scores came from.
+        foreign: roles of embedded pair models that do not know the language model's answers.
         speed: prompts a second and how it was measured; empty where something was there before.
         costs: of the estimators, the costliest first; empty where no language model is loaded.
     """
@@ -176,6 +177,7 @@ class Run:
     origin: Origin
     speed: Mapping[str, float]
     costs: Sequence[Cost] = ()
+    foreign: Sequence[str] = ()
 
     @property
     def variants(self) -> list[Variant]:

@@ -7,15 +7,27 @@ from typing import Any, TypeVar
 
 from models.records import SamplingParams
 
-# Enough prompts for full batches of the language model and of pairs at once.
-IN_FLIGHT = 64
+# Answers and samples of the prompts under way: a full batch of the language model by its default,
+# and half of one more, whose pairs are scored or which waits. More would only delay the first.
+_ROWS = 384
+_LEAST = 8
+MAX_IN_FLIGHT = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-async def each(items: Iterable[Item], one: Callable[[Item], Awaitable[Result]]) -> list[Result]:
-    """`one` of every item, `IN_FLIGHT` of them at a time, in their order."""
+async def each(
+    items: Iterable[Item], one: Callable[[Item], Awaitable[Result]], num_samples: int
+) -> list[Result]:
+    """`one` of every item, in their order.
+
+    Args:
+        items: prompts.
+        one: makes a prompt's answer and samples, or scores them.
+        num_samples: of a prompt; by them as many prompts are under way as make full batches.
+    """
+    num_prompts = min(max(_ROWS // (1 + num_samples), _LEAST), MAX_IN_FLIGHT)
     results: dict[int, Result] = {}
     waiting = iter(enumerate(items))
 
@@ -23,7 +35,7 @@ async def each(items: Iterable[Item], one: Callable[[Item], Awaitable[Result]]) 
         for position, item in waiting:
             results[position] = await one(item)
 
-    tasks = [asyncio.create_task(take()) for _ in range(IN_FLIGHT)]
+    tasks = [asyncio.create_task(take()) for _ in range(num_prompts)]
     try:
         await asyncio.gather(*tasks)
     finally:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from app.scoring.ask import Ask
 from app.scoring.computation import Recorded
 from app.scoring.derive import TrueFalse
-from app.scoring.questions import FALSE, TRUE, generation_request, question_about
+from app.scoring.plan import generation_request
+from app.scoring.questions import FALSE, TRUE, question_about
 from app.scoring.scorer import Scorer
 from cocoa_lab.examples import Example
 from cocoa_lab.recordings import Recording, RecordingHeader

@@ -16,7 +16,7 @@ from cocoa_lab.comparison import (
 )
 from cocoa_lab.notes import notes
 from cocoa_lab.rankings import Rankings
-from cocoa_lab.recommendation import recommend, sentence
+from cocoa_lab.recommendation import recommend, sentence, why_none
 from cocoa_lab.report import Gallery, Grid, Report, Shown
 from cocoa_lab.run import Run, Variant, with_revision
 from models.records import Array
@@ -59,7 +59,7 @@ def summarise(
         galleries=_galleries(run, estimator),
         estimator=estimator,
         notes=notes(run, rankings, num_resamples),
-        recommendation=sentence(recommend(rankings)),
+        recommendation=sentence(recommend(rankings), why_none(rankings)),
         plots=plots,
     )
 

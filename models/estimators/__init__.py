@@ -2,16 +2,16 @@
 
 Logarithms are natural (nats).
 
-A function's parameter names *are* its needs, so `needs(names)` reads signatures and nothing else is
-computed. Adding one: a function with its formula and source in the first docstring line, an entry
-in `ESTIMATORS`, a golden row.
+A function's parameter names *are* its needs: nothing else is computed. Adding one: a function with
+its formula and source in the first docstring line, a row in the table, a golden case.
 """
 
-import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 from models.estimators import (
     capped,
@@ -29,81 +29,146 @@ from models.estimators.information import Undefined
 __all__ = [
     "ESTIMATORS",
     "FOUND_MASS_NEEDS",
-    "READ_DISTINCT",
+    "Estimator",
     "OnFailure",
     "Undefined",
     "consistency_std_error",
-    "formula",
     "found_mass",
     "needs",
+    "row",
     "score",
 ]
 
-Estimator = Callable[..., float]
+# cocoa: the product of a base and of consistency, light or not. alternative: other formulas over
+# the same. rao_blackwell, unseen: ours over CoCoA. The others are methods of their own.
+Family = Literal[
+    "likelihood",
+    "reasoning",
+    "consistency",
+    "cocoa",
+    "alternative",
+    "rao_blackwell",
+    "unseen",
+    "semantic",
+    "relevance",
+    "reflection",
+]
+Base = Literal["sp", "ppl", "mte"]
 # Told of an estimator that failed.
 OnFailure = Callable[[str, Exception], None]
 
-_FUNCTIONS: tuple[Estimator, ...] = (
-    information.sp,
-    information.ppl,
-    information.mte,
-    information.reasoning_length,
-    information.mcse,
-    information.mcnse,
-    cocoa.consistency,
-    cocoa.cocoa_sp,
-    cocoa.cocoa_ppl,
-    cocoa.cocoa_mte,
-    light.consistency_light,
-    light.cocoa_sp_light,
-    light.cocoa_ppl_light,
-    light.cocoa_mte_light,
-    light.high_semantic_entropy_light,
-    cocoa.prob_cocoa_sp,
-    cocoa.prob_cocoa_ppl,
-    cocoa.additive_cocoa_sp,
-    cocoa.additive_cocoa_ppl,
-    cocoa.additive_cocoa_mte,
-    cocoa.full_sample_cocoa_sp,
-    cocoa.full_sample_cocoa_ppl,
-    cocoa.full_sample_cocoa_mte,
-    cocoa.rb_consistency,
-    cocoa.rb_cocoa_sp,
-    cocoa.rb_cocoa_ppl,
-    cocoa.rb_cocoa_mte,
-    capped.capped_sp,
-    capped.capped_cocoa_sp,
-    capped.capped_rb_cocoa_sp,
-    unseen.unseen_rb_consistency,
-    unseen.unseen_rb_cocoa_sp,
-    semantic.degmat,
-    semantic.ce_degmat,
-    semantic.eigv,
-    semantic.num_sem_sets,
-    semantic.semantic_entropy,
-    semantic.lexical_similarity,
-    semantic.semantic_density,
-    relevance.token_sar,
-    relevance.sentence_sar,
-    relevance.sar,
-    reflection.p_true,
-    reflection.bsdetector,
-)
-ESTIMATORS: dict[str, Estimator] = {function.__name__: function for function in _FUNCTIONS}
 
-# They weigh each text by its probability, so that it is no loss to them where draws do not repeat;
-# whatever else reads samples counts them.
-READ_DISTINCT = frozenset(
-    {
-        "rb_consistency",
-        "rb_cocoa_sp",
-        "rb_cocoa_ppl",
-        "rb_cocoa_mte",
-        "capped_rb_cocoa_sp",
-        "unseen_rb_consistency",
-        "unseen_rb_cocoa_sp",
-    }
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """One row of the table.
+
+    Attributes:
+        function: of the statistics that its parameters name.
+        family: what it is a kind of.
+        base: the lack of confidence that it is made over; None for none.
+        counts_samples: how often a text was drawn counts, so that it has no meaning where draws do
+            not repeat; else samples weigh by their probability, or are not read.
+        moves_with_samples: its values move with their number M, so that waves, which draw more
+            where the model is unsure, spoil their order.
+        grows_with_length: it sums over tokens, so that longer answers have more.
+        takes_long: over long samples, as word overlap does; others take less than handing them to a
+            thread.
+        needs: statistics that it reads.
+    """
+
+    function: Callable[..., float]
+    family: Family
+    base: Base | None = None
+    counts_samples: bool = False
+    moves_with_samples: bool = False
+    grows_with_length: bool = False
+    takes_long: bool = False
+    needs: frozenset[str] = frozenset()
+
+    def __call__(self, *args: Any, **statistics: Any) -> float:
+        """Its value; see the function."""
+        return self.function(*args, **statistics)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Neither CoCoA nor made of it."""
+        return self.base is None and self.family not in ("rao_blackwell", "unseen")
+
+    @property
+    def doc(self) -> str:
+        """Its docstring: name in words, formula, unit and source, and when to use it."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def formula(self) -> str:
+        """First line of the docstring."""
+        return self.doc.partition("\n")[0]
+
+
+def row(
+    function: Callable[..., float],
+    family: Family,
+    base: Base | None = None,
+    *,
+    counts: bool = False,
+    moves: bool = False,
+    grows: bool = False,
+    slow: bool = False,
+) -> Estimator:
+    """The row of a function; see `Estimator` for what is said of it."""
+    read = frozenset(inspect.signature(function).parameters)
+    return Estimator(function, family, base, counts, moves, grows, slow, read)
+
+
+_counting = partial(row, counts=True)
+
+_ROWS = (
+    row(information.sp, "likelihood", grows=True),
+    row(information.ppl, "likelihood"),
+    row(information.mte, "likelihood"),
+    row(information.reasoning_length, "reasoning"),
+    _counting(information.mcse, "likelihood", moves=True, grows=True),
+    _counting(information.mcnse, "likelihood", moves=True),
+    _counting(cocoa.consistency, "consistency"),
+    _counting(cocoa.cocoa_sp, "cocoa", "sp", grows=True),
+    _counting(cocoa.cocoa_ppl, "cocoa", "ppl"),
+    _counting(cocoa.cocoa_mte, "cocoa", "mte"),
+    row(light.consistency_light, "consistency"),
+    row(light.cocoa_sp_light, "cocoa", "sp", grows=True),
+    row(light.cocoa_ppl_light, "cocoa", "ppl"),
+    row(light.cocoa_mte_light, "cocoa", "mte"),
+    row(light.high_semantic_entropy_light, "semantic"),
+    _counting(cocoa.prob_cocoa_sp, "alternative", "sp"),
+    _counting(cocoa.prob_cocoa_ppl, "alternative", "ppl"),
+    _counting(cocoa.additive_cocoa_sp, "alternative", "sp", grows=True),
+    _counting(cocoa.additive_cocoa_ppl, "alternative", "ppl"),
+    _counting(cocoa.additive_cocoa_mte, "alternative", "mte"),
+    _counting(cocoa.full_sample_cocoa_sp, "alternative", "sp", grows=True),
+    _counting(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
+    _counting(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
+    row(cocoa.rb_consistency, "rao_blackwell"),
+    row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp", grows=True),
+    row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
+    row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
+    row(capped.capped_sp, "alternative"),
+    _counting(capped.capped_cocoa_sp, "alternative", "sp"),
+    row(capped.capped_rb_cocoa_sp, "alternative", "sp"),
+    row(unseen.unseen_rb_consistency, "unseen"),
+    row(unseen.unseen_rb_cocoa_sp, "unseen", "sp", grows=True),
+    _counting(semantic.degmat, "semantic"),
+    _counting(semantic.ce_degmat, "semantic"),
+    _counting(semantic.eigv, "semantic"),
+    _counting(semantic.num_sem_sets, "semantic"),
+    _counting(semantic.semantic_entropy, "semantic", moves=True, grows=True),
+    _counting(semantic.lexical_similarity, "semantic", moves=True, slow=True),
+    _counting(semantic.semantic_density, "semantic"),
+    row(relevance.token_sar, "relevance"),
+    _counting(relevance.sentence_sar, "relevance", moves=True, grows=True),
+    _counting(relevance.sar, "relevance", moves=True),
+    row(reflection.p_true, "reflection"),
+    _counting(reflection.bsdetector, "reflection"),
 )
+ESTIMATORS: dict[str, Estimator] = {one.function.__name__: one for one in _ROWS}
 
 # Statistics that `found_mass` reads; as with estimators, its parameters are their names.
 FOUND_MASS_NEEDS = frozenset(inspect.signature(found_mass).parameters)
@@ -118,18 +183,17 @@ def needs(names: Iterable[str]) -> frozenset[str]:
     >>> sorted(needs(["cocoa_ppl"]))
     ['answer_token_logprobs', 'similarity']
     """
-    return frozenset().union(*map(_parameters, names))
-
-
-def _ignore(name: str, error: Exception) -> None:
-    """For whoever has the reasons, and needs no more."""
+    read: frozenset[str] = frozenset()
+    for name in names:
+        read |= ESTIMATORS[name].needs
+    return read
 
 
 def score(
     names: Iterable[str],
     statistics: Mapping[str, Any],
     absent: Mapping[str, str] | None = None,
-    on_failure: OnFailure = _ignore,
+    on_failure: OnFailure = lambda name, error: None,
 ) -> tuple[dict[str, float | None], dict[str, str]]:
     """Values of the named estimators, and for each that has none the reason.
 
@@ -149,7 +213,7 @@ def score(
     reasons: dict[str, str] = {}
     for name in names:
         try:
-            scores[name] = _evaluate(name, statistics, absent or {})
+            scores[name] = _evaluate(ESTIMATORS[name], statistics, absent or {})
         except Undefined as reason:
             scores[name], reasons[name] = None, str(reason)
         except Exception as error:
@@ -158,26 +222,16 @@ def score(
     return scores, reasons
 
 
-def formula(name: str) -> str:
-    """First line of an estimator's docstring: its name in words, formula, unit and source."""
-    return (inspect.getdoc(ESTIMATORS[name]) or "").partition("\n")[0]
-
-
-@functools.cache
-def _parameters(name: str) -> tuple[str, ...]:
-    return tuple(sorted(inspect.signature(ESTIMATORS[name]).parameters))
-
-
-def _evaluate(name: str, statistics: Mapping[str, Any], absent: Mapping[str, str]) -> float:
-    given, missing = {}, []
-    for statistic in _parameters(name):
-        if statistic in statistics:
-            given[statistic] = statistics[statistic]
-        else:
-            missing.append(absent.get(statistic, f"{statistic} is not available"))
-    if missing:
-        raise Undefined("; ".join(dict.fromkeys(missing)))
-    value = ESTIMATORS[name](**given)
+def _evaluate(
+    estimator: Estimator, statistics: Mapping[str, Any], absent: Mapping[str, str]
+) -> float:
+    if missing := sorted(estimator.needs - statistics.keys()):
+        reasons = [absent.get(name, f"{name} is not available") for name in missing]
+        raise Undefined("; ".join(dict.fromkeys(reasons)))
+    given = {}
+    for name in estimator.needs:
+        given[name] = statistics[name]
+    value = estimator.function(**given)
     if not math.isfinite(value):
         raise Undefined("not a finite number")
     return value

@@ -1,4 +1,4 @@
-"""What the model says when it is asked about its own answer."""
+"""The model's opinion of its own answer."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What was not found counts as agreeing only in part. Ours, over `rb_consistency`.
+"""Texts that were not found count as agreeing only in part. Ours, over `rb_consistency`.
 
 `rb_consistency` takes the dissimilarity of what was not found for that of the samples, c. But a
 sample that equals the answer, or another one that was found, says little of what was not: the more

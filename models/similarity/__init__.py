@@ -3,6 +3,7 @@
 # Similarity functions of their own, with weights or without; `load` takes a `SimilarityConfig`.
 PAIR_MODELS: dict[str, str] = {
     "cross_encoder": "models.similarity.cross_encoder:CrossEncoderModel",
+    "embedding": "models.similarity.embedding:EmbeddingModel",
     "rouge_l": "models.similarity.lexical:RougeLModel",
     "jaccard": "models.similarity.lexical:JaccardModel",
     "added": "models.similarity.lexical:AddedModel",
@@ -20,5 +21,19 @@ ENTAILMENT = "models.similarity.nli:EntailmentModel"
 
 # Those that cost no weights and so are always there.
 ALWAYS_LOADED = ("rouge_l", "jaccard", "added")
-# Whose texts are cut to what they add to their question.
-CUTTING = frozenset({"added"})
+# Whose checkpoint `SimilarityConfig.model` names.
+LEARNED = ("cross_encoder", "embedding")
+
+
+def reads_added(name: str, compare: str) -> bool:
+    """Whether texts are cut to what they add to their question before they are compared.
+
+    Args:
+        name: of the similarity function.
+        compare: `SimilarityConfig.compare`, which is heeded by models with weights.
+    """
+    if name == "added":
+        return True
+    if name not in LEARNED or compare == "whole":
+        return False
+    return compare == "added" or name == "embedding"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from models.errors import ModelLost
 from models.records import Pair
+from models.similarity.contexts import fit_contexts, token_offsets
 from models.similarity.encoder import LeanEncoder, is_bert_like
 from models.similarity.protocol import ContextAndText
 
@@ -26,9 +27,6 @@ _FORWARD_PAIRS = 64
 _CPU_PADDING = 128
 # Tokens of a pass on a CPU: the states of more do not stay near the core.
 _CPU_TOKENS = 2048
-# Tokens of usual tokenizers span fewer characters; longer contexts are cut to this before they are
-# tokenised.
-_MAX_CHARACTERS_PER_TOKEN = 16
 
 
 class PairClassifier:
@@ -85,39 +83,12 @@ class PairClassifier:
         return logits, truncated
 
     def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
-        """See `PairModel`. A context is tokenised once, however many texts are read after it."""
-        most = _MAX_CHARACTERS_PER_TOKEN * self._max_length
-        contexts = [context[-most:] for context, _ in texts]
-        distinct = list(dict.fromkeys(contexts))
-        offsets = dict(zip(distinct, self._offsets(distinct), strict=True))
-        fitted = []
-        for context, of_text in zip(
-            contexts, self._offsets([text for _, text in texts]), strict=True
-        ):
-            own = offsets[context]
-            # Two more tokens stay free: where texts are joined, a blank may cost one and a merge
-            # undone another.
-            budget = self._budget // 2 - len(of_text) - 2
-            if budget <= 0:
-                context = ""
-            elif len(own) > budget:
-                context = context[own[-budget][0] :]
-            fitted.append(context)
-        return fitted
+        """See `PairModel`."""
+        return fit_contexts(self._tokenizer, texts, self._budget // 2)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """For each text the character behind each of its tokens."""
-        return [[end for _, end in offsets] for offsets in self._offsets(texts)]
-
-    def _offsets(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """Of each text where its tokens begin and end."""
-        if not texts:
-            return []
-        encoded = self._tokenizer(
-            list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
-        offsets: list[list[tuple[int, int]]] = encoded["offset_mapping"]
-        return offsets
+        return [[end for _, end in offsets] for offsets in token_offsets(self._tokenizer, texts)]
 
     def _padded(self, rows: Sequence[dict[str, list[int]]]) -> dict[str, Tensor]:
         """The model's inputs (rows, width) on its device, shorter rows filled up."""

@@ -38,6 +38,11 @@ class PairRules:
     _readings: dict[str, Reading] = field(default_factory=dict, compare=False, repr=False)
     _compared: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def identity(self) -> tuple[bool | str, ...]:
+        """What of them decides the scores of answers, of whatever question."""
+        return self.strip, self.exact_match, *(["added"] if self.cuts else [])
+
     def of_question(self, question: str) -> "PairRules":
         """The same for answers to a question."""
         return PairRules(self.strip, self.exact_match, self.cuts, question)

@@ -23,9 +23,12 @@ class SimilarityConfig:
 
     Attributes:
         name: the default similarity function, a key of `models.similarity.PAIR_MODELS`, or, where
-            an NLI model is loaded, one of `OVER_NLI`; "auto" is the cross-encoder, but "added"
-            where that would be the embedded one beside a language model that it does not know.
+            an NLI model is loaded, one of `OVER_NLI`; "auto" is what `model` is, a cross-encoder or
+            an embedding model, but "added" where that would be the embedded cross-encoder beside a
+            language model that it does not know.
         model: Hugging Face id, local path, or "embedded" for the model that ships with the project.
+        compare: whether `model` reads answers whole, or what they add to their question; "auto" is
+            whole for a cross-encoder and added for an embedding model.
         strip: whether blanks around texts are removed before they are compared.
         exact_match: whether equal texts score 1, and an empty text against another 0, without a
             model call.
@@ -35,6 +38,7 @@ class SimilarityConfig:
 
     name: str = "auto"
     model: str = "embedded"
+    compare: Literal["auto", "added", "whole"] = "auto"
     revision: str | None = None
     dtype: Dtype = "float32"
     device: str = "auto"

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from app.http.errors import STATUS
+from app.http.errors import body_of
 from models import errors
 from models.statistics import SAMPLE_STATISTICS
 from tests.api.errors_told import SENTINEL, assert_error
@@ -194,11 +194,15 @@ async def test_each_way_to_fail_has_its_code_and_quotes_no_prompt(
     await until(lambda: service.admission.num_admitted == 0)
 
 
-def test_every_error_class_has_a_status():
-    def subclasses(error):
-        return {error}.union(*map(subclasses, error.__subclasses__()))
+@pytest.mark.parametrize("error", errors.answered(), ids=lambda error: error.code)
+def test_every_error_can_be_made_as_its_example_says(error):
+    body = body_of(error(**error.example), "an id")
+    assert (body.code, body.message) == (error.code, error.example["message"])
 
-    assert subclasses(errors.CocoaError) == STATUS.keys()
+
+def test_every_code_is_of_one_error_alone():
+    codes = [error.code for error in errors.answered()]
+    assert len(set(codes)) == len(codes) > 20
 
 
 async def test_an_unexpected_exception_is_logged_by_request_id_type_and_place(service, caplog):

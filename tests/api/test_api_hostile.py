@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from app.http.errors import STATUS
 from app.http.schemas import ErrorResponse, GenerateResponse, ScoreResults
 from app.settings import Limits
+from models.errors import answered
 from tests.api.hostile_bodies import BODIES, KINDS, LIMIT, MARKER
 from tests.conftest import serving
 
@@ -22,7 +22,7 @@ NUM_BODIES = 10_000
 NUM_EACH = -(-NUM_BODIES // len(KINDS))
 REFUSED = {400: {"invalid_json"}, 413: {"body_too_large"}, 415: {"unsupported_media_type"}}
 for status in (422, 504):
-    REFUSED[status] = {error.code for error, its_status in STATUS.items() if its_status == status}
+    REFUSED[status] = {error.code for error in answered() if error.status == status}
 # Every kind must reach what it is made for: where the parser refuses all, nothing behind it is
 # tried.
 REACHES = {

@@ -1,15 +1,18 @@
 """Images in OpenAI's chats: passed on, counted, part of what is remembered, or refused by place."""
 
 import base64
+from dataclasses import replace
 
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.generator_checks import check_images
-from app.scoring.limits import AskLimits
+from app.scoring.check import check
+from app.scoring.deployment import AskLimits
+from app.scoring.plan import make_plan
 from models.errors import InvalidRequest
 from tests.api.openai_calls import CHAT, answered, post, uncertainty_of
 from tests.api.test_api_servers import serving_over
+from tests.results import a_deployment
 
 pytestmark = pytest.mark.anyio
 
@@ -85,13 +88,18 @@ async def test_a_model_that_reads_texts_alone_is_shown_none(service):
 def test_as_many_images_are_fetched_as_the_deployment_lets_its_server_fetch():
     parts = [{"type": "image_url", "image_url": {"url": url}} for url in (RED, FAR, FAR)]
     ask = Ask(messages=({"role": "user", "content": "", "parts": parts},))
-    check_images(ask, "", AskLimits(max_image_urls=2))
-    check_images(ask, "", None)
+
+    def allowed(limits):
+        deployment = a_deployment({"answer_token_logprobs"}, no_images="", limits=limits)
+        check(make_plan(replace(ask, estimators=("sp",)), deployment), deployment)
+
+    allowed(AskLimits(max_image_urls=2))
+    allowed(None)
     with pytest.raises(InvalidRequest, match="at most 1 images are fetched") as caught:
-        check_images(ask, "", AskLimits(max_image_urls=1))
+        allowed(AskLimits(max_image_urls=1))
     assert caught.value.field == "messages.0.content.2.image_url.url"
     with pytest.raises(InvalidRequest, match=f"at most {len(base64.b64decode(PICTURE)) - 1} bytes"):
-        check_images(ask, "", AskLimits(max_image_bytes=len(base64.b64decode(PICTURE)) - 1))
+        allowed(AskLimits(max_image_bytes=len(base64.b64decode(PICTURE)) - 1))
 
 
 def test_images_are_another_way_of_asking():

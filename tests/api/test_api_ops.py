@@ -6,6 +6,7 @@ from importlib.metadata import version
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.revision import git_revision
 from app.scoring.defaults import DEFAULT_ESTIMATORS
 from models.errors import EngineError
 from models.estimators import ESTIMATORS, needs
@@ -56,6 +57,7 @@ async def test_a_stopped_service_takes_no_requests():
 async def test_the_version_names_models_and_limits(service):
     result = (await service.client.get("/version")).json()
     assert result["version"] == version("cocoa-serve")
+    assert result["git_revision"] == git_revision("")
     fake = {"id": "fake", "revision": "1"}
     assert result["model"] == result["nli_model"] == fake
     assert result["model_self_test_tokens"] is None, "the fake is no model that could be tried"

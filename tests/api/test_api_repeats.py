@@ -24,15 +24,15 @@ OF_THE_TIME = ("id", "created", "timing_ms")
 
 
 def counting_plans(service):
-    """A list that grows by each ask that is planned."""
+    """A list that grows by each ask that is planned anew."""
     planned, scorer = [], service.core.scorer
-    plan = scorer.plan
+    run = scorer.run
 
-    def counted(*args):
+    def counted(*args, **named):
         planned.append(args)
-        return plan(*args)
+        return run(*args, **named)
 
-    scorer.plan = counted
+    scorer.run = counted
     return planned
 
 
@@ -128,8 +128,8 @@ async def test_a_shift_of_the_scores_is_told_from_then_on(calibrated):  # noqa: 
     async with calibrated(await bound_to_fakes()) as service:
         for _ in range(3):
             before = (await again(service, QUESTION)).json()
-        [monitor] = service.core.scorer.judge._shifts.values()
-        monitor.shift = 2.0
+        served = service.core.scorer.calibrator
+        served.shifted = frozenset(served._shifts)
         after = (await again(service, QUESTION)).json()
 
     assert "calibration_shift" not in before["warnings"]

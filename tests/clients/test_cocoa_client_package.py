@@ -26,7 +26,7 @@ async def test_every_error_of_the_document_has_a_class(service):
 
 def test_what_is_generated_is_up_to_date(tmp_path):
     subprocess.run([sys.executable, FOLDER / "generate.py", tmp_path], check=True)
-    for name in ("models.py", "options.py", "client.py"):
+    for name in ("models.py", "options.py", "client.py", "service_errors.py"):
         committed = (FOLDER / "cocoa_client" / name).read_text()
         assert (tmp_path / name).read_text() == committed, "run clients/python/generate.py"
 

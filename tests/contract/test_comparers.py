@@ -1,7 +1,11 @@
 """The contract of `workers.protocol.Comparer`, on every one that a deployment has."""
 
 import asyncio
+import atexit
 from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from models.errors import NotReady
 from models.similarity import ALWAYS_LOADED, OVER_NLI, PAIR_MODELS
 from models.similarity.protocol import NliConfig
 from tests.score_servers import score_server
+from tests.tiny_models import tiny_encoder
 from tests.worker_servers import remote_comparers
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
@@ -19,8 +24,17 @@ pytestmark = pytest.mark.anyio
 
 PAIRS = [("Paris", "It is Paris."), ("It is Paris.", "Paris"), ("", "Rome"), ("42. Or 43.", "43")]
 # Those of one deployment: its default, what needs no weights, what an NLI model gives, and itself.
-SERVERS = {"vLLM's /score": "vllm", "TEI's /predict": "tei"}
+SERVERS = {"vLLM's /score": "vllm", "TEI's /predict": "tei", "/v1/embeddings": "embeddings"}
 NAMES = [*dict.fromkeys([*PAIR_MODELS, *ALWAYS_LOADED]), *OVER_NLI, "the NLI model"]
+
+
+@cache
+def encoder_folder():
+    """Of an embedding model with random weights; removed at the end."""
+    folder = TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    tiny_encoder(Path(folder.name))
+    return folder.name
 
 
 @asynccontextmanager
@@ -35,14 +49,16 @@ async def comparing(name):
                 nli=NliConfig(model=""),
             )
             async with running_workers(build_workers(config)) as workers:
-                yield workers.comparers["cross_encoder"]
+                yield workers.comparers[workers.default_similarity]
         return
     is_remote = name.endswith(" over HTTP")
     name = name.removesuffix(" over HTTP")
-    default = name if name in PAIR_MODELS else "fake"
+    similarity = ComparerConfig(name=name if name in PAIR_MODELS else "fake")
+    if name == "embedding":
+        similarity = ComparerConfig(model=encoder_folder())
     config = WorkerConfig(
         generation=GeneratorConfig(engine="fake"),
-        similarity=ComparerConfig(name=default),
+        similarity=similarity,
         nli=NliConfig(model="embedded"),
     )
     async with running_workers(build_workers(config)) as workers:

@@ -5,6 +5,7 @@ import pytest
 
 from models.similarity import ENTAILMENT, NLI_MODELS, PAIR_MODELS
 from models.similarity.protocol import NliConfig, SimilarityConfig
+from tests.tiny_models import tiny_encoder
 from workers.build import resolve
 
 PAIRS = [
@@ -18,15 +19,24 @@ PAIRS = [
 
 
 def loaded(name):
-    return lambda: resolve(PAIR_MODELS[name]).load(SimilarityConfig(name=name))
+    """Of the embedded checkpoint, or, where none ships, of one with random weights."""
+
+    def load(folder):
+        model = "embedded"
+        if name == "embedding":
+            tiny_encoder(folder)
+            model = str(folder)
+        return resolve(PAIR_MODELS[name]).load(SimilarityConfig(name=name, model=model))
+
+    return load
 
 
 def loaded_nli(name):
-    return lambda: resolve(NLI_MODELS[name]).load(NliConfig(name=name, model="embedded"))
+    return lambda folder: resolve(NLI_MODELS[name]).load(NliConfig(name=name, model="embedded"))
 
 
-def entailment():
-    return resolve(ENTAILMENT)(loaded_nli("nli")())
+def entailment(folder):
+    return resolve(ENTAILMENT)(loaded_nli("nli")(folder))
 
 
 # Every model of the tables, so that a new one cannot skip the suite.
@@ -38,8 +48,8 @@ MODELS = {
 
 
 @pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
-def model(request):
-    return request.param()
+def model(request, tmp_path_factory):
+    return request.param(tmp_path_factory.mktemp("checkpoint"))
 
 
 def test_values_are_probabilities_one_row_a_pair_and_one_column_a_label(model):

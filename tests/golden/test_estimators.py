@@ -1,17 +1,21 @@
-"""Expected values by an independent implementation (see "source" in estimators.json)."""
+"""Expected values by other implementations (see "source" in the files, and `plain.py` here)."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from models.estimators import ESTIMATORS, found_mass, score
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, found_mass, score
+from tests.golden.plain import FOLDER, PLAIN, in_lines
 
-FOLDER = Path(__file__).parent
-GOLDEN = json.loads((FOLDER / "estimators.json").read_text())
-RAO_BLACKWELL = json.loads((FOLDER / "rao_blackwell.json").read_text())
+FILES = [
+    json.loads((FOLDER / name).read_text()) for name in ("estimators.json", "rao_blackwell.json")
+]
+CASES = [case for golden in FILES for case in golden["cases"]]
+TOLERANCE = {"rel": 1e-6, "abs": 1e-6}
 RAGGED = {"sample_token_logprobs", "sample_token_entropies", "sample_token_relevance"}
+
+cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 
 
 def as_statistics(raw):
@@ -23,41 +27,38 @@ def as_statistics(raw):
     return {name: convert(name, value) for name, value in raw.items()}
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["name"])
+def defined(scores):
+    return {name: value for name, value in scores.items() if value is not None}
+
+
+@cases
 def test_every_estimator_reproduces_its_golden_value(case):
-    names = [name for name in ESTIMATORS if name in case["expected"]]
-    assert len(names) >= 8
+    statistics, expected = as_statistics(case["statistics"]), dict(case["expected"])
+    if "found_mass" in expected:
+        known = {name: statistics[name] for name in FOUND_MASS_NEEDS}
+        assert found_mass(**known) == pytest.approx(expected.pop("found_mass"), **TOLERANCE)
+    assert len(expected) >= 6
 
-    scores, reasons = score(names, as_statistics(case["statistics"]))
+    scores, reasons = score(expected, statistics)
 
-    tolerance = GOLDEN["tolerance"]
-    for name in names:
-        expected = case["expected"][name]
-        if expected is None:
-            assert scores[name] is None
-            assert reasons[name]
-        else:
-            assert scores[name] == pytest.approx(expected, rel=tolerance, abs=tolerance), name
+    assert reasons.keys() == {name for name, value in expected.items() if value is None}
+    assert defined(scores) == pytest.approx(defined(expected), **TOLERANCE)
 
 
-@pytest.mark.parametrize("case", RAO_BLACKWELL["cases"], ids=lambda case: case["name"])
-def test_every_rao_blackwellised_score_and_its_mass_reproduce_their_golden_value(case):
-    names = [name for name in ESTIMATORS if name.startswith(("rb_", "unseen_rb_"))]
-    statistics = as_statistics(case["statistics"])
-    of_mass = ("answer_token_logprobs", "sample_token_logprobs", "sample_texts", "exact_match")
+@cases
+def test_the_plain_implementation_reproduces_every_golden_value(case):
+    plain = {name: PLAIN[name](case["statistics"]) for name in case["expected"]}
 
-    scores, reasons = score(names, statistics)
-    mass = found_mass(**{name: statistics[name] for name in of_mass})
-
-    tolerance = RAO_BLACKWELL["tolerance"]
-    expected = pytest.approx(case["expected"], rel=tolerance, abs=tolerance)
-    assert scores | {"found_mass": mass} == expected
-    assert reasons == {}
+    assert defined(plain) == pytest.approx(defined(case["expected"]), **TOLERANCE)
 
 
 def test_every_estimator_has_a_golden_value():
-    cases = GOLDEN["cases"] + RAO_BLACKWELL["cases"]
-    covered = set().union(*(case["expected"] for case in cases)) - {"found_mass"}
+    covered = set().union(*(case["expected"] for case in CASES)) - {"found_mass"}
 
     # They return what they read unchanged; there is nothing to compute.
-    assert set(ESTIMATORS) - covered == {"high_semantic_entropy_light", "reasoning_length"}
+    assert ESTIMATORS.keys() - covered == {"high_semantic_entropy_light", "reasoning_length"}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_golden_cases_stand_one_a_line(path):
+    assert path.read_text() == in_lines(json.loads(path.read_text()))

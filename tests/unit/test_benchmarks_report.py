@@ -75,3 +75,9 @@ def test_sides_take_turns_in_who_goes_first(report):
     for number in range(2):
         report.in_turn(sides, number, rest_s=0)
     assert order == ["a", "b", "b", "a"]
+
+
+def test_what_a_later_part_needs_is_asked_for_before_anything_is_measured(report):
+    report.check_installed(["json"], "install it")
+    with pytest.raises(SystemExit, match=r"no_such_package not installed, nothing .*: install it"):
+        report.check_installed(["json", "no_such_package"], "install it")

@@ -24,12 +24,12 @@ from app.scoring.ask import Ask
 from app.scoring.calibrators import compares_prompts
 from app.scoring.capabilities import unmet
 from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS, PRIMARY, PRIMARY_OF_PARTS
-from app.scoring.limits import missing_statistics
+from app.scoring.deployment import Deployment
 from app.settings import Settings
 from models.calibration import ALL, Calibration, Calibrator, Threshold
 from models.errors import NotReady
-from models.estimators import ESTIMATORS, formula, needs
-from workers.protocol import GeneratorInfo, Workers
+from models.estimators import ESTIMATORS, needs
+from workers.protocol import GeneratorInfo
 
 router = APIRouter(tags=["operation"])
 
@@ -69,8 +69,9 @@ async def get_version(request: Request) -> Version:
     if not settings.generation.urls:  # a worker elsewhere has bounds of its own
         limits["max_rows"] = settings.generation.max_rows
         limits["max_cache_tokens"] = settings.generation.max_cache_tokens
+    ours, revision = version("cocoa-serve"), service.git_revision
     if service.scorer is None:
-        return Version(version=version("cocoa-serve"), limits=limits)
+        return Version(version=ours, git_revision=revision, limits=limits)
     workers = service.scorer.workers
     generator, default = workers.generator.info, workers.default_similarity
     limits["max_context_tokens"] = generator.max_context_tokens
@@ -84,7 +85,8 @@ async def get_version(request: Request) -> Version:
     for name, probe in generator.probes.items():
         probes[name] = LoadedProbe(id=probe.id, training_set=probe.training_set, layer=probe.layer)
     return Version(
-        version=version("cocoa-serve"),
+        version=ours,
+        git_revision=revision,
         model=model_info(generator),
         model_capabilities=dict(generator.capabilities),
         model_self_test_tokens=generator.self_test_tokens,
@@ -92,13 +94,14 @@ async def get_version(request: Request) -> Version:
         default_similarity=default,
         nli_model=nli_model,
         probes=probes,
-        calibrator=_calibrator_info(service.scorer.judge.calibrator(), workers),
+        calibrator=_calibrator_info(service.scorer.deployment()),
         unmet=unmet(service.capabilities()),
         limits=limits,
     )
 
 
-def _calibrator_info(calibrator: Calibrator | None, workers: Workers) -> LoadedCalibrator | None:
+def _calibrator_info(deployment: Deployment) -> LoadedCalibrator | None:
+    calibrator = deployment.calibrator
     if calibrator is None:
         return None
     by_estimator: dict[str, Calibration] = {}
@@ -120,7 +123,7 @@ def _calibrator_info(calibrator: Calibrator | None, workers: Workers) -> LoadedC
         groups=calibrator.groups,
         estimators=list(by_estimator),
         target_errors=list(targets),
-        compares_prompts=compares_prompts(calibrator, workers),
+        compares_prompts=compares_prompts(calibrator, deployment.models),
         thresholds=thresholds,
         units={kind: list(map(_threshold_info, one.thresholds)) for kind, one in units.items()},
     )
@@ -177,7 +180,7 @@ async def metrics(request: Request) -> Response:
 
 def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> EstimatorInfo:
     read = sorted(needs([name]))
-    missing = missing_statistics(name, available)
+    missing = sorted(needs([name]) - available)
     reason = None
     if missing:
         causes = dict.fromkeys(info.absent[one] for one in missing if one in info.absent)
@@ -185,7 +188,7 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> Esti
     splits = filter(None, (split_of(info.probes.get(statistic)) for statistic in read))
     return EstimatorInfo(
         name=name,
-        formula=formula(name),
+        formula=ESTIMATORS[name].formula,
         needs=read,
         available=not missing,
         reason=reason,

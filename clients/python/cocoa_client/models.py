@@ -491,6 +491,8 @@ class Version(BaseModel):
 
     version: str
     """of the service"""
+    git_revision: str | None = None
+    """of its sources; null where neither its image nor git knows it"""
     model: ModelInfo | None = None
     """the language model; null until it is loaded"""
     model_capabilities: dict[str, str | int | bool | None] = {}

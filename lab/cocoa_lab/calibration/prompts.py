@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from app.scoring.ask import Ask
-from app.scoring.questions import generation_request
+from app.scoring.plan import generation_request
 from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.distances import fit_distance
-from cocoa_lab.running import each
 from models.probes.distance import Distance
 from models.probes.domain import PromptDomain
 from models.records import Array
@@ -21,6 +20,8 @@ MIN_PROMPTS = 200
 _MAX_KINDS, _PROMPTS_A_KIND = 8, 400
 # Fewer held-out prompts of a kind say little about where its farthest hundredth begins.
 _MIN_HELD_OUT = 40
+# States behind which a file is written: a run that is killed loses fewer.
+_WRITTEN_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +46,43 @@ def layer_of(generator: GeneratorInfo) -> int:
     return min((generator.num_layers + 1) // 2, generator.num_layers - 1)
 
 
-async def keep_states(path: Path, asks: Mapping[str, Ask], generator: Generator) -> None:
-    """Write the states of prompts, by id; those that the file has are not read again.
+class StatesFile:
+    """A file of the states of prompts, which an interrupted run continues.
 
-    Each costs a prefill. A model that shows no states has no file.
+    It is written anew after every so many states, and by `write`. A model that shows no states has
+    no file.
+
+    Args:
+        path: of the file; states of another model in it are dropped.
+        generator: reads the prompts; each costs a prefill.
     """
-    layer = layer_of(generator.info)
-    if not layer:
-        return
-    found = _kept(path, PromptStates(generator.info.identity, layer, {}))
 
-    async def state(ask: Ask) -> Array:
+    def __init__(self, path: Path, generator: Generator) -> None:
+        self._path = path
+        self._generator = generator
+        self._layer = layer_of(generator.info)
+        wanted = PromptStates(generator.info.identity, self._layer, {})
+        self._by_id = dict(_kept(path, wanted).by_id) if self._layer else {}
+        self._num_new = 0
+
+    async def keep(self, name: str, ask: Ask) -> None:
+        """The state of one prompt, where the file has none of this id."""
+        if not self._layer or name in self._by_id:
+            return
         request = generation_request(ask, frozenset())
         sampling = replace(request.sampling, max_new_tokens=1)
-        request = replace(request, sampling=sampling, prompt_layer=layer)
-        generation = await generator.generate(request)
-        return np.asarray(generation.prompt_state, dtype=np.float16)
+        request = replace(request, sampling=sampling, prompt_layer=self._layer)
+        generation = await self._generator.generate(request)
+        self._by_id[name] = np.asarray(generation.prompt_state, dtype=np.float16)
+        self._num_new += 1
+        if self._num_new % _WRITTEN_AT_ONCE == 0:
+            self.write()
 
-    missing = [name for name in asks if name not in found.by_id]
-    states = await each((asks[name] for name in missing), state)
-    _write(path, replace(found, by_id={**found.by_id, **dict(zip(missing, states, strict=True))}))
+    def write(self) -> None:
+        """Write what there is."""
+        if self._num_new:
+            found = PromptStates(self._generator.info.identity, self._layer, self._by_id)
+            _write(self._path, found)
 
 
 def _kept(path: Path, wanted: PromptStates) -> PromptStates:
@@ -85,7 +103,7 @@ def _write(path: Path, found: PromptStates) -> None:
 
 
 def read_states(path: Path) -> PromptStates:
-    """What `keep_states` wrote.
+    """What a `StatesFile` wrote.
 
     Raises:
         OSError, ValueError, LookupError: there is no such file, or it is none.

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cocoa_lab.datasets import ATLAS_RECORDS, atlas_records
 from cocoa_lab.examples import objects_of
 
 _FACTSCORE_PROMPT = "Question: Tell me a bio of {topic}."
@@ -35,11 +36,15 @@ _MAX_NEW_TOKENS = 1024
 def rows_of(path: Path, units: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The lines of a file with their numbers, in our own form, for an evaluation of these units.
 
-    Of a file with labels of FActScore those are left out that have none: their model abstained.
+    The records of the atlas come by their name, without a file. Of a file with labels of FActScore
+    those are left out that have none: their model abstained.
 
     Raises:
         ValueError: names file and line.
     """
+    if str(path) == ATLAS_RECORDS and units == "fields":
+        yield from enumerate(atlas_records(), start=1)
+        return
     if path.suffix == ".csv":
         yield from _construct(path)
         return

@@ -184,7 +184,7 @@ async def _run(
         on_scored()
         return recording, parts
 
-    found = await each(examples, score)
+    found = await each(examples, score, log.header.sampling["num_samples"])
     answers = [parts for _, parts in found if parts is not None]
     if not answers:
         codes = ", ".join(sorted({recording.error or "" for recording, _ in found}))

@@ -151,7 +151,7 @@ async def _collect(spec: CollectionSpec, scorer: Scorer, on_done: Callable[[], N
             log.put(position, await _rows(new[position], ask, scorer))
             on_done()
 
-        await each(range(len(new)), one)
+        await each(range(len(new)), one, header.sampling["num_samples"])
 
 
 async def _rows(example: Example, ask: Ask, scorer: Scorer) -> list[Row]:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from cocoa_lab import comparison
-from cocoa_lab.comparison import MEAN, Column, Measured, base_of
+from cocoa_lab.comparison import MEAN, Column, Measured
 from cocoa_lab.metrics import Interval, auroc, prr
+from models.estimators import ESTIMATORS
 
 RNG = np.random.default_rng(0)
 CORRECT = (RNG.random(400) < 0.6).astype(float)
@@ -128,4 +129,4 @@ def test_undefined_resamples_are_those_of_every_estimator():
     ],
 )
 def test_the_base_of_a_name(name, base):
-    assert base_of(name) == base
+    assert ESTIMATORS[name].base == base

@@ -10,6 +10,7 @@ import pytest
 
 from app.settings import Settings
 from cocoa_lab import evaluation
+from cocoa_lab.calibration.prompts import STATES, read_states
 from cocoa_lab.evaluation import EvaluationSpec
 from cocoa_lab.examples import Example
 from cocoa_lab.log import AnotherRun
@@ -17,6 +18,7 @@ from cocoa_lab.quality import QUALITY, quality_names
 from cocoa_lab.run import Draw
 from models.errors import InvalidRequest
 from models.estimators import needs
+from models.similarity import PAIR_MODELS
 from models.similarity.protocol import NliConfig
 from models.statistics import PROBE_STATISTICS, supplied_by
 from tests.aligned import align_scores
@@ -354,3 +356,37 @@ def test_a_quality_without_the_nli_model_that_it_needs_is_refused_before_anythin
     with pytest.raises(ValueError, match="needs a pair model"):
         asyncio.run(evaluation.evaluate(wanted, without_nli, lambda: None))
     assert calls["generate"] == 0
+
+
+def test_a_run_that_ends_half_way_has_the_states_of_all_that_it_generated(tmp_path):
+    seen = []
+
+    def stop():
+        seen.append(1)
+        if len(seen) == 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(spec(tmp_path, count=120), stop)
+    rescored = evaluate(spec(tmp_path, count=120, rescore=True))
+    kept = read_states(tmp_path / STATES).by_id
+
+    assert len(rescored.prompts) >= 40
+    assert {one.example.id for one in rescored.prompts} <= set(kept)
+
+
+@pytest.mark.parametrize("model", ["org/model", "embedded"])
+def test_a_pair_model_that_was_made_for_another_language_model_is_told(
+    tmp_path, monkeypatch, model
+):
+    monkeypatch.setitem(PAIR_MODELS, "cross_encoder", PAIR_MODELS["fake"])
+    settings = SETTINGS.model_copy(
+        update={
+            "generation": replace(SETTINGS.generation, model=model),
+            "similarity": replace(SETTINGS.similarity, name="cross_encoder", model="embedded"),
+        }
+    )
+    wanted = spec(tmp_path, count=2, strategies=["greedy"], estimators=["consistency"])
+    run = asyncio.run(evaluation.evaluate(wanted, settings, lambda: None))
+    expected = ["similarity cross_encoder"] if model == "org/model" else []
+    assert list(run.foreign) == expected

@@ -82,6 +82,7 @@ def folder(tmp_path_factory):
         models={"similarity fake": "fake (1)"},
         origin=ORIGIN,
         speed={"prompts_per_s": 12.34, "seconds": 4.0, "cores": 2},
+        foreign=["similarity fake"],
         costs=[Cost(("sar",), ("token_relevance",), 71.2), Cost(("sp", "ppl"), (), 0.3)],
     )
     out = tmp_path_factory.mktemp("out")
@@ -101,6 +102,12 @@ def test_the_results_hold_every_metric_task_and_strategy(folder):
     assert [task["num_prompts"] for task in results["tasks"]] == [24, 24]
     assert {claim["claim"] for claim in results["similarity_claims"]} == {"fake above jaccard"}
     assert results["header"]["seed"] == 3
+
+
+def test_the_first_note_names_a_pair_model_that_does_not_know_the_answers(folder):
+    first, *_ = json.loads((folder / "results.json").read_text())["notes"]
+    assert first.startswith("similarity fake: the embedded pair model does not know the answers of")
+    assert "COCOA_SIMILARITY__MODEL" in first
 
 
 def test_every_draw_is_compared_with_the_first_under_every_strategy(folder):
@@ -139,7 +146,8 @@ def test_rao_blackwell_is_compared_with_what_it_is_made_of_everywhere(folder):
 
 
 def test_what_is_missing_stands_in_the_notes(folder):
-    assert json.loads((folder / "results.json").read_text())["notes"] == [
+    _, *notes = json.loads((folder / "results.json").read_text())["notes"]
+    assert notes == [
         "Fewer than 50 prompts with a quality say little about which estimator is better: "
         "facts 23, numbers 24.",
         "2 prompts have no generation and are left out: prompt_too_long.",
@@ -203,4 +211,5 @@ def test_tasks_without_any_quality_do_not_end_the_report(tmp_path, without_quali
     assert tasks["numbers"]["mean_quality"]["greedy"] is None
     assert tasks["numbers"]["left_out"]["greedy"] == "no quality"
     assert any("no quality (greedy, most_probable, mbr)" in note for note in page.notes)
-    assert ("No estimator is recommended" in page.recommendation) == (len(without_quality) == 2)
+    why = "no task ranks anything" if len(without_quality) == 2 else "24 prompts with a quality"
+    assert page.recommendation.startswith(f"No estimator is recommended, since {why}")

@@ -7,7 +7,8 @@ from cocoa_lab import comparison
 from cocoa_lab.comparison import Column
 from cocoa_lab.metrics import prr
 from cocoa_lab.rankings import Rankings
-from cocoa_lab.recommendation import Halves, halves, recommend, sentence
+from cocoa_lab.recommendation import Halves, halves, recommend, sentence, why_none
+from models.estimators import ESTIMATORS
 
 RNG = np.random.default_rng(0)
 CORRECT = np.arange(200) % 5 > 1
@@ -71,7 +72,35 @@ def test_a_task_that_is_left_out_recommends_nothing():
     assert recommend(rankings).column == "facts"
     only = ranked(a_column("poems", few, sp=1 - few), left_out={"poems"})
     assert recommend(only) is None
-    assert sentence(None).startswith("No estimator is recommended")
+    assert sentence(None, why_none(only)).startswith(
+        "No estimator is recommended, since no task ranks anything"
+    )
+
+
+def test_where_most_tasks_are_left_out_or_prompts_are_few_nothing_is_recommended():
+    few = np.arange(200) == 0
+    poems = [a_column(name, few, sp=1 - few, cocoa_sp=BLIND) for name in ("a", "b", "c")]
+    facts = a_column("facts", sp=BLIND, cocoa_sp=GOOD)
+    most_left_out = ranked(*poems, facts, left_out={"a", "b", "c"})
+    assert recommend(most_left_out) is None
+    assert why_none(most_left_out) == "3 of 4 tasks rank nothing"
+
+    small = ranked(a_column("facts", CORRECT[:99], sp=BLIND[:99], cocoa_sp=GOOD[:99]))
+    assert recommend(small) is None
+    assert why_none(small) == "99 prompts with a quality are fewer than 100"
+    enough = ranked(a_column("facts", CORRECT[:100], sp=BLIND[:100], cocoa_sp=GOOD[:100]))
+    assert recommend(enough).estimator == "cocoa_sp"
+
+
+def test_the_best_of_many_that_rank_by_chance_is_no_better_than_the_default():
+    chosen_by_chance = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        blind = {f"blind_{i}": rng.random(200) for i in range(30)}
+        found = recommend(ranked(a_column(rb_cocoa_sp=rng.random(200), **blind)))
+        chosen_by_chance += not found.is_default
+        assert found.num_chosen_from == 31
+    assert chosen_by_chance <= 2
 
 
 def test_where_quality_has_degrees_only_the_best_is_named():
@@ -100,7 +129,7 @@ def test_prompts_are_halved_by_their_uncertainty(uncertainty, quality, expected)
 
 
 def test_shares_other_than_half_are_told():
-    column = a_column(quality=np.arange(40) < 25, sp=(np.arange(40) >= 30).astype(float))
+    column = a_column(quality=np.arange(160) < 100, sp=(np.arange(160) >= 120).astype(float))
     assert "of the 75 % that it is surest of, 83 % are right, of the others 0 %." in sentence(
         recommend(ranked(column))
     )
@@ -162,4 +191,4 @@ def test_of_answers_of_one_length_or_of_none_that_is_known_nothing_is_said(num_t
     ],
 )
 def test_sums_over_tokens_grow_with_an_answer_and_means_do_not(names, grows):
-    assert {comparison.grows_with_length(name) for name in names} == {grows}
+    assert {ESTIMATORS[name].grows_with_length for name in names} == {grows}

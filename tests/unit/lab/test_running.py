@@ -14,11 +14,14 @@ async def test_results_stand_in_the_order_of_the_items_however_long_each_takes()
         await asyncio.sleep(0.001 * (item % 3))
         return item * 2
 
-    assert await each(range(200), one) == [item * 2 for item in range(200)]
-    assert await each([], one) == []
+    assert await each(range(200), one, 10) == [item * 2 for item in range(200)]
+    assert await each([], one, 10) == []
 
 
-async def test_64_are_under_way_at_once():
+@pytest.mark.parametrize(
+    ("num_samples", "expected"), [(0, 64), (5, 64), (10, 34), (20, 18), (64, 8)]
+)
+async def test_as_many_are_under_way_as_fill_the_rows_of_a_model(num_samples, expected):
     running, most = 0, 0
 
     async def one(_):
@@ -28,9 +31,9 @@ async def test_64_are_under_way_at_once():
         await asyncio.sleep(0.001)
         running -= 1
 
-    await each(range(300), one)
+    await each(range(300), one, num_samples)
 
-    assert most == 64
+    assert most == expected
 
 
 async def test_the_first_failure_ends_the_others():
@@ -43,7 +46,7 @@ async def test_the_first_failure_ends_the_others():
         ended.append(item)
 
     with pytest.raises(ValueError, match="three"):
-        await each(range(10), one)
+        await each(range(10), one, 10)
     await asyncio.sleep(0)
 
     assert ended == []

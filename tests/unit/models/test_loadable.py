@@ -9,7 +9,7 @@ from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
 from models import loadable
 from models.errors import ModelNotLoaded
-from models.loadable import check_checkpoint
+from models.loadable import check_checkpoint, is_embedding_model
 
 WHOLE = ("config.json", "model.safetensors", "tokenizer.json")
 LLAMA, BERT = ["LlamaForCausalLM"], ["BertForSequenceClassification"]
@@ -29,7 +29,7 @@ def folder(tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_cached_answers():
-    loadable._check_hub.cache_clear()
+    loadable._listed_hub.cache_clear()
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_mirror_without_descriptions_may_have_the_files_and_one_that_fails_has
     hub(HfHubHTTPError("404", response=answer(404)))
     assert not check_checkpoint("org/model", None, "causal")
     hub(HfHubHTTPError("502", response=answer(502)))
-    loadable._check_hub.cache_clear()
+    loadable._listed_hub.cache_clear()
     with pytest.raises(ModelNotLoaded, match="cannot be reached"):
         check_checkpoint("org/model", None, "causal")
 
@@ -146,3 +146,25 @@ def test_a_silent_hub_and_a_missing_model_are_different_refusals(hub):
     hub(RepositoryNotFoundError("404", response=answer(404)), is_cached=True)
     with pytest.raises(ModelNotLoaded, match="neither a folder here nor a model on the hub"):
         check_checkpoint("org/model", None, "causal")
+
+
+ENCODER = (*WHOLE, "modules.json")
+
+
+@pytest.mark.parametrize(
+    ("names", "architectures", "expected"),
+    [(ENCODER, ["BertModel"], True), (ENCODER, BERT, False), (WHOLE, ["BertModel"], False)],
+    ids=["an encoder", "a cross-encoder that lists its modules", "a bare transformer"],
+)
+def test_a_checkpoint_says_if_it_makes_vectors(folder, hub, names, architectures, expected):
+    assert is_embedding_model(folder(*names, architectures=architectures), None) is expected
+    hub(info(*names, architectures=architectures))
+    assert is_embedding_model("org/model", None) is expected
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_of_a_copy_here_the_files_of_the_copy_say_it(hub, monkeypatch, is_cached):
+    hub(httpx.ConnectError("no network"), is_cached=True)
+    found = {"config.json": "/c", "modules.json": "/m" if is_cached else None}
+    monkeypatch.setattr(loadable, "try_to_load_from_cache", lambda _, name, **__: found[name])
+    assert is_embedding_model("org/model", None) is is_cached

@@ -19,6 +19,7 @@ from models.similarity.protocol import NliConfig
 from tests.fakes.engine import FakeEngine
 from tests.fakes.pair_models import FakePairModel
 from tests.made_calibrators import calibrator, with_prompts
+from tests.tiny_models import tiny_encoder
 from tests.tiny_probes import saved
 from workers import loading
 from workers.build import build_workers
@@ -177,6 +178,32 @@ def test_beside_a_foreign_model_answers_are_compared_by_what_they_add(
     assert ("cross_encoder" in workers.comparers) is (expected == "cross_encoder")
     cutting = [name for name, one in workers.comparers.items() if one.info.rules.cuts]
     assert cutting == ["added"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_cut"), [({}, True), ({"compare": "whole"}, False)], ids=["auto", "whole"]
+)
+def test_a_checkpoint_of_vectors_is_the_default_and_reads_what_answers_add(
+    tmp_path, options, is_cut
+):
+    tiny_encoder(tmp_path)
+    workers = load(FAKE[0], ComparerConfig(model=str(tmp_path), **options))
+    assert workers.default_similarity == "embedding"
+    assert "cross_encoder" not in workers.comparers
+    assert workers.comparers["embedding"].info.rules.cuts is is_cut
+
+
+def test_a_cross_encoder_reads_what_answers_add_where_it_is_told_to():
+    workers = load(GeneratorConfig(), ComparerConfig(compare="added"))
+    by_default = load(GeneratorConfig(), ComparerConfig()).comparers["cross_encoder"].info
+    cutting = workers.comparers["cross_encoder"].info
+    assert (cutting.rules.cuts, by_default.rules.cuts) == (True, False)
+    assert cutting.identity != by_default.identity
+
+
+def test_an_embedding_model_is_to_be_named():
+    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__MODEL must name an embedding"):
+        load(FAKE[0], ComparerConfig(name="embedding"))
 
 
 @pytest.mark.parametrize("name", ["nli", "align"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.listing import page
+from app.cli.listing import errors_page, page
 from models.estimators import ESTIMATORS
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -15,6 +15,10 @@ def test_the_page_of_estimators_is_what_the_docstrings_say():
     assert (DOCS / "estimators.md").read_text() == page(), (
         "run: cocoa estimators > docs/estimators.md"
     )
+
+
+def test_the_page_of_errors_is_what_the_classes_say():
+    assert (DOCS / "errors.md").read_text() == errors_page(), "run: cocoa errors > docs/errors.md"
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -8,7 +8,7 @@ import pytest
 from app.feedback.protocol import to_json
 from app.http.labels import to_answer
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.decisions import Decision, Judgement
+from app.scoring.judging import Decision, Judgement
 from app.scoring.result import Escalation
 from app.scoring.units import ScoredUnits
 from models.calibration import Binding

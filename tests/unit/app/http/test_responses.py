@@ -10,7 +10,7 @@ from app.http.json_calls import json_of
 from app.http.responses import HELD_BACK, to_response
 from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask
-from app.scoring.decisions import Decision, Judgement
+from app.scoring.judging import Decision, Judgement
 from models.records import Reasoning, SamplingParams
 from tests.results import a_plan, a_result, comparer_info, generation, sequence
 

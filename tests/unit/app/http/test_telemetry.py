@@ -11,7 +11,7 @@ import pytest
 from app.http.metrics import CONSISTENCY_NAMES, SCORE_NAMES
 from app.http.telemetry import Telemetry
 from app.scoring.capabilities import Capability
-from app.scoring.decisions import Judgement
+from app.scoring.judging import Judgement
 from models.estimators import ESTIMATORS
 from models.records import ProbeReading
 from tests.results import a_result, generation, sequence

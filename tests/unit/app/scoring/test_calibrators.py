@@ -1,7 +1,6 @@
 """Calibrators are served to the models that they were fitted on, and to no others."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -9,28 +8,13 @@ from app.scoring.calibrators import check_deployment, compares_prompts, load_cal
 from cocoa_lab.calibration.calibrating import to_json
 from models.embedded import CALIBRATORS
 from tests.made_calibrators import BINDING, calibrator
-from tests.results import PROBES, comparer_info
-from workers.protocol import GeneratorInfo
+from tests.results import PROBES, a_deployment, comparer_info
+
+NLI = comparer_info(identity="fake nli")
 
 
-def deployment(**generator):
-    info = GeneratorInfo(
-        **{
-            "identity": "fake",
-            "model_id": "fake",
-            "revision": "1",
-            "dtype": "float64",
-            "statistics": frozenset(),
-            "max_context_tokens": 512,
-            "probes": PROBES,
-        }
-        | generator
-    )
-    return SimpleNamespace(
-        generator=SimpleNamespace(info=info),
-        comparers={"fake": SimpleNamespace(info=comparer_info(identity="fake pairs"))},
-        nli=SimpleNamespace(info=comparer_info(identity="fake nli")),
-    )
+def deployment(nli=NLI, **generator):
+    return a_deployment(nli=nli, **{"probes": PROBES} | generator).models
 
 
 FOREIGN = {
@@ -73,8 +57,7 @@ def test_auto_is_each_embedded_language_models_own(monkeypatch, tmp_path):
 
 
 def test_an_nli_model_or_a_probe_does_not_matter_where_there_is_none():
-    without = deployment(probes={})
-    without.nli = None
+    without = deployment(nli=None, probes={})
     check_deployment(calibrator(nli="x", probes={"predicted_dissimilarity": "x"}), without)
 
 

@@ -1,33 +1,24 @@
 """What can be had, and what settings ask for in vain."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import pytest
 
+from app.scoring.calibrators import ServedCalibrator
 from app.scoring.capabilities import capabilities, unmet
-from app.scoring.judging import Judge
 from app.scoring.observer import Observer
 from models.probes.protocol import ProbeConfig
 from tests.made_calibrators import calibrator
-from tests.results import comparer_info
+from tests.results import a_deployment
 from workers.config import WorkerConfig
-from workers.protocol import GeneratorInfo
 
 LIGHT = "predicted_dissimilarity"
-INFO = GeneratorInfo("fake", "fake", "1", "float64", frozenset(), 512)
 
 
 def deployment(**info):
-    return SimpleNamespace(
-        generator=SimpleNamespace(info=replace(INFO, **info)),
-        comparers={"fake": SimpleNamespace(info=comparer_info(identity="fake pairs"))},
-        nli=None,
-    )
+    return a_deployment(**info).models
 
 
-def found(config, workers):
-    return capabilities(config, workers, Judge(None, workers, Observer()))
+def found(config, models):
+    return capabilities(config, models, ServedCalibrator(None, models, Observer()))
 
 
 def test_what_a_model_does_not_say_has_a_reason():
@@ -52,12 +43,9 @@ def test_a_probe_that_is_set_and_not_read_is_unmet():
 
 
 def test_a_calibrator_is_unmet_while_another_model_is_served():
-    workers = deployment()
-    judge = Judge(calibrator(), workers, Observer())
+    served = ServedCalibrator(calibrator(), deployment(), Observer())
     config = WorkerConfig(calibrator="/a/calibrator.json")
-    assert unmet(capabilities(config, workers, judge)) == {}
-    workers.generator.info = replace(INFO, revision="2")
-    [reason] = unmet(capabilities(config, workers, judge)).values()
+    assert unmet(capabilities(config, deployment(), served)) == {}
+    [reason] = unmet(capabilities(config, deployment(revision="2"), served)).values()
     assert "its revision was 1, and is 2" in reason
-    workers.generator.info = INFO
-    assert unmet(capabilities(config, workers, judge)) == {}
+    assert unmet(capabilities(config, deployment(), served)) == {}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.derive import Replies, derive
+from app.scoring.derive import derive
 from app.scoring.questions import Subject, questions
 from models.records import ProbeReading
 from models.similarity.pairs import PairRules, PairTable
@@ -26,14 +26,14 @@ def subject(*samples, answer=" Paris"):
 
 
 def derived(statistics, found, said, *, written=None, **plan):
-    planned = a_plan(statistics, **plan)
-    asked = questions(planned, ASK, found, (), RULES)
-    return derive(planned, found, written, asked, said)
+    planned = a_plan(statistics, ask=ASK, **plan)
+    asked = questions(planned, found, (), RULES)
+    return derive(planned, found, written, asked, *said)
 
 
 def test_similarity_has_one_value_for_each_other_sample_with_multiplicity():
     scores = {("Paris", "Rome"): 0.25, ("Rome", "Paris"): 0.75}
-    said = Replies(table(scores, truncated=True), None)
+    said = (table(scores, truncated=True),)
     found = derived({"similarity"}, subject("Rome", "Paris", "Rome"), said)
 
     assert found.statistics["similarity"].tolist() == [0.5, 1.0, 0.5]
@@ -45,7 +45,7 @@ def test_every_nli_statistic_is_of_its_own_label():
     scores = {("Paris", "a"): (0.7, 0.2, 0.1), ("a", "Paris"): (0.5, 0.2, 0.3)}
     nli = PairTable(labels, scores, RULES)
     wanted = {"answer_entailment", "answer_contradiction"}
-    found = derived(wanted, subject("a"), Replies(table(), nli))
+    found = derived(wanted, subject("a"), (table(), nli))
 
     assert found.statistics["answer_entailment"].tolist() == [0.6]
     assert found.statistics["answer_contradiction"].tolist() == [0.2]
@@ -54,14 +54,14 @@ def test_every_nli_statistic_is_of_its_own_label():
 def test_readings_of_probes_are_statistics():
     readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.0, False)}
     written = generation(probe_readings=readings)
-    said = Replies(table(), None)
+    said = (table(),)
     found = derived(readings.keys(), subject("a"), said, written=written)
 
     assert found.statistics["predicted_dissimilarity"] == 0.25
 
 
 def test_a_given_answer_says_why_it_has_no_light_score():
-    found = derived((), subject(), Replies(table(), None), strategy="given")
+    found = derived((), subject(), (table(),), strategy="given")
     assert found.absent.keys() == PROBE_STATISTICS
 
 
@@ -71,7 +71,7 @@ def test_a_given_answer_says_why_it_has_no_light_score():
     ids=["too long", "no true", "no false"],
 )
 def test_p_true_that_cannot_be_had_is_absent_with_its_reason(true_false, reason):
-    said = Replies(table(), None, true_false=true_false)
+    said = (table(), None, true_false)
     found = derived({"p_true_logprob"}, subject(), said)
 
     assert "p_true_logprob" not in found.statistics
@@ -79,7 +79,7 @@ def test_p_true_that_cannot_be_had_is_absent_with_its_reason(true_false, reason)
 
 
 def test_p_true_is_normalised_over_both():
-    said = Replies(table(), None, true_false=(np.log(0.3), np.log(0.1)))
+    said = (table(), None, (np.log(0.3), np.log(0.1)))
     found = derived({"p_true_logprob"}, subject(), said)
 
     assert found.statistics["p_true_logprob"] == pytest.approx(np.log(0.75))
@@ -87,6 +87,6 @@ def test_p_true_is_normalised_over_both():
 
 def test_a_planned_statistic_that_nobody_supplied_is_loud():
     without = subject(sequence("a", token_logprobs=None))
-    said = Replies(table(), None)
+    said = (table(),)
     with pytest.raises(RuntimeError, match="forgotten: entailment, sample_token_logprobs"):
         derived({"sample_token_logprobs", "entailment"}, without, said)

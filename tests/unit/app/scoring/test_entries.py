@@ -54,13 +54,13 @@ DERIVED = {
     "sentence_dissimilarity": 0.5,
 }
 EVIDENCE = Evidence(SUBJECT, token_statistics(SUBJECT) | DERIVED, {}, True)
-PLAN = a_plan(EVIDENCE.statistics)
+PLAN = a_plan(EVIDENCE.statistics, ask=ASK)
 COMPUTED = Computed(GENERATION, EVIDENCE, similarity_s=2.0)
 NO_ENTRY = (ValueError, TypeError, LookupError, AttributeError)
 
 
 def test_every_field_comes_back_but_times():
-    back = decode(encode(COMPUTED), PLAN, ASK)
+    back = decode(encode(COMPUTED), PLAN)
 
     timeless = replace(GENERATION, queue_s=0.0, generate_s=0.0)
     assert_same(back, Computed(timeless, EVIDENCE, payload=encode(COMPUTED)))
@@ -69,7 +69,7 @@ def test_every_field_comes_back_but_times():
 def test_what_is_absent_comes_back_with_its_reason():
     known = {name: one for name, one in EVIDENCE.statistics.items() if name != "p_true_logprob"}
     evidence = replace(EVIDENCE, statistics=known, absent={"p_true_logprob": "too long"})
-    back = decode(encode(replace(COMPUTED, evidence=evidence)), PLAN, ASK)
+    back = decode(encode(replace(COMPUTED, evidence=evidence)), PLAN)
 
     assert_same(back.evidence, evidence)
 
@@ -83,10 +83,10 @@ def test_what_an_ask_brings_is_not_stored_and_comes_back_with_the_ask():
     entry = encode(computed)
 
     assert b"zanzibar" not in entry
-    back = decode(entry, a_plan({"similarity"}, strategy="given"), ask)
+    back = decode(entry, a_plan({"similarity"}, strategy="given", ask=ask))
     assert_same(back, replace(computed, payload=entry))
     with pytest.raises(NO_ENTRY):
-        decode(encode(COMPUTED), a_plan({"similarity"}, strategy="given"), ask)
+        decode(encode(COMPUTED), a_plan({"similarity"}, strategy="given", ask=ask))
 
 
 def test_an_entry_serves_whoever_wants_no_more_returned_than_it_holds():
@@ -99,18 +99,23 @@ def test_an_entry_serves_whoever_wants_no_more_returned_than_it_holds():
     poorer = encode(Computed(without_texts, evidence))
     wanted = replace(PLAN, statistics=PLAN.statistics - {"sample_token_entropies"})
 
-    assert decode(entry, less, ASK) is not None
-    assert decode(poorer, replace(wanted, returned=missing), ASK) is None
+    assert decode(entry, less) is not None
+    assert decode(poorer, replace(wanted, read=wanted.read - missing)) is None
     with pytest.raises(NO_ENTRY):
-        decode(poorer, wanted, ASK)
+        decode(poorer, wanted)
 
 
-SHORTER = replace(ASK, sampling=SamplingParams(num_samples=1))
+def drawing(sampling):
+    """The plan of an ask with this sampling."""
+    return replace(PLAN, ask=replace(ASK, sampling=sampling))
+
+
+SHORTER = drawing(SamplingParams(num_samples=1))
 
 
 def test_a_longer_draw_serves_a_shorter_one_in_every_statistic():
     entry = encode(replace(COMPUTED, evidence=replace(EVIDENCE, truncated=False)))
-    back = decode(entry, PLAN, SHORTER)
+    back = decode(entry, SHORTER)
 
     first = replace(GENERATION, samples=GENERATION.samples[:1], queue_s=0.0, generate_s=0.0)
     subject = Subject(GENERATION.answer, None, first.samples)
@@ -133,7 +138,7 @@ def test_waves_are_served_as_far_as_they_would_have_gone():
 
 def served(entry, sampling):
     """With how many samples an entry serves this sampling."""
-    computed = decode(entry, PLAN, replace(ASK, sampling=sampling))
+    computed = decode(entry, drawing(sampling))
     return None if computed is None else len(computed.generation.samples)
 
 
@@ -148,10 +153,9 @@ def poor():
 
 
 def test_too_few_samples_and_cut_pairs_serve_no_other_number():
-    assert decode(encode(COMPUTED), PLAN, ASK) is not None
-    assert decode(encode(COMPUTED), PLAN, SHORTER) is None, "whose pair was cut?"
-    longer = replace(ASK, sampling=SamplingParams(num_samples=3))
-    assert decode(encode(COMPUTED), PLAN, longer) is None
+    assert decode(encode(COMPUTED), PLAN) is not None
+    assert decode(encode(COMPUTED), SHORTER) is None, "whose pair was cut?"
+    assert decode(encode(COMPUTED), drawing(SamplingParams(3))) is None
 
 
 def changed(change):
@@ -170,7 +174,7 @@ CORRUPT = {kind: changed(change) for kind, change in KINDS.items()} | {
 @pytest.mark.parametrize("entry", CORRUPT.values(), ids=list(CORRUPT))
 def test_what_is_no_entry_is_refused(entry):
     with pytest.raises(NO_ENTRY):
-        decode(entry, PLAN, ASK)
+        decode(entry, PLAN)
 
 
 @pytest.mark.parametrize("index", [None, 2, -1, True, 0.0, "0"])
@@ -181,9 +185,9 @@ def test_a_sampled_answer_is_one_of_the_samples(index):
     entry = encode(Computed(GENERATION, Evidence(subject, known, {}, False)))
     other = orjson.dumps(at("answer_sample", value=index)(orjson.loads(entry)))
 
-    assert decode(entry, plan, ASK).evidence.subject.answer_sample == 0
+    assert decode(entry, plan).evidence.subject.answer_sample == 0
     with pytest.raises(NO_ENTRY):
-        decode(other, plan, ASK)
+        decode(other, plan)
 
 
 def places(value, path=()):
@@ -215,7 +219,7 @@ def test_what_is_taken_for_an_entry_is_always_scored_and_answered(changes):
         except (LookupError, TypeError):  # an earlier change has removed the place
             continue
     try:
-        computed = decode(orjson.dumps(values), PLAN, ASK)
+        computed = decode(orjson.dumps(values), PLAN)
     except NO_ENTRY:
         return
     scores, reasons = score(ESTIMATORS, computed.evidence.statistics, computed.evidence.absent)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from app.http.requests.bodies import GenerateRequest, ScoreRequest, ask_of
+from app.scoring.deployment import Deployment, Models
 from app.scoring.entries import digest, pair_name, statistics_name
-from app.scoring.plan import available_statistics, make_plan
+from app.scoring.plan import make_plan
 from models.similarity.pairs import PairRules
 from models.statistics import supplied_by
 from tests.results import PROBES, comparer_info
@@ -36,9 +37,8 @@ def key(body, *, generator=GENERATOR, comparers=COMPARERS, nli=NLI):
     """The name of the statistics of a request's body."""
     is_scoring = "answer" in body and "mode" not in body
     ask = ask_of((ScoreRequest if is_scoring else GenerateRequest)(**body))
-    available = available_statistics(ask, generator.statistics, has_nli=True)
-    plan = make_plan(ask, available, "fake")
-    return statistics_name(plan, ask, generator, comparers[plan.similarity], nli)
+    models = Models(generator, comparers, "fake", nli)
+    return statistics_name(make_plan(ask, Deployment(models)), models)
 
 
 DIFFERENT = [

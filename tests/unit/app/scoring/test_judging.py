@@ -7,22 +7,32 @@ import pytest
 
 from app.scoring import judging
 from app.scoring.ask import Ask, GivenSample
-from app.scoring.judging import check_asked, part_of
-from app.scoring.unlike import why_unlike
+from app.scoring.check import check
+from app.scoring.units import Scored
 from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import GivenAnswer, Grammar, ProbeReading, Reasoning, SamplingParams
+from models.statistics import STATISTICS
 from tests.made_calibrators import calibration, calibrator
-from tests.results import a_plan, sequence
+from tests.results import ABLE, a_deployment, a_plan, comparer_info, sequence
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
 PLAN = a_plan(estimators=("rb_cocoa_sp",), primary="rb_cocoa_sp")
 TARGET = replace(ASK, target_error=0.05)
+ANSWER = sequence("Paris")
 
 
-def judge(ask, plan, calibrator, *of_answer):
-    """What is said of an uncertainty, and of what makes the answer unlike others."""
-    return judging.judge(ask, plan, calibrator, part_of(ask, plan, calibrator), *of_answer)
+def judge(ask, plan, calibrator, uncertainty, answer=ANSWER, **told):
+    """The judgement of an answer with this uncertainty."""
+    plan = replace(plan, ask=ask, calibrator=calibrator)
+    scored = Scored({plan.primary: uncertainty}, {})
+    return judging.judge(plan, scored, answer, **told)
+
+
+def check_asked(ask, plan, calibrator):
+    known = frozenset(STATISTICS)
+    plan = replace(plan, ask=ask, available=known, calibrator=calibrator)
+    check(plan, a_deployment(calibrator=calibrator, comparers={"rouge_l": comparer_info()}, **ABLE))
 
 
 def sampled(**changes):
@@ -294,8 +304,7 @@ UNLIKE = {
 
 @pytest.mark.parametrize(("answer", "code"), UNLIKE.values(), ids=list(UNLIKE))
 def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
-    unlike = why_unlike(answer, PLAN, {}, calibrator().parts[0].binding)
-    said = judge(TARGET, PLAN, calibrator(), 0.0, unlike)
+    said = judge(TARGET, PLAN, calibrator(), 0.0, answer)
 
     assert said.reason.startswith(f"{code}: ")
     assert (said.confidence, said.percentile, said.decision.accept) == (None, None, False)
@@ -304,19 +313,17 @@ def test_an_answer_unlike_those_that_were_calibrated_never_passes(answer, code):
 
 
 def test_an_answer_to_a_foreign_prompt_never_passes():
-    binding = calibrator().parts[0].binding
-    unlike = why_unlike(sequence("Paris"), PLAN, {}, binding, warned=("prompt_out_of_domain",))
-    said = judge(TARGET, PLAN, calibrator(), 0.0, unlike)
+    said = judge(TARGET, PLAN, calibrator(), 0.0, warned=("prompt_out_of_domain",))
 
     assert said.reason.startswith("prompt_out_of_domain: ")
     assert (said.confidence, said.decision.accept) == (None, False)
-    assert why_unlike(sequence("Paris"), PLAN, {}, binding) is None
+    assert judge(TARGET, PLAN, calibrator(), 0.0).decision.accept
 
 
 def test_a_cut_answer_may_pass_where_cut_ones_were_calibrated():
     cut = sequence("Par", finish_reason="length")
 
-    assert why_unlike(cut, PLAN, {}, calibrator(share_cut=0.2).parts[0].binding) is None
+    assert judge(TARGET, PLAN, calibrator(share_cut=0.2), 0.0, cut).decision.accept
 
 
 @pytest.mark.parametrize(
@@ -325,7 +332,42 @@ def test_a_cut_answer_may_pass_where_cut_ones_were_calibrated():
 def test_an_answer_that_a_probe_cannot_read_does_not_pass_by_that_probe(primary, code):
     readings = {"predicted_dissimilarity": ProbeReading(0.1, 99.9, out_of_domain=True)}
     plan = replace(PLAN, estimators=(primary,), primary=primary)
+    known = calibrator({ALL: {primary: calibration()}})
 
-    unlike = why_unlike(sequence("Paris"), plan, readings, calibrator().parts[0].binding)
+    said = judge(TARGET, plan, known, 0.0, readings=readings)
 
-    assert (unlike and unlike.partition(":")[0]) == code
+    assert (said.reason and said.reason.partition(":")[0]) == code
+    assert said.decision.accept == (code is None)
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "floor", "action", "reason"),
+    [
+        (0.8, None, "accept", "it passes at a target error of 5 %"),
+        (1.6, None, "verify", "it does not pass, but its confidence is 80 %"),
+        (2.0, 0.75, "verify", "it does not pass, but its confidence is 75 %"),
+        (2.0, 0.7501, "escalate", "its confidence of 75 % is below 75.01 %"),
+        (4.0, None, "escalate", "its confidence of 0 % is below 50 %"),
+        (4.0, 0.0, "verify", "it does not pass, but its confidence is 0 %"),
+        (None, 0.0, "escalate", "it does not pass, and nothing is known of its confidence"),
+    ],
+)
+def test_an_answer_passes_or_is_verified_from_a_confidence_on_or_escalated(
+    uncertainty, floor, action, reason
+):
+    decision = judge(
+        replace(TARGET, escalate_below=floor), PLAN, calibrator(), uncertainty
+    ).decision
+    assert (decision.action, decision.reason) == (action, reason)
+    assert (decision.accept, decision.threshold) == (action == "accept", 1.0)
+
+
+def test_what_nothing_is_calibrated_for_is_escalated():
+    decision = judge(TARGET, PLAN, None, 0.0).decision
+    assert (decision.accept, decision.action) == (False, "escalate")
+    assert decision.guarantee.endswith("see COCOA_CALIBRATOR; nothing is accepted")
+
+
+def test_a_target_error_that_was_not_fitted_accepts_nothing():
+    said = judge(replace(ASK, target_error=0.07), PLAN, calibrator(), 0.0)
+    assert (said.decision.accept, said.decision.threshold) == (False, None)

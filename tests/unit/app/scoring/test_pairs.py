@@ -131,7 +131,7 @@ async def test_scores_of_other_weights_are_not_shared():
     comparer.speaks_as = "other weights"
     await PairScores(comparer, ASK, None, Observer(), known=known).table(PAIRS)
 
-    assert known == {}
+    assert not any(known.values())
 
 
 async def test_a_function_without_weights_is_asked_and_not_looked_up():

@@ -1,12 +1,13 @@
 """make_plan is pure: which work follows from which request, and what is refused before any."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
+from app.scoring.check import check
 from app.scoring.defaults import DEFAULT_ESTIMATORS, LIGHT_ESTIMATORS
-from app.scoring.limits import missing_statistics
-from app.scoring.plan import available_statistics, check_streamed, make_plan
-from app.scoring.questions import generation_request, num_rows
+from app.scoring.plan import available_statistics, generation_request, make_plan
 from models.errors import InvalidRequest, ProbeMissing, StatisticUnavailable
 from models.records import GenerationRequest, GivenAnswer, SamplingParams
 from models.statistics import (
@@ -15,13 +16,19 @@ from models.statistics import (
     SAMPLE_STATISTICS,
     supplied_by,
 )
+from tests.made_calibrators import calibration, calibrator
+from tests.results import a_deployment
 
-ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS | {"similarity"}
+ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
 LOGPROBS, ENTROPIES = "answer_token_logprobs", "answer_token_entropies"
 
 
-def plan(available=ALL, **ask):
-    return make_plan(Ask(**{"prompt": "a"} | ask), frozenset(available), "fake")
+def plan(supplied=ALL, **ask):
+    """The plan of an ask, that a generator of these statistics carries out or refuses."""
+    deployment = a_deployment(supplied)
+    made = make_plan(Ask(**{"prompt": "a"} | ask), deployment)
+    check(made, deployment)
+    return made
 
 
 # id: (body, statistics asked of the engine, whether similarity is wanted)
@@ -90,7 +97,7 @@ def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, 
 @pytest.mark.parametrize(
     ("body", "names", "primary"),
     [
-        ({}, DEFAULT_ESTIMATORS, "cocoa_sp"),
+        ({}, DEFAULT_ESTIMATORS, "rb_cocoa_sp"),
         ({"estimators": ("mte", "sp")}, ["mte", "sp"], "mte"),
         ({"estimators": ("sp", "cocoa_sp")}, ["sp", "cocoa_sp"], "cocoa_sp"),
         ({"estimators": ("sp", "mte", "sp")}, ["sp", "mte"], "sp"),
@@ -173,7 +180,7 @@ AVAILABLE = {
 
 @pytest.mark.parametrize(("ask", "expected"), AVAILABLE.values(), ids=list(AVAILABLE))
 def test_what_can_be_known_follows_from_what_is_asked_and_brought(ask, expected):
-    assert available_statistics(ask, EVERYTHING, has_nli=False) == expected
+    assert available_statistics(ask, a_deployment(EVERYTHING)) == expected
 
 
 # id: (ask, field at fault)
@@ -246,19 +253,6 @@ def test_a_sampled_answer_takes_its_statistics_from_the_samples():
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "available", "missing"),
-    [
-        ("cocoa_mte", ALL, []),
-        ("cocoa_mte", ALL - {ENTROPIES}, [ENTROPIES]),
-        ("cocoa_mte", frozenset(), [ENTROPIES, "similarity"]),
-    ],
-    ids=["none", "one", "all"],
-)
-def test_missing_statistics_are_named_in_order(name, available, missing):
-    assert missing_statistics(name, available) == missing
-
-
 def test_a_drawn_answer_takes_its_statistics_from_the_samples_and_is_the_first_of_them():
     drawn = plan(strategy="sample", estimators=("cocoa_mte",))
     assert drawn.generated == {"sample_token_entropies", "sample_texts"}
@@ -282,18 +276,22 @@ def test_a_drawn_answer_draws_samples_where_no_estimator_reads_any():
         ({"strategy": "mbr"}, "strategy"),
         ({"strategy": "most_probable"}, "strategy"),
         ({"strategy": "most_probable_normalized"}, "strategy"),
-        ({"on_reject": "abstain"}, "on_reject"),
-        ({"on_reject": "escalate"}, "on_reject"),
+        ({"on_reject": "abstain", "target_error": 0.05}, "on_reject"),
+        ({"on_reject": "escalate", "target_error": 0.05}, "on_reject"),
     ],
     ids=["greedy", "sample", "mbr", "most probable", "normalized", "abstain", "escalate"],
 )
 def test_only_an_answer_that_is_certain_while_it_is_written_is_streamed(ask, field):
-    made = plan(ALL | {"similarity_matrix"}, **ask)
+    calibrated = calibrator({"all": {"sp": calibration()}})
+    deployment = replace(a_deployment(ALL, calibrator=calibrated), has_second_model=True)
+    made = make_plan(Ask(prompt="a", estimators=("sp",), **ask), deployment)
+    if field != "strategy":
+        check(made, deployment)
     if field is None:
-        check_streamed(Ask(**ask), made)
+        check(made, deployment, is_streamed=True)
         return
     with pytest.raises(InvalidRequest) as refused:
-        check_streamed(Ask(**ask), made)
+        check(made, deployment, is_streamed=True)
     assert refused.value.field == field
 
 
@@ -316,9 +314,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("body", "rows"), ROWS.values(), ids=ROWS)
 def test_what_an_ask_takes_is_its_answer_and_its_samples(body, rows):
-    ask = Ask(**{"prompt": "a"} | body)
-    supplied = ALL | {"exact_match"}
-    assert num_rows(ask, make_plan(ask, supplied, "fake")) == rows
+    assert plan(**body).num_rows == rows
 
 
 NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
@@ -335,7 +331,7 @@ NAMED = ("cocoa_sp", "rb_cocoa_sp", "sp", "consistency", "mte")
     ids=["cocoa_sp", "the named one", "a named one of the answer alone", "without log-probs"],
 )
 def test_parts_are_scored_by_what_is_defined_for_them(ask, available, primary):
-    made = plan(available | {"exact_match"}, estimators=NAMED, units="fields", **ask)
+    made = plan(available, estimators=NAMED, units="fields", **ask)
 
     assert made.unit_estimators == ("cocoa_sp", "sp", "consistency", "mte")
     assert made.unit_primary == primary

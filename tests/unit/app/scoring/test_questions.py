@@ -92,7 +92,7 @@ class TestChoosing:
 
 
 def asked(plan, found, contexts=()):
-    return questions(plan, ASK, found, contexts, RULES)
+    return questions(replace(plan, ask=ASK), found, contexts, RULES)
 
 
 class TestPairs:

@@ -1,7 +1,6 @@
 """The one path of an ask, over the fake models: what is computed, shared, remembered, refused."""
 
 import asyncio
-import inspect
 import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -230,7 +229,7 @@ async def test_what_was_recorded_is_scored_without_asking_the_generator():
     assert again.scores == pytest.approx(first.scores)
 
 
-RAO_BLACKWELL = tuple(name for name in ESTIMATORS if name.startswith("rb_"))
+RAO_BLACKWELL = tuple(name for name, row in ESTIMATORS.items() if row.family == "rao_blackwell")
 
 
 def rao_blackwell_by_definition(result):
@@ -383,8 +382,7 @@ async def test_an_estimator_that_fails_is_null_with_its_reason_and_costs_no_othe
     def broken(**statistics):
         raise ValueError(f"quotes {statistics}")
 
-    broken.__signature__ = inspect.signature(ESTIMATORS[name])
-    monkeypatch.setitem(ESTIMATORS, name, broken)
+    monkeypatch.setitem(ESTIMATORS, name, replace(ESTIMATORS[name], function=broken))
     async with scoring() as scorer:
         result = await scorer.run(replace(ASK, estimators=(name, "ppl")))
 
@@ -406,10 +404,31 @@ async def test_a_calibrator_is_not_served_to_other_models_than_its_own(caplog):
     async with running_workers(build_workers(CONFIG)) as workers:
         scorer = Scorer(workers, Admission(4), policy=Policy(calibrator=_bound_to(workers)))
         generator = workers.generator
-        assert scorer.judge.calibrator() is not None
+        assert scorer.deployment().calibrator is not None
         own = generator.info
         generator.info = replace(own, identity="other weights")
-        assert scorer.judge.calibrator() is None
+        assert scorer.deployment().calibrator is None
         assert "the calibrator is no longer served" in caplog.text
         generator.info = own
-        assert scorer.judge.calibrator() is not None
+        assert scorer.deployment().calibrator is not None
+
+
+async def test_scores_of_a_model_that_is_replaced_meanwhile_have_no_confidence():
+    ask = Ask(prompt="Capital of France?", sampling=SamplingParams(10, 64, seed=1))
+    async with running_workers(build_workers(CONFIG)) as workers:
+        scorer = Scorer(workers, Admission(4), policy=Policy(calibrator=_bound_to(workers)))
+        known = await scorer.run(ask)
+        generator = workers.generator
+        generate = generator.generate
+
+        async def replaced(request, on_token=None):
+            generation = await generate(request, on_token)
+            generator.info = replace(generator.info, identity="other weights")
+            return generation
+
+        generator.generate = replaced
+        unknown = await scorer.run(ask)
+
+    assert known.judgement.confidence is not None
+    assert unknown.judgement.confidence is None
+    assert unknown.judgement.reason == "no calibrator is loaded: see COCOA_CALIBRATOR"

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.scoring.ask import GivenClaim
+from app.scoring.ask import Ask, GivenClaim
 from app.scoring.derive import Evidence, token_statistics
 from app.scoring.explaining_units import shaky_units
 from app.scoring.questions import Subject
 from app.scoring.statements import Statements, spans_of, stated_claims, stated_sentences
-from app.scoring.units import scored_units, unknown_pairs
+from app.scoring.units import scored as scored_by
+from app.scoring.units import unknown_pairs
 from models.estimators import ESTIMATORS
 from models.similarity.pairs import PairRules, PairTable
 from models.similarity.protocol import NLI_LABELS
@@ -51,12 +52,16 @@ def table(scores):
 
 def scored(answer, parts):
     subject = Subject(answer, None, ())
-    evidence = Evidence(subject, token_statistics(subject), {}, truncated=False)
+    statistics = token_statistics(subject) | {"similarity": np.ones(1)}
+    evidence = Evidence(subject, statistics, {}, truncated=False)
     plan = a_plan(
-        estimators=NAMES, primary="cocoa_sp", unit_estimators=NAMES, unit_primary=NAMES[4]
+        ask=Ask(prompt="?", units="sentences"),
+        estimators=NAMES,
+        primary="cocoa_sp",
+        unit_estimators=NAMES,
+        unit_primary=NAMES[4],
     )
-    whole = dict.fromkeys(NAMES, 1.0), dict[str, str]()
-    return scored_units(plan, evidence, {}, parts, whole, failed)
+    return scored_by(plan, evidence, {}, parts, failed).units
 
 
 @pytest.mark.parametrize("case", GOLDEN["sentences"], ids=lambda case: case["name"])

@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 from app.scoring.ask import Ask
-from app.scoring.unit_judging import check_units_asked, judge_units
-from app.scoring.units import ScoredUnit, ScoredUnits
+from app.scoring.check import check
+from app.scoring.judging import judge
+from app.scoring.units import Scored, ScoredUnit, ScoredUnits
 from models.calibration import ALL, Part, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import Grammar, Reasoning, SamplingParams
+from models.statistics import STATISTICS
 from models.units.characters import spans_of_texts
 from models.units.fields import fields
 from models.units.json_values import parsed
 from models.units.prose import sentences
 from models.units.sentences import sentence_spans
-from models.units.steps import Steps
 from models.units.unit import Unit
 from tests.made_calibrators import calibration, calibrator, with_fields
-from tests.results import a_plan, sequence
+from tests.results import ABLE, a_deployment, a_plan, sequence
 
 TEXT = '{"a": 1, "b": "x"}'
 ANSWER = sequence(TEXT)
@@ -39,8 +40,14 @@ def scored(*uncertainties, text=TEXT, **changes):
     return replace(ScoredUnits(tuple(units), {}, (), None, None), **changes)
 
 
-def judged(units, ask=ASK, answer=ANSWER, made=MADE, **options):
-    return judge_units(ask, PLAN, made, answer, units, Steps(), **options)
+def judged(units, ask=ASK, answer=ANSWER, made=MADE, plan=PLAN, **options):
+    plan = replace(plan, ask=ask, calibrator=made)
+    return judge(plan, Scored({"sp": 1.0}, {}, units), answer, **options).parts
+
+
+def check_units_asked(ask, plan, made):
+    plan = replace(plan, ask=ask, available=frozenset(STATISTICS), calibrator=made)
+    check(plan, a_deployment(calibrator=made, **ABLE))
 
 
 def test_a_part_passes_up_to_the_threshold_and_has_the_confidence_of_its_curve():
@@ -124,7 +131,7 @@ def test_without_a_decision_confidences_are_told():
 def test_behind_a_reasoning_nothing_is_calibrated_and_nothing_passes():
     plan = replace(PLAN, is_reasoned=True)
     ask = replace(ASK, on_unit_reject="remove")
-    found = judge_units(ask, plan, MADE, ANSWER, scored(0.1, 0.1), Steps())
+    found = judged(scored(0.1, 0.1), ask, plan=plan)
 
     assert "behind a reasoning" in found.reason
     assert found.decision.accept is False

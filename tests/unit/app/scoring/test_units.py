@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.computation import Recorded
+from app.scoring.deployment import AskLimits
 from app.scoring.derive import Evidence, token_statistics
-from app.scoring.limits import AskLimits
 from app.scoring.questions import Subject
 from app.scoring.scorer import Policy, Scorer
 from app.scoring.units import (
     TOKENS_UNKNOWN,
     Fields,
     Parts,
-    scored_units,
     unknown_pairs,
+)
+from app.scoring.units import (
+    scored as scored_by,
 )
 from models.errors import InvalidRequest
 from models.estimators import ESTIMATORS
@@ -39,6 +41,13 @@ ANSWER = sequence(
 )
 SAMPLES = ('{"city": "Lima", "km": 7}', '{"city": "Cusco", "km": 7, "zip": 1}', "Lima")
 NAMES = ("sp", "consistency", "cocoa_sp")
+
+FIELDS = Ask(
+    prompt="Which city?",
+    answer=GivenAnswer(SAMPLES[0]),
+    samples=tuple(map(GivenSample, SAMPLES)),
+    units="fields",
+)
 
 
 def subject(answer=ANSWER, samples=SAMPLES, index=None):
@@ -59,13 +68,17 @@ def failed(name, error):
     raise AssertionError(f"{name}: {error!r}")
 
 
-def scored(given_subject, parts, without=None, on_failure=failed, **fields):
-    without = without or {}
+def scored(given_subject, parts, on_failure=failed, **absent):
     statistics = token_statistics(given_subject) | {"similarity": np.array([1.0, 0.2, 0.6])}
-    plan = a_plan(statistics, unit_estimators=NAMES, unit_primary="cocoa_sp")
+    plan = a_plan(
+        statistics,
+        ask=FIELDS,
+        estimators=NAMES,
+        unit_estimators=NAMES,
+        unit_primary="cocoa_sp",
+    )
     evidence = Evidence(given_subject, statistics, {}, truncated=False)
-    whole = dict.fromkeys(NAMES, 1.0) | without
-    return scored_units(plan, evidence, fields, parts, (whole, {}), on_failure)
+    return scored_by(plan, evidence, absent, parts, on_failure).units
 
 
 def test_fields_are_told_with_what_the_samples_say_of_them():
@@ -89,7 +102,7 @@ def test_a_field_is_scored_by_its_own_tokens_and_its_own_support():
     assert (answer.unit.kind, answer.scores.keys(), answer.uncertainty) == (
         "answer",
         set(NAMES),
-        1.0,
+        pytest.approx(-np.log([0.5, 0.25, 0.8, 0.1, 0.9]).sum()),
     )
     assert answer.unit.tokens.tolist() == [0, 1, 2, 3, 4]
     assert support(answer.unit) == pytest.approx(0.6)
@@ -118,18 +131,23 @@ def test_without_log_probs_the_reason_is_the_one_of_the_answer():
 
     _, city, _ = scored(given_subject, parts_of(given_subject), answer_token_logprobs=reason).units
 
-    assert city.reasons["sp"] == reason
+    assert city.reasons["cocoa_sp"] == reason
     assert TOKENS_UNKNOWN not in city.reasons.values()
 
 
 def test_what_the_answer_lacks_is_left_out_of_its_parts():
-    _, city, _ = scored(subject(), parts_of(subject()), without={"sp": None}).units
+    given_subject = subject(replace(ANSWER, token_logprobs=None))
+
+    _, city, _ = scored(given_subject, parts_of(given_subject)).units
 
     assert city.scores.keys() == {"consistency", "cocoa_sp"}
 
 
 def test_an_estimator_that_fails_on_a_part_is_told_and_costs_no_other_its_score(monkeypatch):
-    monkeypatch.setitem(ESTIMATORS, "sp", lambda answer_token_logprobs: answer_token_logprobs / 0)
+    def broken(answer_token_logprobs):
+        return 1.0 if len(answer_token_logprobs) == len(ANSWER.token_logprobs) else "no number"
+
+    monkeypatch.setitem(ESTIMATORS, "sp", replace(ESTIMATORS["sp"], function=broken))
     told = []
 
     _, city, _ = scored(
@@ -222,13 +240,6 @@ def test_each_text_of_a_token_stands_where_its_span_says(texts, leftover):
 
 
 # Through the path of an ask, over the fake models.
-
-FIELDS = Ask(
-    prompt="Which city?",
-    answer=GivenAnswer(SAMPLES[0]),
-    samples=tuple(map(GivenSample, SAMPLES)),
-    units="fields",
-)
 
 
 def num_compared(scorer):

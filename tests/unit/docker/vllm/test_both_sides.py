@@ -121,7 +121,7 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
     server = OpenAIServer(
         can,
         Fingerprint((), ()),
-        Tongue(Dialect.of(PROFILES["vllm"])),
+        TONGUE,
         probes=known(folders),
         prompts=known_prompts,
     )

@@ -10,8 +10,8 @@ from cocoa_lab.calibration.fitting import CannotCalibrate
 from cocoa_lab.calibration.prompts import (
     MIN_PROMPTS,
     STATES,
+    StatesFile,
     domain_of,
-    keep_states,
     kinds_of,
     layer_of,
     read_states,
@@ -27,14 +27,18 @@ def asks(count):
     return {f"{i}": Ask(prompt=f"Question {i}?", sampling=sampling) for i in range(count)}
 
 
-def keep(folder, wanted):
+def keep(folder, wanted, *, is_killed=False):
     """Keep the states of the asks; how often the engine was asked."""
     engine = FakeEngine()
 
     async def run():
         worker = GenerationWorker(engine)
         loop = asyncio.create_task(worker.run())
-        await keep_states(folder / STATES, wanted, worker)
+        file = StatesFile(folder / STATES, worker)
+        for name, ask in wanted.items():
+            await file.keep(name, ask)
+        if not is_killed:
+            file.write()
         await worker.close()
         await loop
 
@@ -55,10 +59,19 @@ def test_each_prompt_is_read_once_and_what_is_there_not_again(tmp_path):
     assert found.by_id["0"].shape == (8,)
 
 
+def test_a_run_that_is_killed_loses_the_last_few(tmp_path):
+    keep(tmp_path, asks(50), is_killed=True)
+    assert list(read_states(tmp_path / STATES).by_id) == [f"{i}" for i in range(48)]
+    assert keep(tmp_path, asks(50)) == 2
+
+
 def test_a_model_that_shows_no_states_has_no_file(tmp_path, monkeypatch):
     worker = GenerationWorker(FakeEngine())
     monkeypatch.setattr(type(worker.info), "num_layers", 0)
-    asyncio.run(keep_states(tmp_path / STATES, asks(2), worker))
+    file = StatesFile(tmp_path / STATES, worker)
+    for name, ask in asks(2).items():
+        asyncio.run(file.keep(name, ask))
+    file.write()
     assert layer_of(worker.info) == 0
     assert not (tmp_path / STATES).exists()
 

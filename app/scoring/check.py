@@ -1,0 +1,412 @@
+"""Pure: what is refused before any work. No other file of the core refuses an ask for what it says.
+
+How much there is to compare is known beforehand of given texts only. What a model writes is held to
+the same bounds by `check_pairs` and `check_relevance` once it is there.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from app.scoring.ask import PARTS, Ask
+from app.scoring.deployment import AskLimits, Deployment, Models
+from app.scoring.plan import NO_CALIBRATOR, STRATEGY_NEEDS, Plan, calibration_of
+from app.scoring.questions import question_of, questions, read_by_token, subject_of
+from models.calibration import Calibrator, Part
+from models.engines.protocol import check_grammar, check_no_images
+from models.errors import (
+    CocoaError,
+    Forbidden,
+    InvalidRequest,
+    LightNeedsHiddenStates,
+    NotCalibrated,
+    ProbeMissing,
+    StatisticUnavailable,
+)
+from models.estimators import ESTIMATORS, FOUND_MASS_NEEDS, needs
+from models.images import DATA, images_of, num_bytes
+from models.records import DEFAULT_NEW_TOKENS, SamplingParams
+from models.similarity.align import num_cells, sentences
+from models.statistics import PROBE_STATISTICS, reads_samples
+from models.units.json_values import leaves, parsed
+from models.units.sentences import sentence_spans
+from workers.protocol import ComparerInfo, GeneratorInfo
+
+# Below these the sampling law is the greedy one, and consistency 0 by construction.
+MIN_SAMPLING_TEMPERATURE = 0.05
+MIN_SAMPLING_TOP_P = 0.05
+
+# A field of the ask and what is wrong with it, or an error of another kind.
+Faults = Iterator[tuple[str, str] | CocoaError]
+
+
+def check(plan: Plan, deployment: Deployment, *, is_streamed: bool = False) -> None:
+    """Refuse an ask that cannot be done here, exceeds a limit, or contradicts itself.
+
+    Raises:
+        Forbidden: whoever asks may not ask for it.
+        InvalidRequest: names the field, and the limit or what is missing.
+    """
+    for fault in _faults(plan, deployment, is_streamed=is_streamed):
+        if isinstance(fault, CocoaError):
+            raise fault
+        field, message = fault
+        raise InvalidRequest(message, field=field)
+
+
+def _faults(plan: Plan, deployment: Deployment, *, is_streamed: bool) -> Faults:
+    """Faults of an ask; the first one is raised."""
+    ask, models, limits = plan.ask, deployment.models, deployment.limits
+    if ask.mode not in ask.caller.modes or "light" not in ask.caller.modes:
+        yield from _of_caller(plan)
+    if plan.similarity not in models.comparers:
+        names = ", ".join(sorted(models.comparers))
+        yield "similarity", f"must be one of {names}"
+    if ask.light or plan.read & PROBE_STATISTICS:
+        yield from _of_light(plan)
+    if not plan.read <= plan.available:
+        yield from _of_statistics(plan, models.generator)
+    if ask.units not in (None, "answer"):
+        yield from _of_units(plan, models)
+    if ask.samples is None and reads_samples(plan.statistics):
+        yield from _of_sampling(ask.sampling)
+    if limits is not None and (ask.answer is not None or ask.samples or ask.claims):
+        yield from _of_texts(plan, models.comparers[plan.similarity], limits)
+    yield from _of_generator(plan, models.generator)
+    if ask.has_images:
+        yield from _of_images(ask, models.generator, limits)
+    yield from _of_decisions(plan, deployment)
+    if is_streamed:
+        yield from _of_streams(plan)
+    if limits is not None and ask.answer is not None and ask.samples is not None:
+        _check_given(plan, models.comparers[plan.similarity], limits)
+
+
+def _of_caller(plan: Plan) -> Faults:
+    """Modes that a key is not good for."""
+    ask = plan.ask
+    if ask.mode not in ask.caller.modes:
+        yield Forbidden(f"this key may not ask for mode {ask.mode}", field="light")
+    for name in _reading(plan, PROBE_STATISTICS):
+        message = f"this key may not ask for mode light, and {name} is of that mode"
+        yield Forbidden(message, field=_named_by(name, ask))
+
+
+def _of_light(plan: Plan) -> Faults:
+    """Light mode draws no samples, and a probe reads the greedy answer only."""
+    ask, no_samples = plan.ask, "in light mode, which draws no samples"
+    if ask.answer is None and ask.strategy != "greedy":
+        for name in _reading(plan, PROBE_STATISTICS):
+            yield "strategy", f"must be greedy for {name}, which reads the greedy answer"
+        if ask.light:
+            yield "strategy", f"must be greedy {no_samples}"
+    if not ask.light:
+        return
+    for name in plan.estimators:
+        if reads_samples(needs([name])):
+            yield _named_by(name, ask), f"{name} reads samples, which light mode does not draw"
+    for field in ("return_samples", "explain"):
+        if getattr(ask, field):
+            yield field, f"must be false {no_samples}"
+
+
+def _of_statistics(plan: Plan, generator: GeneratorInfo) -> Faults:
+    """Estimators, strategies and waves that read what cannot be known here."""
+    ask, available = plan.ask, plan.available
+    # Scoring what exists already is best effort: what was not brought is null with its reason.
+    if plan.strategy != "given":
+        yield from _of_estimators(plan, generator)
+    lacking: dict[str, tuple[str, frozenset[str]]] = {
+        "strategy": (plan.strategy, STRATEGY_NEEDS[plan.strategy]),
+    }
+    if ask.sampling.stop_mass is not None and ask.samples is None and reads_samples(plan.read):
+        lacking["num_samples"] = "auto", FOUND_MASS_NEEDS
+    for field, (name, read) in lacking.items():
+        if missing := read - available:
+            message = f"{name} reads {', '.join(sorted(missing))}, which cannot be supplied here"
+            yield StatisticUnavailable(message, field=field)
+
+
+def _of_units(plan: Plan, models: Models) -> Faults:
+    """Parts of answers that nobody makes or compares."""
+    ask, available = plan.ask, plan.available
+    if ask.splits_claims and not ask.has_prompt:
+        yield "units", "no model splits the answer: send a prompt, or claims"
+    if plan.parts_compared_by == "nli" and models.nli is None and "sample_texts" in available:
+        message = f"{ask.units} need an NLI model, and none is loaded: see COCOA_NLI__MODEL"
+        yield StatisticUnavailable(message, field="units")
+    if available.isdisjoint({"sample_texts", "answer_token_texts"}):
+        yield "units", "needs samples, or a prompt: of parts of the answer nothing is known without"
+
+
+def _of_estimators(plan: Plan, generator: GeneratorInfo) -> Faults:
+    """Estimators that were named, or in light mode any, which read what nobody supplies."""
+    ask, absent = plan.ask, generator.absent
+    # All that light mode is for stands and falls with a probe; null scores would hide that there
+    # is none.
+    names = plan.estimators
+    if not ask.light:
+        names = tuple(filter(None, (*(ask.estimators or ()), ask.primary)))
+    for name in names:
+        missing, field = sorted(needs([name]) - plan.available), _named_by(name, ask)
+        if unread := [one for one in missing if one in PROBE_STATISTICS]:
+            for statistic in filter(absent.__contains__, unread):
+                message = f"{name} needs a probe: {absent[statistic]}"
+                yield LightNeedsHiddenStates(message, field=field)
+            yield ProbeMissing(
+                f"{name} needs a probe for this model, and none is loaded: train one with "
+                "`cocoa probe collect` and `cocoa probe train`",
+                field=field,
+            )
+        if missing:
+            reasons = dict.fromkeys(absent[one] for one in missing if one in absent)
+            told = (f"{name} reads {', '.join(missing)}, which this deployment cannot supply",)
+            yield StatisticUnavailable("; ".join((*told, *reasons)), field=field)
+
+
+def _of_sampling(sampling: SamplingParams) -> Faults:
+    """Sampling under which every sample repeats the answer."""
+    because = "where samples are drawn: below, every sample repeats the answer"
+    if sampling.temperature < MIN_SAMPLING_TEMPERATURE:
+        yield "temperature", f"must be at least {MIN_SAMPLING_TEMPERATURE} {because}"
+    if sampling.top_k == 1:
+        yield "top_k", f"must be 0 or at least 2 {because}"
+    if sampling.top_p < MIN_SAMPLING_TOP_P:
+        yield "top_p", f"must be at least {MIN_SAMPLING_TOP_P} {because}"
+
+
+def _of_texts(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> Faults:
+    """Given texts that are too long, and answers with too many parts."""
+    ask, texts = plan.ask, dict[str, str]()
+    if ask.answer is not None:
+        texts["answer"] = ask.answer.text
+    for number, sample in enumerate(ask.samples or ()):
+        texts[f"samples.{number}.text"] = sample.text
+    for number, claim in enumerate(ask.claims or ()):
+        texts[f"claims.{number}.text"] = claim.text
+    by_sentence = comparer.is_by_sentence and plan.reads("similarity")
+    for field, text in texts.items():
+        if len(text) > limits.max_text_characters:
+            yield field, f"must have at most {limits.max_text_characters} characters"
+        if by_sentence and len(sentences(text)) > limits.max_text_sentences:
+            yield (
+                field,
+                f"must have at most {limits.max_text_sentences} sentences for this similarity",
+            )
+    if len(ask.claims or ()) > limits.max_units:
+        yield "claims", f"must be at most {limits.max_units}"
+    num_units = 0
+    if ask.answer is not None and ask.units == "fields":
+        value = parsed(ask.answer.text)
+        num_units = len(list(leaves(value))) if value is not None else 0
+    elif ask.answer is not None and ask.units == "sentences":
+        num_units = len(sentence_spans(ask.answer.text))
+    if num_units > limits.max_units:
+        yield "answer", f"must have at most {limits.max_units} {ask.units} where units are told"
+
+
+def _of_generator(plan: Plan, generator: GeneratorInfo) -> Faults:
+    """Options that the language model here lacks."""
+    ask, sampling, no_limit = plan.ask, plan.ask.sampling, generator.no_reasoning_limit
+    most = sampling.max_new_tokens or DEFAULT_NEW_TOKENS
+    for field in ("max_reasoning_tokens", "max_sample_reasoning_tokens"):
+        bound = getattr(sampling, field)
+        if bound is not None and no_limit:
+            yield field, f"is not heeded here: {no_limit}"
+        if bound is not None and bound >= most:
+            yield field, f"must be less than max_new_tokens, which is {most}"
+    if sampling.distinct:
+        yield from _of_distinct(plan, generator)
+    if ask.grammar is not None:
+        check_grammar(generator.no_grammar)
+        if sampling.stop:
+            yield "stop", "must be left out where an answer is held to a format"
+    if not ask.num_tops:
+        return
+    if ask.strategy not in ("greedy", "sample"):
+        yield (
+            "num_tops",
+            f"are told of greedy and of drawn answers: {ask.strategy} chooses among samples",
+        )
+    if not generator.max_tops:
+        yield "num_tops", "the model here tells no likeliest tokens"
+    if ask.num_tops > generator.max_tops:
+        yield "num_tops", f"must be at most {generator.max_tops} with the model here"
+    if any(ask.shown) and "sample_token_logprobs" not in generator.statistics:
+        reason = generator.absent.get("sample_token_logprobs", "the model here tells none")
+        yield "num_tops", f"are told of greedy answers alone, at temperature 0: {reason}"
+
+
+def _of_distinct(plan: Plan, generator: GeneratorInfo) -> Faults:
+    """Draws that do not repeat, where something would count them, or nobody draws them."""
+    ask, units = plan.ask, plan.ask.units
+    if generator.no_distinct:
+        yield "distinct", f"must be false here: {generator.no_distinct}"
+    why = "with distinct, whose samples are not drawn as often as the model would say them"
+    if plan.strategy != "greedy":
+        yield "strategy", f"must be greedy {why}"
+    for name in plan.estimators:
+        if ESTIMATORS[name].counts_samples:
+            yield _named_by(name, ask), f"{name} counts samples: it cannot be had {why}"
+    if ask.explain:
+        yield "explain", f"must be false {why}"
+    if units not in (None, "answer"):
+        yield "units", f"must be answer {why}"
+
+
+def _of_images(ask: Ask, generator: GeneratorInfo, limits: AskLimits | None) -> Faults:
+    """Images that nobody looks at, too many or too large ones, and those that are elsewhere."""
+    num_urls = 0
+    for number, (field, url) in enumerate(images_of(ask.messages or ())):
+        check_no_images([field], generator.no_images)
+        if limits is None:
+            continue
+        if number >= limits.max_images:
+            yield field, f"at most {limits.max_images} images are taken"
+        if url.startswith(DATA) and num_bytes(url) > limits.max_image_bytes:
+            yield field, f"an image may have at most {limits.max_image_bytes} bytes"
+        num_urls += not url.startswith(DATA)
+        if num_urls > limits.max_image_urls:
+            yield field, f"at most {limits.max_image_urls} images are fetched here: send data: URLs"
+    if ask.tools:
+        yield "tools", "cannot be shown beside images"
+
+
+def _of_decisions(plan: Plan, deployment: Deployment) -> Faults:
+    """Decisions that nobody can make, and second models that are not there or would not see."""
+    ask, has_target = plan.ask, plan.ask.target_error is not None
+    if ask.on_unit_reject != "keep":
+        yield from _of_unit_reject(ask)
+    if ask.units in PARTS and has_target:
+        yield from _of_target(plan, plan.unit_part, plan.unit_primary)
+    if ask.on_reject != "answer" and not has_target:
+        yield "on_reject", "needs target_error"
+    if ask.escalate_below is not None and not has_target:
+        yield "escalate_below", "needs target_error"
+    if ask.calibration is not None:
+        yield from _of_group(ask.calibration, deployment.calibrator)
+    if has_target and (ask.units not in PARTS or ask.on_reject != "answer"):
+        yield from _of_target(plan, plan.part, plan.primary)
+    if ask.on_reject == "escalate":
+        yield from _of_escalation(ask, has_second=deployment.has_second_model)
+
+
+def _of_unit_reject(ask: Ask) -> Faults:
+    message = ""
+    if ask.units not in PARTS or ask.target_error is None:
+        message = "needs target_error, and units fields, sentences or claims"
+    elif ask.units == "claims" and ask.on_unit_reject == "remove":
+        message = "must be keep or abstain with units claims, which share words of the answer"
+    elif ask.tools and ask.on_unit_reject == "remove":
+        message = "must be keep or abstain where tools may be called: a call is made as a whole"
+    elif ask.on_reject == "escalate":
+        message = "must be keep where a second model may answer, which has no parts"
+    if message:
+        yield "on_unit_reject", message
+
+
+def _of_group(group: str, calibrator: Calibrator | None) -> Faults:
+    if calibrator is None:
+        yield NotCalibrated(NO_CALIBRATOR, field="calibration")
+    elif group not in calibrator.groups:
+        names = ", ".join(calibrator.groups)
+        yield "calibration", f"must be one of {names}"
+
+
+def _of_target(plan: Plan, part: Part | str, primary: str | None) -> Faults:
+    """A target error for which no threshold was calibrated."""
+    calibration = calibration_of(plan, part, primary)
+    if calibration is None:
+        yield NotCalibrated(str(part), field="target_error")
+    elif calibration.threshold(plan.ask.target_error or 0.0) is None:
+        known = ", ".join(f"{one.target_error:g}" for one in calibration.thresholds)
+        yield "target_error", f"must be one of {known}"
+
+
+def _of_escalation(ask: Ask, *, has_second: bool) -> Faults:
+    """A second model that is not there, or would not see what is asked."""
+    if not has_second:
+        yield "on_reject", "no second model is set: see COCOA_ESCALATION__URL"
+    if ask.has_images:
+        yield "on_reject", "a second model is shown no images"
+    if ask.tools:
+        yield "on_reject", "a second model is shown no tools"
+
+
+def _of_streams(plan: Plan) -> Faults:
+    """An answer that is chosen among finished samples, or may be held back or replaced."""
+    ask, read_before = plan.ask, "where tokens are streamed: they are read before the decision"
+    if plan.is_sampled and plan.strategy != "sample":
+        yield (
+            "strategy",
+            "must be greedy or sample where tokens are streamed: others choose among samples",
+        )
+    if ask.on_reject != "answer":
+        yield "on_reject", f"must be answer {read_before}"
+    if ask.on_unit_reject != "keep":
+        yield "on_unit_reject", f"must be keep {read_before}"
+
+
+def _check_given(plan: Plan, comparer: ComparerInfo, limits: AskLimits) -> None:
+    """Refuse given texts that make too many pairs."""
+    ask, subject = plan.ask, subject_of(plan.ask, None)
+    contexts = [""] * len(read_by_token(plan, subject))
+    rules = comparer.rules.of_question(question_of(ask))
+    asked = questions(plan, subject, contexts, rules)
+    num_pairs = len(asked.similarity)
+    if comparer.is_by_sentence:
+        num_pairs = num_cells(asked.similarity)
+    check_pairs(ask, num_pairs, limits)
+    check_pairs(ask, len(asked.nli), limits)
+
+
+def check_pairs(ask: Ask, num_pairs: int, limits: AskLimits | None) -> None:
+    """Refuse more pairs than one ask may have.
+
+    Raises:
+        InvalidRequest: names the field that makes them many.
+    """
+    if limits is None or num_pairs <= limits.max_pairs:
+        return
+    field = "estimators"
+    if ask.samples is not None:
+        field = "samples"
+    elif ask.units is not None:
+        field = "units"
+    message = f"takes {num_pairs} pairs of texts to compare, and may take {limits.max_pairs}"
+    raise InvalidRequest(message, field=field)
+
+
+def check_relevance(
+    contexts: Sequence[str], token_texts: Sequence[Sequence[str]], limits: AskLimits | None
+) -> None:
+    """Refuse sequences whose texts without each of their tokens take too much memory.
+
+    Args:
+        contexts: what each sequence is read after.
+        token_texts: of each sequence.
+        limits: of all together; None bounds none.
+
+    Raises:
+        InvalidRequest: names both numbers.
+    """
+    if limits is None:
+        return
+    num_characters, most = 0, limits.max_relevance_characters
+    for context, texts in zip(contexts, token_texts, strict=True):
+        num_characters += len(texts) * (len(context) + sum(map(len, texts)))
+    if num_characters > most:
+        message = f"takes {num_characters} characters to compare by token, and may take {most}"
+        raise InvalidRequest(message, field="estimators")
+
+
+def _reading(plan: Plan, statistics: frozenset[str]) -> Iterator[str]:
+    """Names of the planned estimators that read any of these."""
+    return (name for name in plan.estimators if needs([name]) & statistics)
+
+
+def _named_by(estimator: str, ask: Ask) -> str:
+    """The field of the ask by which an estimator came in."""
+    if estimator in (ask.estimators or ()):
+        return "estimators"
+    if estimator == ask.primary:
+        return "primary"
+    return "light"

@@ -1,0 +1,85 @@
+"""The deployment as one record: models as they serve now, limits, and calibrator."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
+
+from models.calibration import Calibrator
+from workers.protocol import ComparerInfo, GeneratorInfo, Workers
+
+
+@dataclass(frozen=True, slots=True)
+class AskLimits:
+    """Bounds of an ask; its deadline bounds the time, these the memory and what queues hold.
+
+    Attributes:
+        max_text_characters: of a given answer, of each given sample, and of each given claim.
+        max_text_sentences: of the same texts, where they are compared by sentences.
+        max_pairs: ordered pairs that one pair model reads for an ask: distinct ones of texts, or,
+            where texts are compared by sentences, all their cells.
+        max_units: parts of one answer that are told; a given answer with more is refused.
+        max_claim_tokens: of the reply in which a model splits an answer into claims; at most half
+            of its context in any case.
+        max_images: in the messages of an ask.
+        max_image_bytes: of each of them.
+        max_image_urls: of the images, those that may be named by https URLs, which the server of
+            the model then fetches from wherever they point to, its own network among it.
+        max_relevance_characters: of an ask's texts without each of their tokens, which token
+            relevance compares: the sum over sequences of their tokens times their characters.
+    """
+
+    max_text_characters: Annotated[int, Ge(1)] = 32_768
+    max_text_sentences: Annotated[int, Ge(1)] = 256
+    max_pairs: Annotated[int, Ge(1)] = 65_536
+    max_units: Annotated[int, Ge(1)] = 1024
+    max_claim_tokens: Annotated[int, Ge(1)] = 2048
+    max_images: Annotated[int, Ge(0)] = 8
+    max_image_bytes: Annotated[int, Ge(1)] = 500_000
+    max_image_urls: Annotated[int, Ge(0)] = 0
+    max_relevance_characters: Annotated[int, Ge(1)] = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models of a deployment as they serve now.
+
+    Attributes:
+        comparers: similarity functions by name.
+        default_similarity: the one that serves where an ask names none.
+        nli: None where there is no NLI model.
+    """
+
+    generator: GeneratorInfo
+    comparers: Mapping[str, ComparerInfo]
+    default_similarity: str
+    nli: ComparerInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """All that decides, beside an ask, what may be asked and what its scores mean.
+
+    Attributes:
+        models: as they serve now.
+        limits: of asks; None bounds none, where they are one's own.
+        calibrator: that fits these models; None where none does.
+        has_second_model: to be asked where an answer does not pass.
+    """
+
+    models: Models
+    limits: AskLimits | None = None
+    calibrator: Calibrator | None = None
+    has_second_model: bool = False
+
+
+def models_of(workers: Workers) -> Models:
+    """The models that workers hold now."""
+    comparers: dict[str, ComparerInfo] = {}
+    for name, comparer in workers.comparers.items():
+        comparers[name] = comparer.info
+    nli: ComparerInfo | None = None
+    if workers.nli is not None:
+        nli = workers.nli.info
+    return Models(workers.generator.info, comparers, workers.default_similarity, nli)

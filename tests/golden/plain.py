@@ -1,0 +1,292 @@
+"""Every estimator once more, by its definition in plain Python floats: the origin of golden values.
+
+    python -m tests.golden.plain NAME...  # adds these estimators' values to estimators.json
+
+A new estimator is written down here first, from its formula and not from its code, one loop where
+the formula has a sum. Statistics come as JSON has them; None is a value that is not defined.
+"""
+
+import json
+import math
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from models.estimators import ESTIMATORS
+from models.estimators.overlap import word_stems
+
+FOLDER = Path(__file__).parent
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def sp(s):
+    return -sum(s["answer_token_logprobs"])
+
+
+def ppl(s):
+    return -mean(s["answer_token_logprobs"])
+
+
+def mte(s):
+    return mean(s["answer_token_entropies"])
+
+
+def consistency(s):
+    return mean([1 - one for one in s["similarity"]])
+
+
+def full_sample(s):
+    matrix = s["similarity_matrix"]
+    if len(matrix) < 2:
+        return None
+    return mean([1 - row[j] for i, row in enumerate(matrix) for j in range(len(row)) if i != j])
+
+
+def light(s):
+    return s["predicted_dissimilarity"]
+
+
+def found(s):
+    """Probability and dissimilarity of the answer and of each distinct sample that is not it."""
+    pairs, texts = [(math.exp(sum(s["answer_token_logprobs"])), 0.0)], set()
+    similarity = iter(s["similarity"])
+    is_left_out = len(s["similarity"]) < len(s["sample_texts"])
+    of_samples = zip(s["sample_texts"], s["sample_token_logprobs"], s["exact_match"], strict=True)
+    for text, logprobs, is_answer in of_samples:
+        if is_left_out and is_answer and logprobs == s["answer_token_logprobs"]:
+            is_left_out = False
+            continue
+        similar = next(similarity)
+        if not is_answer and text not in texts:
+            pairs.append((math.exp(sum(logprobs)), 1 - similar))
+        texts.add(text)
+    return pairs
+
+
+def found_mass(s):
+    return min(1.0, sum(p for p, _ in found(s)))
+
+
+def rb_consistency(s):
+    total = sum(p for p, _ in found(s))
+    seen = sum(p * unlike for p, unlike in found(s))
+    return seen / total if total > 1 else seen + (1 - total) * consistency(s)
+
+
+def unseen_rb_consistency(s):
+    mass = found_mass(s)
+    return rb_consistency(s) + (1 - mass) * mass * (1 - consistency(s)) / 2
+
+
+def capped_sp(s):
+    return sp(s) * min(1.0, 16 / len(s["answer_token_logprobs"]))
+
+
+def of_samples(s, number):
+    return -mean([number(logprobs) for logprobs in s["sample_token_logprobs"]])
+
+
+def symmetric(s):
+    e = s["entailment"]
+    every = range(len(e))
+    return [[1.0 if i == j else (e[i][j] + e[j][i]) / 2 for j in every] for i in every]
+
+
+def degmat(s):
+    return 1 - mean([one for row in symmetric(s) for one in row])
+
+
+def ce_degmat(s):
+    return 1 - mean([one for row in s["similarity_matrix"] for one in row])
+
+
+def eigv(s):
+    weights = np.array(symmetric(s))
+    degrees = np.diag(weights.sum(axis=1) ** -0.5)
+    laplacian = np.eye(len(weights)) - degrees @ weights @ degrees
+    return sum(max(0.0, 1 - one) for one in np.linalg.eigvalsh(laplacian))
+
+
+def num_sem_sets(s):
+    agrees = [[e > c for e, c in zip(*rows, strict=True)] for rows in by_row(s)]
+    unseen, count = set(range(len(agrees))), 0
+    while unseen:
+        pending, count = [unseen.pop()], count + 1
+        while pending:
+            i = pending.pop()
+            near = {j for j in unseen if agrees[i][j] and agrees[j][i]}
+            unseen -= near
+            pending += near
+    return float(count)
+
+
+def by_row(s):
+    return zip(s["entailment"], s["contradiction"], strict=True)
+
+
+def semantic_entropy(s):
+    entails = []
+    for says, denies in by_row(s):
+        pairs = zip(says, denies, strict=True)
+        entails.append([e >= c and e >= 1 - e - c for e, c in pairs])
+    classes = []
+    for i in range(len(entails)):
+        for members in classes:
+            if entails[members[0]][i] and entails[i][members[0]]:
+                members.append(i)
+                break
+        else:
+            classes.append([i])
+    entropy, num_samples = 0.0, len(entails)
+    for members in classes:
+        logprobs = {}
+        for i in members:
+            logprobs.setdefault(s["sample_texts"][i], sum(s["sample_token_logprobs"][i]))
+        entropy -= len(members) / num_samples * log_sum(list(logprobs.values()))
+    return entropy
+
+
+def log_sum(logarithms):
+    greatest = max(logarithms)
+    return greatest + math.log(sum(math.exp(one - greatest) for one in logarithms))
+
+
+def lexical_similarity(s):
+    stems = [word_stems(text) for text in s["sample_texts"]]
+    if len(stems) < 2:
+        return None
+    return -mean([rouge_l(a, b) for a, b in combinations(stems, 2)])
+
+
+def rouge_l(a, b):
+    if not a or not b:
+        return float(not a and not b)
+    lengths = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, one in enumerate(a):
+        for j, other in enumerate(b):
+            longest = max(lengths[i][j + 1], lengths[i + 1][j])
+            lengths[i + 1][j + 1] = lengths[i][j] + 1 if one == other else longest
+    return 2 * lengths[-1][-1] / (len(a) + len(b))
+
+
+def semantic_density(s):
+    logarithms, close, texts = [mean(s["answer_token_logprobs"])], [1.0], set()
+    for i, text in enumerate(s["sample_texts"]):
+        if not s["exact_match"][i] and text not in texts:
+            logarithms.append(mean(s["sample_token_logprobs"][i]))
+            close.append((1 + s["answer_entailment"][i] - s["answer_contradiction"][i]) / 2)
+        texts.add(text)
+    weights = [math.exp(one - max(logarithms)) for one in logarithms]
+    return -sum(w * c for w, c in zip(weights, close, strict=True)) / sum(weights)
+
+
+def relevant(logprobs, relevance):
+    if sum(relevance) <= 0:
+        relevance = [1.0] * len(relevance)
+    pairs = zip(logprobs, relevance, strict=True)
+    return -sum(one * r / sum(relevance) for one, r in pairs)
+
+
+def token_sar(s):
+    return relevant(s["answer_token_logprobs"], s["token_relevance"])
+
+
+def shared(logprobs, matrix):
+    told = []
+    for i, row in enumerate(matrix):
+        terms = [logprobs[i]]
+        for j, similar in enumerate(row):
+            if i != j and similar > 0:
+                terms.append(math.log(similar / 0.001) + logprobs[j])
+        told.append(log_sum(terms))
+    return -mean(told)
+
+
+def sentence_sar(s):
+    return shared([sum(one) for one in s["sample_token_logprobs"]], s["similarity_matrix"])
+
+
+def sar(s):
+    pairs = zip(s["sample_token_logprobs"], s["sample_token_relevance"], strict=True)
+    return shared([-relevant(*pair) for pair in pairs], s["similarity_matrix"])
+
+
+def bsdetector(s):
+    pairs = zip(s["answer_contradiction"], s["exact_match"], strict=True)
+    observed = mean([0.8 * (1 - c) + 0.2 * same for c, same in pairs])
+    return 1 - (0.7 * observed + 0.3 * math.exp(s["p_true_logprob"]))
+
+
+def times(base, other):
+    def product(s):
+        return None if other(s) is None else base(s) * other(s)
+
+    return product
+
+
+PLAIN = {
+    "sp": sp,
+    "ppl": ppl,
+    "mte": mte,
+    "mcse": lambda s: of_samples(s, sum),
+    "mcnse": lambda s: of_samples(s, mean),
+    "consistency": consistency,
+    "consistency_light": light,
+    "prob_cocoa_sp": lambda s: (1 - math.exp(-sp(s))) * consistency(s),
+    "prob_cocoa_ppl": lambda s: (1 - math.exp(-ppl(s))) * consistency(s),
+    "rb_consistency": rb_consistency,
+    "unseen_rb_consistency": unseen_rb_consistency,
+    "unseen_rb_cocoa_sp": times(sp, unseen_rb_consistency),
+    "capped_sp": capped_sp,
+    "capped_cocoa_sp": times(capped_sp, consistency),
+    "capped_rb_cocoa_sp": times(capped_sp, rb_consistency),
+    "degmat": degmat,
+    "ce_degmat": ce_degmat,
+    "eigv": eigv,
+    "num_sem_sets": num_sem_sets,
+    "semantic_entropy": semantic_entropy,
+    "lexical_similarity": lexical_similarity,
+    "semantic_density": semantic_density,
+    "token_sar": token_sar,
+    "sentence_sar": sentence_sar,
+    "sar": sar,
+    "p_true": lambda s: -s["p_true_logprob"],
+    "bsdetector": bsdetector,
+    "found_mass": found_mass,
+}
+for base in (sp, ppl, mte):
+    PLAIN[f"cocoa_{base.__name__}"] = times(base, consistency)
+    PLAIN[f"cocoa_{base.__name__}_light"] = times(base, light)
+    PLAIN[f"rb_cocoa_{base.__name__}"] = times(base, rb_consistency)
+    PLAIN[f"full_sample_cocoa_{base.__name__}"] = times(base, full_sample)
+    PLAIN[f"additive_cocoa_{base.__name__}"] = lambda s, base=base: base(s) + consistency(s)
+
+
+def in_lines(golden):
+    """A file of golden cases, one a line: what changes in a case shows as that line."""
+    sections = []
+    for name, value in golden.items():
+        text = json.dumps(value)
+        if isinstance(value, list):
+            text = "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
+        sections.append(f"{json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+def main():
+    path = FOLDER / "estimators.json"
+    golden = json.loads(path.read_text())
+    for case in golden["cases"]:
+        for name in sys.argv[1:]:
+            if ESTIMATORS[name].needs <= case["statistics"].keys():
+                case["expected"][name] = PLAIN[name](case["statistics"])
+    path.write_text(in_lines(golden))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What an ask may not want here, before any work."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.scoring.ask import Ask
+from app.scoring.check import check
+from app.scoring.plan import make_plan
+from models.errors import InvalidRequest
+from models.images import PARTS
+from models.records import GivenAnswer, SamplingParams
+from models.statistics import supplied_by
+from tests.made_calibrators import calibration, calibrator
+from tests.results import a_deployment
+
+SUPPLIED = supplied_by("answer", "samples", "question")
+RB = ("rb_cocoa_sp", "capped_rb_cocoa_sp", "unseen_rb_consistency", "sp", "p_true")
+
+
+def checked(ask, *, has_second_model=False, **deployment):
+    """Refuses an ask, or nothing, where a generator like this serves."""
+    here = a_deployment(SUPPLIED, **deployment)
+    here = replace(here, has_second_model=has_second_model)
+    check(make_plan(ask, here), here)
+
+
+def asked(**sampling):
+    return Ask(prompt="Hi", sampling=SamplingParams(**sampling))
+
+
+@pytest.mark.parametrize("name", ["max_reasoning_tokens", "max_sample_reasoning_tokens"])
+@pytest.mark.parametrize(
+    ("new_tokens", "bound", "no_limit", "why"),
+    [
+        (64, 64, "", "less than max_new_tokens, which is 64"),
+        (None, 256, "", "less than max_new_tokens, which is 256"),
+        (64, 8, "the model is not known to reason", "is not heeded here: the model is not known"),
+    ],
+)
+def test_a_bound_that_bounds_nothing_is_refused_by_name(name, new_tokens, bound, no_limit, why):
+    with pytest.raises(InvalidRequest, match=why) as refused:
+        checked(asked(max_new_tokens=new_tokens, **{name: bound}), no_reasoning_limit=no_limit)
+    assert refused.value.field == name
+
+
+def test_a_bound_that_leaves_room_is_taken_and_none_is_always_taken():
+    checked(asked(max_new_tokens=64, max_reasoning_tokens=63), no_reasoning_limit="")
+    checked(asked(), no_reasoning_limit="the model is not known to reason")
+
+
+def unrepeated(**wanted):
+    wanted = {"estimators": RB} | wanted
+    return Ask(prompt="Hi", sampling=SamplingParams(distinct=True), **wanted)
+
+
+def test_draws_that_do_not_repeat_are_for_scores_that_weigh_by_probability():
+    checked(unrepeated(), no_distinct="")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "no_distinct", "field", "why"),
+    [
+        ({}, "of another server", "distinct", "must be false here: of another server"),
+        ({"strategy": "mbr"}, "", "strategy", "must be greedy with distinct"),
+        ({"answer": GivenAnswer("Rome")}, "", "strategy", "must be greedy"),
+        ({"estimators": ("cocoa_sp",)}, "", "estimators", "cocoa_sp counts samples"),
+        ({"primary": "mcse"}, "", "primary", "mcse counts samples"),
+        ({"explain": True}, "", "explain", "must be false with distinct"),
+        ({"units": "fields"}, "", "units", "must be answer with distinct"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_counts_samples_is_refused_where_they_do_not_repeat(wanted, no_distinct, field, why):
+    with pytest.raises(InvalidRequest, match=why) as refused:
+        checked(unrepeated(**wanted), no_distinct=no_distinct)
+    assert refused.value.field == field
+
+
+IMAGE = {
+    "role": "user",
+    "content": "",
+    PARTS: [{"type": "image_url", "image_url": {"url": "data:,"}}],
+}
+TARGET = {"estimators": ("sp",), "target_error": 0.05}
+
+
+def calibrated(**binding):
+    return calibrator({"all": {"sp": calibration()}}, **binding)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "binding", "why"),
+    [
+        ({"prompt": "Hi"}, {}, "no second model"),
+        ({"prompt": "Hi", "tools": ({"type": "function"},)}, {}, "shown no tools"),
+        ({"messages": (IMAGE,)}, {"input": "images"}, "shown no images"),
+    ],
+    ids=["none", "tools", "images"],
+)
+def test_a_second_model_is_not_asked_what_it_would_not_see(wanted, binding, why):
+    ask = Ask(**TARGET, on_reject="escalate", **wanted)
+    has_second_model = "no second" not in why
+    here = {"calibrator": calibrated(**binding), "no_images": ""}
+    with pytest.raises(InvalidRequest, match=why) as refused:
+        checked(ask, has_second_model=has_second_model, **here)
+    assert refused.value.field == "on_reject"
+    checked(replace(ask, on_reject="answer"), **here)

@@ -1,0 +1,136 @@
+"""Questions whose answers follow by rule: their truth by other ways, their forms, their labels."""
+
+import datetime
+import io
+import re
+from contextlib import redirect_stdout
+
+import pytest
+
+from cocoa_lab.atlas.questions import FORMS, KINDS, records
+from cocoa_lab.containing import contains
+from cocoa_lab.datasets import load
+from cocoa_lab.parts.examples import read_parts
+from cocoa_lab.quality import quality_names
+
+
+def truth(kind):
+    return {question.text: question.answers for question in KINDS[kind]()}
+
+
+def test_there_are_twelve_kinds_with_as_many_questions_each():
+    sizes = [len(set(truth(kind))) for kind in KINDS]
+    assert len(KINDS) == 12
+    assert sum(sizes) >= 1500
+    assert min(sizes) > 110
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "right", "wrong"),
+    [
+        ("capital", "What is the capital of Peru?", "The capital is Lima.", "It is Cusco, Peru."),
+        ("capital", "What is the capital of Panama?", "Panama City", "Panama"),
+        ("capital", "What is the capital of Colombia?", "bogota", "Colombo"),
+        ("continent", "On which continent is Chad?", "Chad is in Africa.", "Asia"),
+        ("currency", "What is the currency of Peru?", "The Peruvian sol", "the peso"),
+        ("currency", "What is the currency of France?", "Euros.", "Franc"),
+        ("language", "Name an official language of Bangladesh.", "It is Bengali.", "Hindi"),
+        ("neighbour", "Name one country that borders Portugal.", "Spain borders it.", "France"),
+        ("neighbour", "Name one country that borders Canada.", "the USA", "Mexico"),
+        ("element", "What is the atomic number of iron?", "n/a", "n/a"),
+        ("element", "Which chemical element has the atomic number 26?", "Iron (Fe)", "Gold"),
+        ("element", "Which chemical element has the atomic number 16?", "sulphur", "oxygen"),
+    ],
+)
+def test_known_facts_are_right_in_the_words_of_an_answer(kind, text, right, wrong):
+    examples = {one.prompt.rpartition("user: ")[2]: one for one in FORMS["atlas"](kind)}
+    if text not in examples:
+        assert right == "n/a"  # every second element is asked for by its number
+        return
+    assert contains(right, examples[text]) == 1.0
+    assert contains(wrong, examples[text]) == 0.0
+
+
+def test_sums_are_what_the_interpreter_says():
+    for text, (answer,) in truth("arithmetic").items():
+        assert answer == str(eval(re.fullmatch(r"What is (.*)\?", text)[1]))
+
+
+def test_programs_print_what_they_print():
+    for text, (answer,) in truth("program").items():
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(text.partition("\n\n")[2], {})
+        assert printed.getvalue().strip() == answer
+
+
+def test_dates_are_those_of_the_calendar():
+    def day(text):
+        return datetime.datetime.strptime(text, "%d %B %Y").date()
+
+    told = r"(\d+ \w+ \d{4})"
+    for text, (answer,) in truth("date").items():
+        if found := re.fullmatch(rf"How many days after {told} is {told}\?", text):
+            assert int(answer) == (day(found[2]) - day(found[1])).days > 0
+            continue
+        found = re.fullmatch(rf"{told} was a (\w+)\. Which day of the week was {told}\?", text)
+        assert f"{day(found[1]):%A}" == found[2]
+        assert f"{day(found[3]):%A}" == answer
+
+
+def test_units_are_those_of_a_table_of_metres_seconds_and_grams():
+    si = {
+        "kilometres": 1000, "metres": 1, "feet": 0.3048, "inches": 0.0254, "centimetres": 0.01,
+        "yards": 0.9144, "miles": 1609.344, "nautical miles": 1852, "hours": 3600, "minutes": 60,
+        "weeks": 604800, "days": 86400, "tonnes": 1e6, "kilograms": 1e3, "pounds": 453.59237,
+        "ounces": 453.59237 / 16, "stone": 14 * 453.59237, "litres": 1, "millilitres": 0.001,
+        "square metres": 1, "square centimetres": 1e-4, "hectares": 1e4,
+    }  # fmt: skip
+    for text, (answer,) in truth("unit").items():
+        found = re.fullmatch(r"How many (.*) are ([\d.]+) (.*)\?", text)
+        expected = float(found[2]) * si[found[3]] / si[found[1]]
+        assert float(answer) == pytest.approx(expected, rel=1e-9)
+
+
+def test_no_answer_stands_in_its_own_question():
+    for kind in set(KINDS) - {"larger", "date", "arithmetic", "unit", "program"}:
+        for example in FORMS["atlas"](kind):
+            question = example.messages[1]["content"]
+            assert not contains(question, example), question
+
+
+def test_examples_in_front_of_a_raw_question_are_not_asked():
+    for kind in KINDS:
+        examples = FORMS["atlas-raw"](kind)
+        shots = set(re.findall(r"Question: (.*)\nAnswer: ", examples[0].prompt))
+        asked = {
+            one.prompt.rpartition("Question: ")[2].removesuffix("\nAnswer:") for one in examples
+        }
+        assert not shots & asked
+        assert len(examples) == len(KINDS[kind]()) - 4
+
+
+def test_it_is_loaded_by_name_whole_and_by_kind_and_labelled_by_what_answers_contain():
+    every = load("atlas-sentence", limit=None)
+    assert len({one.id for one in every}) == len(every) > 1500
+    assert load("atlas-sentence/unit", limit=None) == [
+        one for one in every if one.task == "atlas/unit"
+    ]
+    assert set(quality_names(every, None).values()) == {"contains"}
+    with pytest.raises(ValueError, match="no questions of kind 'cheese', but capital"):
+        load("atlas/cheese", limit=None)
+
+
+def test_records_are_lines_with_a_schema_that_their_reference_follows(tmp_path):
+    from pathlib import Path
+
+    found = read_parts(Path("atlas-json"), "fields")
+    assert len(found) == len(records()) > 100
+    peru = next(one for one in found if one.example.id == "Peru")
+    assert peru.reference == {
+        "capital": "Lima",
+        "continent": "South America",
+        "currency_code": "PEN",
+        "internet_domain": ".pe",
+    }
+    assert list(peru.json_schema["properties"]) == peru.json_schema["required"]

@@ -1,0 +1,149 @@
+"""Comparers over `/v1/embeddings`: what is sent, what becomes of the vectors, failures."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from starlette.responses import JSONResponse
+
+from models.errors import ModelNotLoaded, SimilarityUnavailable
+from models.probes.protocol import ProbeConfig
+from models.similarity.protocol import NliConfig
+from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
+from tests.score_servers import score_server, vector
+from tests.worker_servers import ANYWHERE, running
+from workers.build import build_workers
+from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
+from workers.hooks import Hooks
+from workers.pair_servers import PairServerComparer, connect_comparers
+from workers.supervision import running_workers
+
+pytestmark = pytest.mark.anyio
+
+PAIRS = [(f"answer number {i}", "number 3") for i in range(40)]
+
+
+@asynccontextmanager
+async def over(server, **settings):
+    servers = ComparerConfig(url=server.url, api="embeddings", **settings).place()
+    comparers, nli = await connect_comparers(servers, Hooks(), ANYWHERE)
+    assert nli is None
+    async with running(comparers["embedding"]) as comparer:
+        yield comparer
+
+
+def expected(pairs, traits):
+    floor = floor_of(np.array([vector(text, traits) for text in UNLIKE]))
+    first, second = ([vector(text, traits) for text in texts] for texts in zip(*pairs, strict=True))
+    return vector_similarity(np.array(first), np.array(second), floor)
+
+
+async def test_scores_are_stretched_cosines_of_texts_that_are_each_sent_once():
+    async with score_server("embeddings") as server, over(server) as comparer:
+        server.calls.clear()
+        reply = await comparer.compare(PAIRS)
+        sent = [text for call in server.calls for text in call if "number" in text]
+
+        found = [score for (score,), _ in map(reply.scores.get, PAIRS)]
+        np.testing.assert_allclose(found, expected(PAIRS, server))
+    assert len(sent) == len(set(sent)) == 41
+    assert not any(is_cut for _, is_cut in reply.scores.values())
+
+
+async def test_texts_of_callers_beside_each_other_share_calls():
+    async with score_server("embeddings") as server, over(server) as comparer:
+        server.calls.clear()
+        await asyncio.gather(*(comparer.compare([pair]) for pair in PAIRS[:8]))
+
+        calls = [call for call in server.calls if "number 3" in call]
+    assert len(calls) == 1
+
+
+async def test_its_texts_are_cut_to_what_they_add_but_where_they_are_to_be_whole():
+    async with score_server("embeddings") as server:
+        async with over(server) as comparer:
+            added = comparer.info
+        async with over(server, compare="whole") as comparer:
+            whole = comparer.info
+
+    assert (added.rules.cuts, whole.rules.cuts) == (True, False)
+    assert added.identity != whole.identity
+    assert added.max_pair_tokens is None
+
+
+async def test_a_model_that_it_does_not_list_is_refused_by_name(caplog):
+    async with score_server("embeddings") as server:
+        place = ComparerConfig(url=server.url, api="embeddings", model="mine").place()
+        comparer = PairServerComparer(place, Hooks(), ANYWHERE)
+        connecting = asyncio.create_task(comparer.connect())
+        async with asyncio.timeout(20.0):
+            while "it lists encoder" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        await comparer.close()
+
+
+async def test_vectors_that_are_all_alike_are_waited_for_and_the_reason_is_logged(caplog):
+    async with score_server("embeddings", dimension=1) as server:
+        place = ComparerConfig(url=server.url, api="embeddings").place()
+        comparer = PairServerComparer(place, Hooks(), ANYWHERE)
+        connecting = asyncio.create_task(comparer.connect())
+        async with asyncio.timeout(20.0):
+            while "the same vector" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        await comparer.close()
+
+
+ROW = {"index": 0, "embedding": [0.1, 0.2]}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        JSONResponse({}, 500),
+        JSONResponse({}, 413),
+        {"data": []},
+        {"data": [ROW]},
+        {"data": [ROW, {"index": 1, "embedding": [0.1]}]},
+        {"data": [ROW, {"index": 1, "embedding": []}]},
+        {"data": [ROW, {"index": 1, "embedding": ["x", "y"]}]},
+        "no",
+    ],
+    ids=["500", "413", "none", "one of two", "another length", "empty", "words", "text"],
+)
+async def test_every_failure_is_typed_and_over_with_the_next_call(reply):
+    async with score_server("embeddings") as server, over(server) as comparer:
+        server.replies += [reply] * 4
+        with pytest.raises(SimilarityUnavailable) as error:
+            await comparer.compare(PAIRS[:1])
+        assert "answer number" not in error.value.message
+        server.replies.clear()
+        assert (await comparer.compare(PAIRS[:1])).scores
+
+
+async def test_other_weights_are_another_identity():
+    async with score_server("embeddings") as server, over(server) as comparer:
+        first = comparer.info.identity
+    async with score_server("embeddings", weights=0.5) as server, over(server) as comparer:
+        assert comparer.info.identity != first
+
+
+async def test_a_deployment_over_such_a_server_compares_by_it_and_loads_no_other_model():
+    async with score_server("embeddings") as server:
+        similarity = ComparerConfig(url=server.url, api="embeddings", model="encoder")
+        generation = GeneratorConfig(engine="fake", model="org/model")
+        config = WorkerConfig(generation, similarity, NliConfig(model=""), ProbeConfig("", ""))
+        async with running_workers(build_workers(config)) as workers:
+            assert workers.default_similarity == "embedding"
+            assert sorted(workers.comparers) == ["added", "embedding", "jaccard", "rouge_l"]
+            reply = await workers.comparers["embedding"].compare(PAIRS[:1])
+            assert reply.scores.keys() == {PAIRS[0]}
+
+
+def test_compare_is_no_setting_of_our_own_workers():
+    with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__COMPARE"):
+        ComparerConfig(url="http://worker", compare="added").place()
