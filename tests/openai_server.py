@@ -151,6 +151,7 @@ class Traits:
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
     heads: list = field(default_factory=list)
+    queries: list = field(default_factory=list)
     keys: set = field(default_factory=set)
     sessions: set = field(default_factory=set)
     connections: set = field(default_factory=set)
@@ -637,6 +638,7 @@ def openai_app(traits):
         if renamed := next((one for one in _RENAMED if one in body), None):
             body = {**body, _RENAMED[renamed]: body[renamed]}
         traits.heads.append(request.headers)
+        traits.queries.append(request.query_params)
         traits.sessions.add(request.headers.get("x-session-id"))
         traits.connections.add(request.client)
         traits.keys.add(request.headers.get(traits.key_header))

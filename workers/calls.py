@@ -56,6 +56,8 @@ _EVENT = b"data:"
 # What an event costs at least: what was read of it takes memory however short it is.
 _EVENT_BYTES = 512
 _END = b"[DONE]"
+# Parameters whose names count in a message where they are set apart alone.
+_USUAL_WORDS = frozenset({"n", "model", "prompt", "messages", "stream", "stop", "tools"})
 # Headers of every call that are no secret.
 _PUBLIC = frozenset({"accept-encoding", "host"})
 _ANSWERED = "POST %s was answered with status %d: %s"
@@ -150,16 +152,9 @@ class Calls:
         return await self._post(path, body, max_bytes)
 
     async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server does not take such a body."""
-        try:
-            return await self._post(path, body, may_be_rejected=True)
-        except Rejected:
-            return None
-
-    async def attempt(self, path: str, body: Mapping[str, Any]) -> Any:
         """What a POST answers; None where the server takes no such body, or fails on it."""
-        with suppress(Failed):
-            return await self.try_post(path, body)
+        with suppress(Rejected, Failed):
+            return await self._post(path, body, may_be_rejected=True)
         return None
 
     async def post_for_events(
@@ -409,8 +404,7 @@ def _named(told: Mapping[str, Any], body: Mapping[str, Any]) -> frozenset[str]:
     words = orjson.dumps({name: one for name, one in told.items() if name != "input"}).decode()
     found = set()
     for name in body:
-        # A name that is a usual word counts where it is set apart.
-        apart = r"[`'\"\\]" if len(name) < 6 else r"\b"
+        apart = r"[`'\"\\]" if name in _USUAL_WORDS else r"\b"
         if re.search(rf"{apart}{re.escape(name)}{apart}", words):
             found.add(name)
     return frozenset(found)

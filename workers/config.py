@@ -279,16 +279,14 @@ def further_headers(config: OpenAIServers) -> dict[str, str]:
     setting, found = variable("generation.headers_file"), {}
     try:
         lines = Path(config.headers_file).read_text().splitlines()
+        for line in filter(str.strip, lines):
+            name, value = line.encode("ascii").decode().split(":", 1)
+            found[name.strip()] = value.strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = why_unusable(config.headers_file, error)
         raise ModelNotLoaded(f"{setting} cannot be read: {reason}") from None
-    for number, line in enumerate(lines, 1):
-        name, colon, value = line.partition(":")
-        if not line.strip():
-            continue
-        if not (colon and name.isascii() and name.replace("-", "").isalnum() and value.isascii()):
-            raise ModelNotLoaded(f"{setting}: line {number} is no header")
-        found[name] = value.strip()
+    except ValueError:
+        raise ModelNotLoaded(f"{setting} has a line that is no header") from None
     return found
 
 

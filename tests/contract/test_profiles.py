@@ -1,13 +1,15 @@
 """One contract over all kinds of servers: what their fakes document is all that they are sent."""
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
+from starlette.responses import JSONResponse
 
-from models.errors import InvalidRequest
+from models.errors import InvalidRequest, ModelNotLoaded
 from models.grammars import grammar_of
 from models.records import GenerationRequest, SamplingParams
 from models.units.tool_calls import Call, read, schema_of_one
@@ -170,7 +172,9 @@ async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks
         await generator.generate(CHAT)
         assert server.num_refused == num_refused
     assert len(found.samples) == LAW.num_samples
-    assert ("seed_not_heeded" in found.warnings) == (lacks == "seed")
+    if form != "unnamed":
+        assert ("seed_not_heeded" in found.warnings) == (lacks == "seed")
+    assert found.answer.token_logprobs is not None
 
 
 @pytest.mark.parametrize("completes", [True, False])
@@ -193,3 +197,78 @@ async def test_a_server_without_temperature_answers_by_draws_and_says_so():
         assert "answer_is_drawn" in found.warnings
         assert found.answer.text == found.samples[0].text
         assert len(server.bodies) == 1  # no greedy answer is asked for beside the draws
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1beta/openai", "/openai/deployments/mine"])
+async def test_a_url_may_have_any_path_and_calls_further_headers_and_a_version(path, tmp_path):
+    headers = tmp_path / "headers"
+    headers.write_text("X-Team: one\n\nHTTP-Referer: https://example.com\n")
+    versioned = "deployments" in path
+    kind = {"/v1": "generic", "/v1beta/openai": "gemini"}.get(path, "azure")
+    async with openai_server(**SERVERS[kind] | {"prefix": path, "model": "tiny"}) as server:
+        settings = {"url": server.url + path, "api": "openai", "model": "tiny"}
+        settings |= {"headers_file": str(headers), "server": "" if kind == "generic" else kind}
+        settings |= {"api_version": "2024-10-21"} if versioned else {}
+        generator = OpenAIGenerator(GeneratorConfig(**settings).place())
+        await generator.connect()
+        await generator.generate(CHAT)
+        await generator.close()
+        assert {head["x-team"] for head in server.heads} == {"one"}
+        versions = {query.get("api-version") for query in server.queries}
+    assert versions == {"2024-10-21" if versioned else None}
+
+
+@pytest.mark.parametrize("lines", ["no header", "X-Team: \u00e9", ""])
+def test_a_file_of_headers_that_is_none_is_refused_by_its_setting(lines, tmp_path):
+    file = tmp_path / "headers"
+    if lines:
+        file.write_text(lines)
+    config = GeneratorConfig(url="http://a", api="openai", headers_file=str(file))
+    with pytest.raises(ModelNotLoaded, match="COCOA_GENERATION__HEADERS_FILE"):
+        OpenAIGenerator(config.place())
+
+
+def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are():
+    config = GeneratorConfig(url="http://a", api="openai", server="gpt")
+    with pytest.raises(ModelNotLoaded, match="openai-reasoning"):
+        OpenAIGenerator(config.place())
+
+
+QUOTA = {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": "-"}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (JSONResponse(QUOTA, 429), "its quota is used up"),
+        (JSONResponse({}, 402), "it wants to be paid"),
+        (JSONResponse({}, 401), "it refuses the API key"),
+    ],
+)
+async def test_what_only_its_operator_can_change_is_said_and_asked_again_once_a_minute(
+    reply, reason, caplog
+):
+    async with openai_server(**SERVERS["openai"]) as server:
+        config = {"url": server.url, "api": "openai", "server": "openai", "model": "tiny"}
+        generator = OpenAIGenerator(GeneratorConfig(**config).place())
+        server.replies += [reply] * 20
+        connecting = asyncio.create_task(generator.connect())
+        await asyncio.sleep(3.5)
+        connecting.cancel()
+        await generator.close()
+        assert len(server.bodies) == 1
+    assert reason in caplog.text
+
+
+async def test_a_server_that_fails_before_it_is_known_is_looked_at_ever_more_seldom(monkeypatch):
+    monkeypatch.setattr("workers.upstream._WATCH_S", 0.05)
+    async with openai_server(**SERVERS["generic"]) as server:
+        generator = OpenAIGenerator(GeneratorConfig(url=server.url, api="openai").place())
+        server.replies += [JSONResponse({"choices": []})] * 99
+        connecting = asyncio.create_task(generator.connect())
+        await asyncio.sleep(2.0)
+        [upstream] = generator.upstream.servers
+        assert upstream.num_failed <= 7  # after .05, .1, .2, .4, .8 … seconds
+        server.replies.clear()
+        await asyncio.wait_for(connecting, 10)
+        await generator.close()

@@ -57,7 +57,7 @@ class Dialect:
                 continue
             if name in _LOGPROBS and value is not True:
                 value = min(value, max(self.tops or 0, _columns(body)))
-            if known := self.names.get(name, name):
+            if (known := self.names.get(name, name)) and (name, value) != ("top_logprobs", 0):
                 said[known] = value
         return said
 
@@ -87,7 +87,8 @@ class Dialect:
     def _without(self, name: str, code: str, body: Mapping[str, Any]) -> "Dialect | None":
         """What takes no parameter of this name."""
         if name in _LOGPROBS:
-            return self._with_fewer_tops(body, code in _UNSUPPORTED)
+            unsupported: int | None = 0 if name == "top_logprobs" else None
+            return self._with_fewer_tops(body, code in _UNSUPPORTED, unsupported)
         if name in self.names or name not in (*_RENAMED, *_LAW, *_EXTRAS, "seed"):
             return None
         if name in self.taken and code not in _UNSUPPORTED:  # it is this value that is refused
@@ -98,22 +99,23 @@ class Dialect:
         """What leaves out something that it has never taken."""
         new = {name for name in body.keys() - self.taken if self.takes(name)}
         if refusal.status == 403:
-            return (
-                replace(self, tops=None) if "logprobs" in body and self.tops is not None else None
-            )
+            return self._with_fewer_tops(body, True)
         if extras := new.intersection(_EXTRAS):
             return replace(self, names={**self.names, **dict.fromkeys(extras, "")})
-        if new.intersection(_LOGPROBS) and self.tops is not None:
-            return self._with_fewer_tops(body, False)
-        return self._without("seed", "", body) if "seed" in new else None
+        if "seed" in new:
+            return self._without("seed", "", body)
+        return self._with_fewer_tops(body, False) if new.intersection(_LOGPROBS) else None
 
-    def _with_fewer_tops(self, body: Mapping[str, Any], has_none: bool) -> "Dialect | None":
+    def _with_fewer_tops(
+        self, body: Mapping[str, Any], is_unsupported: bool, left: int | None = None
+    ) -> "Dialect | None":
+        """What asks for fewer likeliest tokens, or for what is `left` without any."""
         sent = self.spoken(body)
         if "logprobs" not in sent:
             return None
         told = sent.get("top_logprobs", 0 if sent["logprobs"] is True else sent["logprobs"])
-        fewer = None if has_none else _FEWER.get(told, 20 if told > 20 else None)
-        return replace(self, tops=fewer)
+        fewer = _FEWER.get(told, 20 if told > 20 else None)
+        return replace(self, tops=left if is_unsupported else fewer)
 
 
 def _columns(body: Mapping[str, Any]) -> int:

@@ -138,7 +138,7 @@ async def _held(
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
         body = completion(can, asked, max_tokens=_NUM_TOKENS, top=top, by_text=True)
-        reply = await calls.attempt(asked.path, with_grammar(can, body, grammar))
+        reply = await calls.try_post(asked.path, with_grammar(can, body, grammar))
         if reply is None:
             return reason, choice
         [choice] = read_choices(reply, 1)

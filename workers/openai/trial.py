@@ -56,7 +56,7 @@ _FINGERPRINT_TOKENS = 12
 _END_TOKENS = 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
 _COMPARED, _NOISE = 5, 0.05
-_HOT: Mapping[str, Any] = {"temperature": 2.0, "top_p": 1.0, "top_k": 2, "seed": 3}
+_HOT: Mapping[str, Any] = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
 # What of a model's entry says what it is; the rest is of the moment.
 _TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
 _NO_IMAGES = "the server of the model takes no images"
@@ -103,7 +103,7 @@ class GeneratorTrial:
             if not self._model:
                 raise Refused(f"{variable('generation.model')} must name its deployment")
             return {"id": self._model}
-        entry = await listed_model(self._calls(client, self._dialect(self.kind)), self._model)
+        entry = await listed_model(self._calls(client, self.kind), self._model)
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
@@ -168,8 +168,8 @@ class GeneratorTrial:
         dialect = Dialect.of(PROFILES[kind or GENERIC])
         return replace(dialect, prefix="") if self._servers.api_version else dialect
 
-    def _calls(self, client: Client, dialect: Dialect) -> ModelCalls:
-        return ModelCalls(client, "", Tongue(dialect), is_trial=True)
+    def _calls(self, client: Client, kind: str) -> ModelCalls:
+        return ModelCalls(client, "", Tongue(self._dialect(kind)), is_trial=True)
 
     async def _look(self, client: Client, kind: str) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""
@@ -177,7 +177,7 @@ class GeneratorTrial:
         if not path:
             return {}
         with suppress(Rejected, Failed, Unreachable, Refused):
-            reply = await self._calls(client, self._dialect(kind)).get(path)
+            reply = await self._calls(client, kind).get(path)
             if isinstance(reply, Mapping) and name in reply:
                 return {**reply, "version": reply[name]}
         return {}
@@ -288,10 +288,12 @@ class _Trial:
         return Fingerprint(tuple(texts), tuple(means))
 
     async def _endpoints(self) -> Fingerprint:
-        """Find the endpoint that answers, and what log-probs it tells: the first answers do it."""
+        """Find the way that answers, and tells log-probs if one does: the first answers show it."""
         refusal: Exception | None = None
+        found: tuple[Capabilities, list[Prompt], Fingerprint] | None = None
         for way in self._ways():
             self.can = replace(self.can, tokenizes=way == "ids", completes=way != "chats")
+            self.can = replace(self.can, logprobs=self.calls.tongue.dialect.tops)
             try:
                 if self.can.tokenizes:
                     self.can = replace(self.can, **await self._tokens())
@@ -303,21 +305,15 @@ class _Trial:
             if self.can.tokenizes and self._greedy[0].token_ids is None:
                 continue
             self._look_at_greedy()
-            if self.can.logprobs is not None or not self._may_tell_in_chats():
-                return fingerprint
-            by_text, found = self.can, fingerprint
-            logprobs = self.calls.tongue.dialect.tops
-            self.can = replace(by_text, completes=False, logprobs=logprobs)
-            with suppress(Rejected, Denied, Failed):
-                await self.set_prompts()
-                found = await self.fingerprint()
-                self._look_at_greedy()
-            if self.can.logprobs is None:
-                self.can = by_text
-                await self.set_prompts()
-                return fingerprint
-            return found
-        raise Refused(f"it neither completes prompts nor chats ({refusal})")
+            if self.can.logprobs is not None or self.can.unsound or found is None:
+                found = self.can, self._fixed, fingerprint
+            if self.can.logprobs is not None or self.can.unsound or self.can.tokenizes:
+                break
+        if found is None:
+            raise Refused(f"it neither completes prompts nor chats ({refusal})")
+        self.can, self._fixed, fingerprint = found
+        self.prompt = self._fixed[0]
+        return fingerprint
 
     def _ways(self) -> list[Literal["ids", "texts", "chats"]]:
         """Ways to ask it, the richest first."""
@@ -325,11 +321,6 @@ class _Trial:
         if profile.tokenizes:
             return ["ids", "texts", "chats"]
         return ["texts", "chats"] if profile.completes else ["chats"]
-
-    def _may_tell_in_chats(self) -> bool:
-        """Whether a server without log-probs of completions may have them in chats."""
-        can = self.can
-        return can.completes and not (can.unsound or can.tokenizes) and not can.profile.is_hosted
 
     async def _tokens(self) -> dict[str, Any]:
         message = {"role": "user", "content": "Hello"}
@@ -362,7 +353,7 @@ class _Trial:
             self.can = replace(self.can, chats=chats)
             prompt = await render(self.calls, self.can, request)
             body = completion(self.can, prompt, max_tokens=_END_TOKENS)
-            if (reply := await self.calls.attempt(prompt.path, body)) is not None:
+            if (reply := await self.calls.try_post(prompt.path, body)) is not None:
                 return prompt, read_choices(reply, 1)[0]
         return self.prompt, None
 
@@ -398,7 +389,7 @@ class _Trial:
     async def _echoes(self) -> bool:
         text = self.prompt.text or ""
         body = completion(self.can, self.prompt, max_tokens=1, top=self.can.logprobs)
-        reply = await self.calls.attempt(self.prompt.path, body | {"echo": True})
+        reply = await self.calls.try_post(self.prompt.path, body | {"echo": True})
         if reply is None or not reply.get("choices"):
             return False
         choice = reply["choices"][0]
@@ -434,10 +425,13 @@ class _Trial:
         return None
 
     async def _first_logprobs(self, **law: Any) -> dict[str, float]:
-        """Log-probs of a first token that is drawn so, by names."""
-        body = completion(self.can, self.prompt, max_tokens=1, top=self._top)
-        reply = await self.calls.attempt(self.prompt.path, body | law)
-        return {} if reply is None else _first(read_choices(reply, 1))
+        """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
+        found: list[Choice] = []
+        body = completion(self.can, self.prompt, max_tokens=1, top=self._top) | law
+        for seed in (3,) if self._top else (3, 4, 5, 6):
+            reply = await self.calls.try_post(self.prompt.path, body | {"seed": seed})
+            found += [] if reply is None else read_choices(reply, 1)
+        return _first(found)
 
     @property
     def _top(self) -> int | None:
