@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
-from models.similarity.protocol import SimilarityConfig
+from models.similarity.protocol import EMBEDDED, SimilarityConfig
 from workers.config import (
     ComparerPlace,
     GeneratorPlace,
@@ -80,7 +80,10 @@ async def build_workers(
             " for many languages",
             variable("similarity.model"),
         )
-    return Workers(generator, comparers, default_similarity=default, nli=nli)
+    given = default
+    if config.similarity.name == "auto" and comparers[default].info.model_id == EMBEDDED:
+        given = "added"  # what came with a request no embedded language model has said
+    return Workers(generator, comparers, default, nli, similarity_of_given=given)
 
 
 def load_served(role: Role, config: WorkerConfig, hooks: Hooks) -> Served:

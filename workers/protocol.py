@@ -14,7 +14,7 @@ from models.engines.protocol import NO_DISTINCT, NO_GRAMMAR, NO_IMAGES, NO_REASO
 from models.probes.card import Card
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import ContextAndText
+from models.similarity.protocol import EMBEDDED, ContextAndText
 
 # The K values of one pair, and whether it was cut to the model's length.
 PairScore = tuple[tuple[float, ...], bool]
@@ -132,6 +132,14 @@ class ComparerInfo:
     is_by_sentence: bool = False
     is_out_of_domain: bool = False
 
+    def does_not_know(self, *, are_given: bool) -> bool:
+        """Whether it was made for other answers than those that it compares.
+
+        An embedded model knows those of embedded language models, and none that came with a
+        request.
+        """
+        return self.is_out_of_domain or (are_given and self.model_id == EMBEDDED)
+
 
 @dataclass(frozen=True, slots=True)
 class FirstTokenReply:
@@ -242,12 +250,15 @@ class Workers:
         comparers: similarity functions by name.
         default_similarity: the one that serves where a request names none.
         nli: None where there is no NLI model.
+        similarity_of_given: the one that serves where a request names none and brings its samples;
+            "" for the default.
     """
 
     generator: Generator
     comparers: Mapping[str, Comparer]
     default_similarity: str
     nli: NliComparer | None
+    similarity_of_given: str = ""
 
     def by_name(self) -> dict[str, Generator | Comparer]:
         """All of them, as the supervisor, the log and metrics call them."""

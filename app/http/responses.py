@@ -109,6 +109,12 @@ def renew(body: dict[str, Any], result: Result, request_id: str) -> None:
     body["id"], body["timing_ms"] = request_id, timing_of(result)
 
 
+# In place of a sentence on what means the same.
+_NOBODY_KNOWS = (
+    "How many samples mean the same is not known: the similarity model was not made for such texts."
+)
+
+
 def why_held_back(result: Result) -> str:
     """Why an answer that is held back is."""
     if result.has_parts_held_back:
@@ -125,6 +131,8 @@ def _explained(result: Result, reasons: dict[str, str]) -> dict[str, Any]:
         return {"explanation": None, "groups": None}
     groups = [SampleGroup.model_validate(group, from_attributes=True) for group in found]
     explanation = sentence(found)
+    if result.compares_foreign:
+        explanation = _NOBODY_KNOWS
     if result.units is not None and result.ask.units in ("sentences", "claims"):
         explanation = f"{explanation} {shaky_units(result.units)}"
     return {"explanation": explanation, "groups": groups}

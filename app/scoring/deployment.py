@@ -49,12 +49,15 @@ class Models:
         comparers: similarity functions by name.
         default_similarity: the one that serves where an ask names none.
         nli: None where there is no NLI model.
+        similarity_of_given: the one of an ask that names none and brings its samples; "" for the
+            default.
     """
 
     generator: GeneratorInfo
     comparers: Mapping[str, ComparerInfo]
     default_similarity: str
     nli: ComparerInfo | None = None
+    similarity_of_given: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +85,5 @@ def models_of(workers: Workers) -> Models:
     nli: ComparerInfo | None = None
     if workers.nli is not None:
         nli = workers.nli.info
-    return Models(workers.generator.info, comparers, workers.default_similarity, nli)
+    default, of_given = workers.default_similarity, workers.similarity_of_given
+    return Models(workers.generator.info, comparers, default, nli, of_given)

@@ -185,6 +185,9 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
             of_anything |= {PREDICTED}
     if reads_samples(read) and ask.samples is None and ask.sampling.stop_mass is not None:
         read |= FOUND_MASS_NEEDS
+    models = deployment.models
+    of_given = models.similarity_of_given if ask.samples is not None else ""
+    similarity = ask.similarity or of_given or models.default_similarity
     shown = _shown(ask)
     compared_by: Literal["similarity", "nli"] | None = None
     unit_estimators: tuple[str, ...] = ()
@@ -203,7 +206,7 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
         estimators=estimators,
         primary=primary,
         strategy=strategy,
-        similarity=ask.similarity or deployment.models.default_similarity,
+        similarity=similarity,
         statistics=(read | shown) & available,
         read=read,
         available=of_anything,

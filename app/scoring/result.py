@@ -268,12 +268,19 @@ class Result:
         return None
 
     @property
+    def compares_foreign(self) -> bool:
+        """An embedded pair model compared texts that it was not made for."""
+        plan, nli, are_given = self.plan, self.nli, self.ask.samples is not None
+        if plan.asks("similarity") and self.comparer.does_not_know(are_given=are_given):
+            return True
+        return plan.asks("nli") and nli is not None and nli.does_not_know(are_given=are_given)
+
+    @property
     def warnings(self) -> list[str]:
         """Codes of what a reader of the scores should know."""
-        subject, plan, nli = self.evidence.subject, self.plan, self.nli
+        subject, plan = self.evidence.subject, self.plan
         codes = _of_ends(subject)
-        is_foreign = plan.asks("similarity") and self.comparer.is_out_of_domain
-        if is_foreign or (plan.asks("nli") and nli is not None and nli.is_out_of_domain):
+        if self.compares_foreign:
             codes.append("similarity_out_of_domain")
         comes_in_waves = self.ask.sampling.stop_mass is not None and self.ask.samples is None
         if comes_in_waves and any(ESTIMATORS[one].moves_with_samples for one in plan.estimators):

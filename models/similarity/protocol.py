@@ -14,6 +14,8 @@ from models.records import Pair, PairScores
 Dtype = Literal["float32", "bfloat16", "float16"]
 # What a text is read after, and the text.
 ContextAndText = tuple[str, str]
+# What settings call the pair models that ship with the project, and what these are called.
+EMBEDDED = "embedded"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -37,7 +39,7 @@ class SimilarityConfig:
     """
 
     name: str = "auto"
-    model: str = "embedded"
+    model: str = EMBEDDED
     compare: Literal["auto", "added", "whole"] = "auto"
     revision: str | None = None
     dtype: Dtype = "float32"

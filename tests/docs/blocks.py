@@ -37,7 +37,7 @@ KINDS = {
     "": "text",
 }
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
-_NONE_RUN = re.compile(r"<!-- not run on this page: (.+?) -->")
+_NONE_RUN = re.compile(r"^<!-- not run on this page: (.+?) -->", re.MULTILINE)
 _FENCE = re.compile(r"( *)```+ *([\w+-]*)")
 
 

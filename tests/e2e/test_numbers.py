@@ -74,3 +74,37 @@ async def test_a_sentence_that_every_sample_has_is_supported_whatever_the_model_
     _, first, second = body["units"]
     assert (first["support"], first["contradiction"]) == (1, 0)
     assert second["support"] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("answer", "same", "other"),
+    [
+        ("The author is Leo Tolstoy.", "Leo Tolstoy", "Fyodor Dostoevsky"),
+        ("The meeting is on Tuesday.", "The meeting takes place on Tuesday.", "It is on Friday."),
+        ("The bridge opened in May.", "In May the bridge was opened.", "It opened in June."),
+        ("Die Brücke ist aus Holz.", "Sie ist aus Holz.", "Sie ist aus Stahl."),
+    ],
+)
+async def test_texts_of_strangers_are_compared_by_what_they_say(client, answer, same, other):
+    found = []
+    for sample in (same, other):
+        body = await scored(
+            client, answer=answer, samples=[{"text": sample}], estimators=["consistency"]
+        )
+        assert body["warnings"] == []
+        found.append(body["scores"]["consistency"])
+    assert found[0] == 0
+    assert found[1] >= 0.5
+
+
+async def test_an_embedded_model_that_is_asked_about_them_all_the_same_is_warned_of(client):
+    body = await scored(
+        client,
+        answer="The meeting is on Tuesday.",
+        samples=[{"text": "The meeting takes place on Tuesday."}],
+        similarity="cross_encoder",
+        estimators=["consistency"],
+        explain=True,
+    )
+    assert body["warnings"] == ["similarity_out_of_domain"]
+    assert "is not known" in body["explanation"]

@@ -181,6 +181,22 @@ def test_beside_a_foreign_model_answers_are_compared_by_what_they_add(
 
 
 @pytest.mark.parametrize(
+    ("similarity", "expected"),
+    [
+        (ComparerConfig(), "added"),
+        (ComparerConfig(name="cross_encoder"), "cross_encoder"),
+        (FAKE[1], "fake"),
+    ],
+    ids=["by default", "named", "another"],
+)
+def test_samples_of_strangers_are_not_compared_by_the_embedded_model_unless_told(
+    similarity, expected
+):
+    workers = load(GeneratorConfig(), similarity)
+    assert workers.similarity_of_given == expected
+
+
+@pytest.mark.parametrize(
     ("options", "is_cut"), [({}, True), ({"compare": "whole"}, False)], ids=["auto", "whole"]
 )
 def test_a_checkpoint_of_vectors_is_the_default_and_reads_what_answers_add(

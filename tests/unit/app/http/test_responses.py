@@ -182,6 +182,24 @@ def test_what_the_cache_held_says_so():
 FOREIGN = comparer_info(is_out_of_domain=True)
 
 
+EMBEDDED = comparer_info(model_id="embedded")
+
+
+@pytest.mark.parametrize(
+    ("comparers", "statistics"),
+    [({"comparer": EMBEDDED}, {"similarity"}), ({"nli": EMBEDDED}, {"entailment"})],
+    ids=["similarity", "NLI"],
+)
+@pytest.mark.parametrize("samples", [None, ()], ids=["drawn", "given"])
+def test_an_embedded_pair_model_knows_no_samples_that_were_brought_along(
+    comparers, statistics, samples
+):
+    planned = a_plan(statistics)
+    planned = replace(planned, ask=replace(planned.ask, samples=samples))
+    codes = [] if samples is None else ["similarity_out_of_domain"]
+    assert body_of(a_result(plan=planned, **comparers), "id").warnings == codes
+
+
 @pytest.mark.parametrize(
     ("comparers", "statistics", "codes"),
     [
