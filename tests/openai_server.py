@@ -93,6 +93,7 @@ class Traits:
         denies_logprobs: whether they are 403.
         tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
             "apart" without any.
+        tokenizes_otherwise: whether `/tokenize` answers in another form.
         tells_end: whether a whole text has a `finish_reason`.
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
@@ -143,6 +144,7 @@ class Traits:
     completion_logprobs: bool = True
     denies_logprobs: bool = False
     tool_form: str = ""
+    tokenizes_otherwise: bool = False
     tells_end: bool = True
     num_refused: int = 0
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
@@ -616,6 +618,8 @@ def openai_app(traits):
         body = await request.json()
         if not traits.tokenizes:
             return _error(404, "Not Found")
+        if traits.tokenizes_otherwise:
+            return JSONResponse({"tokens": "none"})
         if "messages" in body:
             if any(one["role"] == "tool" for one in body["messages"]):
                 return JSONResponse(TEMPLATE_FAULT, 400)

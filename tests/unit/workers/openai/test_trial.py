@@ -51,6 +51,15 @@ async def test_what_was_found_and_its_price_are_logged_with_the_reasons(caplog):
     assert "predicted_dissimilarity" in cannot.message
 
 
+async def test_a_path_of_the_same_name_that_answers_otherwise_is_no_tokenizer():
+    traits = {"owner": "vllm", "looks": {"/version": {"version": "0.32"}}}
+    async with openai_server(**traits, tokenizes_otherwise=True) as server, over(server) as found:
+        capabilities = found.info.capabilities
+    assert (capabilities["server"], capabilities["version"]) == ("vllm", "0.32")
+    assert capabilities["token_ids"] is False
+    assert capabilities["raw_logprobs_of_samples"] == "always"
+
+
 async def test_a_base_models_end_is_what_the_settings_say():
     async with openai_server() as server, over(server, end_token="</s>") as generator:
         assert generator.info.capabilities["end_of_answer_token"] == 1
