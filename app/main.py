@@ -167,7 +167,9 @@ async def _start(
     )
     calibrator = load_calibrator(settings.calibrator, models_of(workers))
     rejects_foreign = settings.prompt_out_of_domain == "reject"
-    policy = Policy(settings.limits, calibrator, second_model, rejects_foreign)
+    policy = Policy(
+        settings.limits, calibrator, second_model, rejects_foreign, settings.merge_system
+    )
     memory = None
     if cache is not None:
         memory = Memory(cache, telemetry)

@@ -138,6 +138,8 @@ class Settings(BaseSettings):
     calibrator: str = "auto"
     # Whether an answer may pass whose prompt is unlike those of the calibrator.
     prompt_out_of_domain: Literal["reject", "warn"] = "reject"
+    # Whether system messages go before the first user message where a template takes none.
+    merge_system: bool = True
     # Whether readiness needs what is asked for by name: probes, a calibrator.
     require_configured: bool = False
     escalation: EscalationConfig = EscalationConfig()

@@ -22,7 +22,7 @@ RUN python3 -m venv --without-pip /opt/venv \
     && /tools/bin/pip --python /opt/venv/bin/python install --quiet --no-compile --only-binary :all: --require-hashes -r requirements.txt \
     && find /opt/venv/lib -type d -name tests -path '*/numpy/*' -prune -exec rm -r {} + \
     && chmod -R a+rX /opt/venv
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE cocoa_serve.py ./
 COPY app app
 COPY models models
 COPY workers workers

@@ -77,7 +77,10 @@ class InvalidRequest(CocoaError):
 
 
 class PromptTooLong(InvalidRequest):
-    """Prompt and new tokens exceed the context or the cache; the message has the lengths."""
+    """Prompt and new tokens exceed the context or the cache; the message has the lengths.
+
+    At `/v1` it is 400 `context_length_exceeded`, by which clients fall back to a longer model.
+    """
 
     code = "prompt_too_long"
     example = _example(
@@ -142,7 +145,11 @@ class NotCalibrated(InvalidRequest):
     """
 
     code = "not_calibrated"
-    example = _example("no calibrator is loaded: see COCOA_CALIBRATOR", field="target_error")
+    example = _example(
+        "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled "
+        "answers",
+        field="target_error",
+    )
 
 
 class UnknownModel(CocoaError):

@@ -1,5 +1,6 @@
 """Frozen records that travel between gateway, workers and models. No I/O, no formulas."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -29,7 +30,7 @@ SAMPLES_LEFT_OUT = "samples_left_out"
 # As OpenAI's clients may ask for, of each token.
 MAX_TOPS = 20
 # The variable by which chat templates are told how long their model may reason.
-EFFORT = "reasoning_effort"
+EFFORT, NO_EFFORT = "reasoning_effort", "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,9 @@ class GenerationRequest:
 
 # The likeliest tokens in the place of one, by text, in nats, the likeliest first.
 TokenTops = tuple[tuple[str, float], ...]
+# Begins what a token is called whose bytes are no whole code points, as OpenAI's endpoints do.
+BYTES = "bytes:"
+_SPELT = re.compile(BYTES + r"(\\x[0-9a-f]{2})+")
 # Of each token.
 Tops = tuple[TokenTops, ...]
 
@@ -192,6 +196,17 @@ class Token:
 
 
 OnToken = Callable[[Token], None]
+
+
+def bytes_spelt(text: str) -> bytes:
+    r"""The bytes of a token by what it is called.
+
+    >>> bytes_spelt("é"), bytes_spelt(r"bytes:\xc3")
+    (b'\xc3\xa9', b'\xc3')
+    """
+    if _SPELT.fullmatch(text):
+        return bytes.fromhex(text.removeprefix(BYTES).replace(r"\x", ""))
+    return text.encode()
 
 
 @dataclass(frozen=True, slots=True)

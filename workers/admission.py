@@ -38,11 +38,10 @@ class Admission:
         self._waiting_items: defaultdict[str, deque[asyncio.Future[None]]] = defaultdict(deque)
         self._turns = turns
         self._held: Counter[str] = Counter()
-        # Seconds during which a request was under way, and how many of them there were when each
-        # of the recent ones ended, after where the first of these began.
-        self._busy_s = 0.0
-        self._ended_at_s = deque([0.0], maxlen=_RECENT + 1)
-        self._counted_at = 0.0
+        # Of each recent request that ended, the seconds it took, and how many were under way then.
+        self._ended: deque[tuple[float, float]] = deque(maxlen=_RECENT)
+        # Seconds of all requests together, up to the last count, and when those under way began.
+        self._request_s, self._counted_at, self._began_at_s = 0.0, 0.0, 0.0
 
     @property
     def num_waiting(self) -> int:
@@ -61,7 +60,7 @@ class Admission:
 
         Raises:
             Overloaded: all are taken, or as many as one caller may hold; `retry_after_s` is the
-                queue over the recent rate, which counts no time without a request.
+                queue over the recent rate.
         """
         self._count_time()
         num_free, num_held = self.limit - self.num_admitted, self._held[caller]
@@ -74,6 +73,8 @@ class Admission:
         self.num_admitted += 1
         self._held[caller] += 1
         self._begin_items(caller)
+        began_at, request_s = time.monotonic(), self._request_s
+        self._began_at_s += began_at
         try:
             if self._turns is None:
                 yield 0.0
@@ -85,7 +86,9 @@ class Admission:
             self._count_time()
             self.num_admitted -= 1
             self._held[caller] -= 1
-            self._ended_at_s.append(self._busy_s)
+            self._began_at_s -= began_at
+            if (seconds := self._counted_at - began_at) > 0:
+                self._ended.append((seconds, (self._request_s - request_s) / seconds))
             self._begin_items(caller)
 
     @asynccontextmanager
@@ -126,13 +129,19 @@ class Admission:
 
     def _count_time(self) -> None:
         now = time.monotonic()
-        if self.num_admitted > 0:
-            self._busy_s += now - self._counted_at
+        self._request_s += self.num_admitted * (now - self._counted_at)
         self._counted_at = now
 
     def _retry_after_s(self) -> int:
-        num_ended = len(self._ended_at_s) - 1
-        if num_ended == 0:
+        """The queue over the rate, by Little's law: requests under way over the time of each.
+
+        The rate of ends would take the first ones of a burst for all that were done till then. Who
+        is under way for longer than those that ended took tells of a standstill.
+        """
+        if not self._ended or not self.num_admitted:
             return 1
-        seconds_each = (self._busy_s - self._ended_at_s[0]) / num_ended
-        return max(1, min(_MAX_RETRY_AFTER_S, math.ceil(self.num_admitted * seconds_each)))
+        seconds = sum(took_s for took_s, _ in self._ended) / len(self._ended)
+        beside = sum(num for _, num in self._ended) / len(self._ended)
+        age_s = self._counted_at - self._began_at_s / self.num_admitted
+        wait_s = self.num_admitted * max(seconds, age_s) / beside
+        return max(1, min(_MAX_RETRY_AFTER_S, math.ceil(wait_s - 1e-6)))

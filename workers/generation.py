@@ -352,6 +352,7 @@ def _info_of(
         max_tops=engine.max_tops,
         no_grammar=engine.no_grammar,
         no_distinct=engine.no_distinct,
+        takes_turns=engine.takes_turns,
     )
 
 

@@ -14,7 +14,7 @@ from models.engines.protocol import NO_DISTINCT, NO_GRAMMAR, NO_IMAGES, NO_REASO
 from models.probes.card import Card
 from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity.pairs import PairRules
-from models.similarity.protocol import EMBEDDED, ContextAndText
+from models.similarity.protocol import ContextAndText
 
 # The K values of one pair, and whether it was cut to the model's length.
 PairScore = tuple[tuple[float, ...], bool]
@@ -81,6 +81,8 @@ class GeneratorInfo:
         no_given: why it reads no answer that is given; "" where it does.
         parts_calls: whether it parts calls of tools from text itself, so that their tokens may not
             be known.
+        takes_turns: whether its chat template shows messages before the latest one, as far as that
+            is known.
     """
 
     identity: str
@@ -104,6 +106,7 @@ class GeneratorInfo:
     no_greedy: str = ""
     no_given: str = ""
     parts_calls: bool = False
+    takes_turns: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +134,6 @@ class ComparerInfo:
     rules: PairRules
     is_by_sentence: bool = False
     is_out_of_domain: bool = False
-
-    def does_not_know(self, *, are_given: bool) -> bool:
-        """Whether it was made for other answers than those that it compares.
-
-        An embedded model knows those of embedded language models, and none that came with a
-        request.
-        """
-        return self.is_out_of_domain or (are_given and self.model_id == EMBEDDED)
 
 
 @dataclass(frozen=True, slots=True)

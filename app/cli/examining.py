@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 async def examine(
     settings: Settings, url: str, key: str | None, patience_s: float
 ) -> AsyncIterator[Finding]:
-    """Findings as they come.
+    """Findings as they come, and none about what could not be asked.
 
     Args:
         settings: of the gateway.
@@ -108,7 +108,8 @@ async def _servers(
     """The servers of one model: whether each answers, and whether they hold what is served."""
     group = config.generation if role == "generation" else config.similarity
     if not group.urls:
-        return [Finding(True, role, "the service holds the model itself")]
+        found = [Finding(True, role, "the service holds the model itself, and serves it")]
+        return found if served.get("model") else []
     try:
         troubles, workers = await _asked(role, config, patience_s)
     except ModelNotLoaded as error:
@@ -175,12 +176,14 @@ def _identities(
         words = f"the servers of {variable(f'{role}.url')} hold different models"
         found.append(Finding(False, "identity", words))
     told = [served.get("model"), *served.get("similarity_models", {}).values()]
+    if not any(told):  # the service could not be asked
+        return found
     models = {worker.info.model_id: model_info(worker.info) for worker in workers}
     for model in models.values():
         if model.revision is None:  # a function of two texts
             continue
         words, is_served = f"{role}: {model.id}, revision {model.revision}", True
-        if any(told) and model.model_dump() not in told:
+        if model.model_dump() not in told:
             words, is_served = f"{words}, and the service serves another one", False
         found.append(Finding(is_served, "identity", words))
     return found

@@ -24,7 +24,7 @@ from models.errors import NotReady, Overloaded
 
 # Connections beyond the limit, which answer health checks only.
 _NUM_RESERVED = 16
-_ANSWERED_ON_RESERVED = ("/livez", "/readyz", "/metrics")
+_ANSWERED_ON_RESERVED = ("/livez", "/readyz", "/health", "/metrics")
 # Connections that wait to be accepted; one turn of the event loop accepts all of them.
 BACKLOG = 100
 _SWEEP_S = 0.5

@@ -17,8 +17,9 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.http.errors import body_of
 from app.http.middleware import OPERATION_PATHS
-from app.http.openai.errors import is_of_openai, openai_error
+from app.http.openai.errors import is_of_openai, openai_error, told_status
 from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.schemas import OpenAIError
 from app.http.requests.bodies import GenerateRequest, ScoreBatch, ScoreRequest
 from app.http.requests.feedback import FeedbackRequest
@@ -35,6 +36,7 @@ _DEFINED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (FeedbackRequest, "validation"),
     (ChatRequest, "validation"),
     (CompletionRequest, "validation"),
+    (ResponseRequest, "validation"),
     (ErrorResponse, "serialization"),
     (OpenAIError, "serialization"),
 ]
@@ -81,7 +83,7 @@ def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
         for status, codes in about["errors"].items():
             errors = shown["errors"][status]
             description = about.get("descriptions", {}).get(status, errors["description"])
-            examples = _examples_of(int(status)) | errors.get("examples", {})
+            examples = _examples_of(int(status), path) | errors.get("examples", {})
             if isinstance(codes, list):
                 examples = {code: examples[code] for code in codes}
             else:
@@ -89,11 +91,14 @@ def _add_examples(paths: dict[str, Any], shown: dict[str, Any]) -> None:
             responses[status] = _error(path, int(status), description, examples)
 
 
-def _examples_of(status: int) -> dict[str, Any]:
-    """By code, what is answered for each error of ours with this status."""
+def _examples_of(status: int, path: str) -> dict[str, Any]:
+    """By code, what is answered at a path for each error of ours with this status."""
     examples = {}
     for error in answered():
-        if error.status == status:
+        told = error.status
+        if is_of_openai(path):
+            told = told_status(told, error.code)
+        if told == status:
             body = body_of(error(**error.example), _REQUEST_ID)
             examples[error.code] = ErrorResponse(error=body).model_dump()
     return examples

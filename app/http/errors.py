@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app.http.logs import places_of
-from app.http.openai.errors import is_of_openai, openai_error
+from app.http.openai.errors import is_of_openai, openai_error, told_status
 from app.http.requests.faults import MAX_FAULTS
 from app.http.schemas import ErrorBody, ErrorResponse, Fault
 from app.http.telemetry import Telemetry
@@ -84,7 +84,8 @@ def error_response(
     if status == 503:
         headers.setdefault("Retry-After", "1")
     if is_of_openai(path):
-        return JSONResponse(openai_error(status, body), status, headers)
+        told = told_status(status, body.code)
+        return JSONResponse(openai_error(status, body), told, headers)
     return JSONResponse(ErrorResponse(error=body).model_dump(), status, headers)
 
 

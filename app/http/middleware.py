@@ -26,7 +26,16 @@ logger = logging.getLogger(__name__)
 # are served at the second port where there is one; every other path needs a key.
 PAGE_PATH, FILES_PATH = "/", "/page/"
 OPERATION_PATHS = frozenset(
-    {"/livez", "/readyz", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
+    {
+        "/livez",
+        "/readyz",
+        "/health",
+        "/metrics",
+        "/docs",
+        "/docs/oauth2-redirect",
+        "/redoc",
+        "/openapi.json",
+    }
 )
 _PAGES_OF_DOCUMENTATION = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc"})
 _NO_FRAMES = (
@@ -39,7 +48,13 @@ OPS_PORT = "cocoa.ops_port"  # in the scope of what came by the second port
 _COSTS_NO_TOKENS = frozenset({"/feedback"})
 _NO_RESPONSE = 499  # the status in metrics where the client went before a response began
 _POLL = "/v1/info"  # of a worker: each gateway asks every second, and nobody counts that
-_PROBES = ("/livez", "/readyz", "/metrics", _POLL)  # asked for ever, so logged at debug only
+_PROBES = (
+    "/livez",
+    "/readyz",
+    "/health",
+    "/metrics",
+    _POLL,
+)  # asked for ever, so logged at debug only
 _MAX_DIGITS = 19  # a longer Content-Length is too large without being parsed
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
@@ -69,6 +84,8 @@ def add_middleware(
 class RequestLog:
     """Gives each request an id, answers what ends it, and afterwards counts it and logs a line.
 
+    A slash at the end of a path changes nothing.
+
     A client's `X-Request-ID` of up to 128 printable characters is kept, else an id is made; every
     response carries it. The state of the scope has `request_id` and `started_at`, and from whoever
     knows them `status`, `error_code` and `key`.
@@ -86,6 +103,8 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         started_at = time.perf_counter()
+        if scope["path"].endswith("/") and scope["path"].strip("/"):
+            scope["path"] = scope["path"].rstrip("/")
         request_id = dict(scope["headers"]).get(b"x-request-id", b"")
         if _REQUEST_ID.fullmatch(request_id) is None:
             request_id = secrets.token_hex(16).encode()

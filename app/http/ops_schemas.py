@@ -11,6 +11,8 @@ class EstimatorInfo(Described):
     """as requests name it"""
     formula: str
     """what it computes, with its source"""
+    range: tuple[float | None, float | None]
+    """between which values it lies, real numbers; null for no end"""
     needs: list[str]
     """the statistics that it reads"""
     available: bool
@@ -90,6 +92,8 @@ class Version(Described):
     model_capabilities: dict[str, str | int | bool | None] = {}  # noqa: RUF012 - pydantic copies it for each body
     """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0;
     "not tried yet" until a request needs it; empty where there is none"""
+    model_takes_turns: bool = True
+    """false where its chat template is known to take one message alone"""
     model_self_test_tokens: int | None = None
     """tokens, ≥ 0, on which the model, as it is served, agreed at its start with its own full
     forward pass; null for a server behind the service"""

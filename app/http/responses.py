@@ -12,7 +12,7 @@ from app.http.schemas import (
     Token,
 )
 from app.http.units import judged_units, units_of
-from app.scoring.explaining import groups_of, sentence
+from app.scoring.explaining import groups_of, sentence, support_of
 from app.scoring.explaining_units import shaky_units
 from app.scoring.result import Result
 from models.estimators import consistency_std_error
@@ -84,9 +84,12 @@ def scored(result: Result, **own: Any) -> dict[str, Any]:
         for name in _TELLING:
             if name in own:
                 own[name], reasons[name] = None, why_held_back(result)
+    own |= {"estimator": result.plan.primary, "confidence": judgement.confidence}
+    # Draws that do not repeat are no sample of what the model says.
+    support = None if result.ask.sampling.distinct else support_of(result.evidence)
+    if support is not None:
+        own["support"] = support
     return own | {
-        "estimator": result.plan.primary,
-        "confidence": judgement.confidence,
         "scores": dict(result.scores),
         "reasons": reasons,
         "warnings": result.warnings,
@@ -165,8 +168,8 @@ def usage_of(result: Result) -> dict[str, int]:
         "reasoning_tokens": reasoning_tokens,
         "sample_tokens": sum(one.num_written for one in (*subject.samples, *subject.withheld)),
     }
-    if result.units is not None and result.units.split_tokens is not None:
-        usage["split_tokens"] = result.units.split_tokens
+    if result.units is not None and result.units.parts.split_tokens is not None:
+        usage["split_tokens"] = result.units.parts.split_tokens
     return usage
 
 
@@ -238,8 +241,8 @@ def _models(result: Result) -> dict[str, Any]:
     if result.plan.asks("similarity"):
         known["similarity"] = result.plan.similarity
         known["similarity_model"] = _weights(result.comparer)
-    if result.units is not None and result.units.num_pairs is not None:
-        known["unit_pairs"] = result.units.num_pairs
+    if result.units is not None and result.units.parts.num_pairs is not None:
+        known["unit_pairs"] = result.units.parts.num_pairs
     if result.plan.asks("nli") and result.nli is not None:
         known["nli_model"] = _weights(result.nli)
     return known

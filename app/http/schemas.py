@@ -117,6 +117,9 @@ class Scored(Described):
     """the one reported as the uncertainty"""
     confidence: float | None
     """probability that the answer is right, 0 to 1, by the calibrator; null with its reason"""
+    support: float = ABSENT
+    """share of the samples that mean the same as the answer, 0 to 1; higher is surer; no
+    probability, and needs no calibrator; absent where no samples were compared with it"""
     decision: DecisionInfo = ABSENT
     """with `target_error`"""
     scores: dict[str, float | None]

@@ -21,8 +21,10 @@ def units_of(
         reasons: gains why there is neither a mean nor a greatest uncertainty.
     """
     told = [unit_info(one, answer_sample) for one in units.units]
-    if units.missing:
-        missing = [MissingField(path=path, share=share) for path, share in units.missing.items()]
+    if units.parts.missing:
+        missing = [
+            MissingField(path=path, share=share) for path, share in units.parts.missing.items()
+        ]
         told[0].missing = missing
     if units.mean is None:
         reasons |= dict.fromkeys(("units_mean", "units_max"), "no part of the answer has a score")

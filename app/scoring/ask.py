@@ -121,7 +121,8 @@ class Ask:
         timeout_s: seconds within which a result is of use; None for as long as it takes.
         caller: on whose behalf it is asked.
         in_background: whether what else the caller asks goes first.
-        unheeded: codes of what came with it and changes nothing, told as warnings.
+        unheeded: codes of what came with it and is shown to no model, or not as it came; told as
+            warnings.
     """
 
     prompt: str | None = None
@@ -167,6 +168,25 @@ class Ask:
         kwargs, prompt = self.chat_template_kwargs, self.prompt and ""
         kwargs = {name: kwargs[name] for name in kwargs.keys() & {EFFORT}}
         return replace(self, prompt=prompt, messages=messages, chat_template_kwargs=kwargs)
+
+    def with_system_merged(self) -> "Ask | None":
+        """The same with what system messages say before the first user message; None without them.
+
+        For models whose chat template has no place for them.
+        """
+        messages = self.messages or ()
+        system = [one for one in messages if one["role"] == "system"]
+        others = [one for one in messages if one["role"] != "system"]
+        users = [number for number, one in enumerate(others) if one["role"] == "user"]
+        if not system or not users:
+            return None
+        first, lead = dict(others[users[0]]), "".join(f"{one['content']}\n\n" for one in system)
+        first["content"] = lead + first["content"]
+        if IMAGE_PARTS in first:
+            first[IMAGE_PARTS] = [{"type": "text", "text": lead}, *first[IMAGE_PARTS]]
+        others[users[0]] = first
+        unheeded = (*self.unheeded, "system_merged")
+        return replace(self, messages=tuple(others), unheeded=unheeded)
 
     @property
     def splits_claims(self) -> bool:

@@ -54,6 +54,22 @@ def groups_of(evidence: Evidence) -> list[Group] | None:
     return [_group(subject, to_answer, rows) for rows in (same, *others)]
 
 
+def support_of(evidence: Evidence) -> float | None:
+    """Share of the samples beside the answer that mean the same as it, in [0, 1].
+
+    None where nothing compared them.
+    """
+    subject = evidence.subject
+    if "similarity" not in evidence.statistics:
+        return None
+    to_answer = _to_answer(subject, evidence.statistics["similarity"])
+    if subject.answer_sample is not None:
+        to_answer = np.delete(to_answer, subject.answer_sample)
+    if not len(to_answer):
+        return None
+    return float((to_answer >= SAME).mean())
+
+
 def sentence(groups: Sequence[Group]) -> str:
     """One sentence: so many samples mean what the answer says, and the others this.
 

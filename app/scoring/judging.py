@@ -218,7 +218,7 @@ def _of_parts(
     why_not = unlike
     if why_not is None and not told:
         why_not = _NO_PARTS
-    if why_not is None and not units.is_whole:
+    if why_not is None and not units.parts.is_whole:
         why_not = _TOO_MANY
     confidence, accept = _least_confidence(told), all(one.accept for one in told)
     decision = _decided(
@@ -348,7 +348,7 @@ def _refined(
     """
     if ask.on_unit_reject != "remove":
         return judgement
-    if not units.is_whole:
+    if not units.parts.is_whole:
         return replace(judgement, no_refined_text=_TOO_MANY)
     value: Value | None = None
     has_parts = bool(judgement.units)

@@ -44,7 +44,9 @@ STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
 }
 # A larger limit changes nothing but the texts that ended at the smaller one: these may be so many.
 MAX_SHARE_CUT = 0.01
-NO_CALIBRATOR = "no calibrator is loaded: see COCOA_CALIBRATOR"
+NO_CALIBRATOR = (
+    "no calibrator is loaded: see COCOA_CALIBRATOR; `cocoa calibrate` makes one of labelled answers"
+)
 # What groups of samples are made of.
 _EXPLAINED = frozenset(
     {

@@ -20,6 +20,7 @@ from models.estimators import (
     needs,
 )
 from models.records import FINISH_REASONS, SAMPLES_LEFT_OUT, Generation, ProbeReading
+from models.similarity.protocol import EMBEDDED
 from models.statistics import SENTENCES_READ
 from workers.protocol import ComparerInfo, ProbeInfo
 
@@ -269,11 +270,18 @@ class Result:
 
     @property
     def compares_foreign(self) -> bool:
-        """An embedded pair model compared texts that it was not made for."""
-        plan, nli, are_given = self.plan, self.nli, self.ask.samples is not None
-        if plan.asks("similarity") and self.comparer.does_not_know(are_given=are_given):
-            return True
-        return plan.asks("nli") and nli is not None and nli.does_not_know(are_given=are_given)
+        """A pair model compared texts that it was not made for.
+
+        An embedded one knows the answers of embedded language models, and none that came along.
+        """
+        asked, are_given = [], self.ask.samples is not None
+        if self.plan.asks("similarity"):
+            asked.append(self.comparer)
+        if self.plan.asks("nli") and self.nli is not None:
+            asked.append(self.nli)
+        return any(
+            one.is_out_of_domain or (are_given and one.model_id == EMBEDDED) for one in asked
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -294,7 +302,7 @@ class Result:
         if self.escalation is not None and self.escalation.text is None:
             codes.append("escalation_failed")
         if self.units is not None:
-            codes += self.units.warnings
+            codes += self.units.parts.warnings
         if self.generation is not None:
             codes += self.generation.warnings
         codes += self.ask.unheeded

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from app.scoring.result import STAGES, Escalation, Result, Source
 from app.scoring.splitting import split
 from app.scoring.units import Parts, Scored, as_read, scored
 from models.calibration import Calibrator
-from models.errors import EscalationFailed
+from models.errors import ChatTemplateError, EscalationFailed
 from models.estimators import ESTIMATORS
 from models.records import (
     DEFAULT_NEW_TOKENS,
@@ -63,12 +63,15 @@ class Policy:
         calibrator: says what an uncertainty means.
         second_model: asked where an answer does not pass and the ask says so.
         rejects_foreign: an answer to a prompt unlike those of the calibrator never passes.
+        merges_system: system messages that a chat template refuses or leaves out go before the
+            first user message.
     """
 
     limits: AskLimits | None = None
     calibrator: Calibrator | None = None
     second_model: "SecondModel | None" = None
     rejects_foreign: bool = True
+    merges_system: bool = True
 
 
 class Scorer:
@@ -139,6 +142,22 @@ class Scorer:
     async def run(
         self, ask: Ask, recorded: Recorded | None = None, on_token: OnToken | None = None
     ) -> Result:
+        """As `_run` says; again with system messages merged, if their template does not take them.
+
+        Raises:
+            CocoaError: as `_run`.
+        """
+        try:
+            return await self._run(ask, recorded, on_token)
+        except ChatTemplateError:
+            merged = ask.with_system_merged()
+            if merged is None or not self._policy.merges_system:
+                raise
+            with suppress(ChatTemplateError):  # of no other message than it refused before
+                return await self._run(merged, recorded, on_token)
+            raise
+
+    async def _run(self, ask: Ask, recorded: Recorded | None, on_token: OnToken | None) -> Result:
         """Answer, or score a given answer, or what was recorded earlier.
 
         Args:

@@ -82,21 +82,15 @@ class ScoredUnits:
     """All units of an answer, the answer itself first.
 
     Attributes:
+        parts: that they were made of.
         mean, greatest: of the uncertainties of the parts by the estimator of their kind, or where
             none has tokens, of all; None where none has any.
-        is_whole: whether no part was left out.
-        num_pairs: that the NLI model was asked for; None for fields.
-        split_tokens: that a model read and wrote to split the answer; None where none was asked.
     """
 
     units: tuple[ScoredUnit, ...]
-    missing: Mapping[str, float]
-    warnings: tuple[str, ...]
+    parts: Parts
     mean: float | None
     greatest: float | None
-    is_whole: bool = True
-    num_pairs: int | None = None
-    split_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,17 +245,7 @@ def scored(
     told = units[1:]
     comparable = [one for one in told if one.estimator == plan.unit_primary] or told
     mean, greatest = summary([one.uncertainty for one in comparable])
-    of_units = ScoredUnits(
-        tuple(units),
-        parts.missing,
-        parts.warnings,
-        mean,
-        greatest,
-        parts.is_whole,
-        parts.num_pairs,
-        parts.split_tokens,
-    )
-    return Scored(scores, reasons, of_units)
+    return Scored(scores, reasons, ScoredUnits(tuple(units), parts, mean, greatest))
 
 
 def _estimator_of(unit: Unit, plan: Plan, scores: Mapping[str, float | None]) -> str | None:

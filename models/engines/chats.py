@@ -51,6 +51,17 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, request: GenerationRequest) 
     return _encode_marked(tokenizer, rendered, marks)
 
 
+def takes_turns(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the template shows messages before the latest one."""
+    turns = [("user", "a"), ("assistant", "b"), ("user", "c")]
+    chat = tuple({"role": role, "content": content} for role, content in turns)
+    try:
+        encode_chat(tokenizer, GenerationRequest(messages=chat))
+    except ChatTemplateError:
+        return False
+    return True
+
+
 def rendered_chat(
     tokenizer: PreTrainedTokenizerBase,
     request: GenerationRequest,

@@ -80,6 +80,7 @@ class EngineInfo:
         max_tops: of `GenerationRequest.num_tops`.
         no_grammar: why no text can be held to a grammar; "" where it can.
         no_distinct: why its draws may repeat; "" where they need not.
+        takes_turns: whether its chat template shows messages before the latest one.
     """
 
     model_id: str
@@ -95,6 +96,7 @@ class EngineInfo:
     max_tops: int = 0
     no_grammar: str = NO_GRAMMAR
     no_distinct: str = NO_DISTINCT
+    takes_turns: bool = True
 
 
 @dataclass(eq=False, slots=True)

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Iterable
+from dataclasses import replace
 
 from jinja2 import Environment, TemplateError
 from jinja2.defaults import DEFAULT_NAMESPACE
@@ -13,7 +14,7 @@ from jinja2.parser import Parser
 
 from models.errors import InvalidRequest
 from models.pretrained import PreTrainedTokenizerBase
-from models.records import EFFORT
+from models.records import EFFORT, NO_EFFORT, GenerationRequest
 
 # Functions that templates find; a variable of that name would take their place.
 _FUNCTIONS = {"raise_exception", "strftime_now", *DEFAULT_NAMESPACE}
@@ -53,6 +54,18 @@ def check_variables(tokenizer: PreTrainedTokenizerBase, names: Iterable[str]) ->
     read = ", ".join(sorted(known - reserved)) or "none"
     message = f"{unread} one of these variables; those that it reads: {read}"
     raise InvalidRequest(message, field="chat_template_kwargs")
+
+
+def without_no_effort(
+    tokenizer: PreTrainedTokenizerBase, request: GenerationRequest
+) -> GenerationRequest:
+    """The request to a model that does not reason, without the wish of none that nobody reads."""
+    variables = dict(request.chat_template_kwargs)
+    if variables.get(EFFORT) != NO_EFFORT or not tokenizer.chat_template:
+        return request
+    if EFFORT not in (variables_of(str(tokenizer.get_chat_template())) or ()):
+        del variables[EFFORT]
+    return replace(request, chat_template_kwargs=variables)
 
 
 @functools.lru_cache(maxsize=16)

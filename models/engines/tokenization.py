@@ -1,5 +1,6 @@
 """Between texts and token ids: prompts, given answers, and rows as they grow."""
 
+import functools
 import re
 from collections.abc import Sequence as SequenceOf
 from typing import Any
@@ -12,13 +13,26 @@ from models.engines.protocol import NO_REASONING
 from models.engines.texts import cut_at_stop, unshared
 from models.errors import InvalidRequest
 from models.pretrained import PreTrainedTokenizerBase
-from models.records import AnswerForm, GenerationRequest, Reasoning, Sequence, TokenTops
+from models.records import BYTES, AnswerForm, GenerationRequest, Reasoning, Sequence, TokenTops
 from models.units.reasoning import Tags, part
 
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
 # Tokens after which any code point is complete.
 _CODE_POINT = 8
+
+
+# How vocabularies with a fallback to bytes name one.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+@functools.cache
+def _signs() -> dict[str, int]:
+    """The bytes that byte-level vocabularies write as signs."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    table: dict[int, str] = bytes_to_unicode()  # type: ignore[no-untyped-call]
+    return {sign: byte for byte, sign in table.items()}
 
 
 class Detokenizer:
@@ -130,8 +144,19 @@ class Detokenizer:
             before, lead = [], ""
         told = []
         for token, logprob in row.tops[place][: row.job.request.num_tops]:
-            told.append((self.text_with_tags([*before, token])[len(lead) :], logprob))
+            text = self.text_with_tags([*before, token])[len(lead) :]
+            if "\ufffd" in text and (own := self._own_bytes(token)) != text.encode():
+                text = BYTES + "".join(f"\\x{byte:02x}" for byte in own)
+            told.append((text, logprob))
         return tuple(told)
+
+    def _own_bytes(self, token_id: int) -> bytes:
+        """Of a token, as byte-level vocabularies name it; U+FFFD of a vocabulary of other names."""
+        name = str(self._tokenizer.convert_ids_to_tokens(token_id))
+        if found := _BYTE.fullmatch(name):
+            return bytes.fromhex(found[1])
+        signs = _signs()
+        return bytes(signs[one] for one in name) if signs.keys() >= set(name) else "\ufffd".encode()
 
     def give(self, row: Row, text: str) -> None:
         """Set the text of a given answer, parted from the reasoning that it may begin with."""

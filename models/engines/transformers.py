@@ -17,6 +17,7 @@ from models.checkpoints import (
 )
 from models.digests import digest_of
 from models.embedded import LANGUAGE_MODELS
+from models.engines.chats import takes_turns
 from models.engines.grammars import Grammars
 from models.engines.inflight import InflightBatch
 from models.engines.jobs import RowJob
@@ -33,6 +34,7 @@ from models.engines.reasoning import opens_reasoning, tags_of
 from models.engines.rows import RowCache
 from models.engines.sampling import sample_uniforms
 from models.engines.self_test import check_agreement, check_reads_its_past
+from models.engines.template_variables import without_no_effort
 from models.engines.tokenization import (
     Detokenizer,
     encode_answer_forms,
@@ -114,6 +116,7 @@ class TransformersEngine:
             max_tops=MAX_TOPS,
             no_grammar=self._grammars.unavailable,
             no_distinct="" if self._tags is None else REASONS_FIRST,
+            takes_turns=takes_turns(tokenizer),
         )
 
     @classmethod
@@ -166,6 +169,8 @@ class TransformersEngine:
     def prepare(self, request: GenerationRequest, *, streams: bool = False) -> RowJob:
         if request.hidden_layers or request.prompt_layer:
             check_hidden_layers(request, self.info.num_layers)
+        if self._tags is None:
+            request = without_no_effort(self._tokenizer, request)
         prompt_ids = encode_prompt(self._tokenizer, request)
         forms, num_answer = None, 0
         if request.answer is not None:

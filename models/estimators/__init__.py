@@ -57,6 +57,18 @@ Base = Literal["sp", "ppl", "mte"]
 # Told of an estimator that failed.
 OnFailure = Callable[[str, Exception], None]
 
+_UP_TO_1 = frozenset(
+    {"consistency", "consistency_light", "rb_consistency", "unseen_rb_consistency", "degmat"}
+    | {"ce_degmat", "prob_cocoa_sp", "prob_cocoa_ppl", "bsdetector", "high_semantic_entropy_light"}
+)
+# Between which values others lie than from 0 without an end.
+_RANGES: dict[str, tuple[float | None, float | None]] = {
+    **dict.fromkeys(_UP_TO_1, (0.0, 1.0)),
+    **dict.fromkeys(("lexical_similarity", "semantic_density"), (-1.0, 0.0)),
+    **dict.fromkeys(("semantic_entropy", "sentence_sar", "sar"), (None, None)),
+    **dict.fromkeys(("num_sem_sets", "reasoning_length"), (1.0, None)),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
@@ -93,6 +105,11 @@ class Estimator:
     def is_baseline(self) -> bool:
         """Neither CoCoA nor made of it."""
         return self.base is None and self.family not in ("rao_blackwell", "unseen")
+
+    @property
+    def range(self) -> tuple[float | None, float | None]:
+        """Between which values it lies; None for no end."""
+        return _RANGES.get(self.function.__name__, (0.0, None))
 
     @property
     def doc(self) -> str:

@@ -7,6 +7,15 @@ from typing import Any
 from models.units.json_values import escaped
 
 TYPES = ("null", "boolean", "object", "array", "number", "integer", "string")
+# What programs and other APIs call them, in lower case; "any" is no type at all.
+_OTHER_TYPES = {
+    **dict.fromkeys(("str", "text"), "string"),
+    **dict.fromkeys(("int", "long"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    **dict.fromkeys(("dict", "map"), "object"),
+    **dict.fromkeys(("list", "tuple", "set"), "array"),
+    **{"bool": "boolean", "none": "null", "any": "any"},
+}
 # Of arrays and objects within each other, the schema's own among them.
 MAX_DEPTH = 100
 
@@ -80,6 +89,46 @@ def schemas_in(root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 pending += [(f"{inner}/{number}", one) for number, one in enumerate(value)]
             elif keyword in _NAMED:
                 pending += [(f"{inner}/{escaped(name)}", one) for name, one in value.items()]
+
+
+def name_types(root: dict[str, Any]) -> None:
+    """Call the types in a schema by JSON Schema's names, in place.
+
+    >>> schema = {"properties": {"a": {"type": "str"}, "b": {"type": ["FLOAT", "null"]}}}
+    >>> name_types(schema)
+    >>> schema["properties"]
+    {'a': {'type': 'string'}, 'b': {'type': ['number', 'null']}}
+
+    Raises:
+        BadSchema: one is none that is known.
+    """
+    pending: list[tuple[str, Any]] = [("", root)]
+    while pending:
+        path, schema = pending.pop()
+        if not isinstance(schema, dict):
+            continue
+        if isinstance(kind := schema.get("type"), str | list):
+            _name_type(schema, path, kind)
+        for keyword, value in schema.items():
+            inner = f"{path}/{escaped(keyword)}"
+            if keyword in _NAMED and isinstance(value, dict):
+                pending += [(f"{inner}/{escaped(name)}", one) for name, one in value.items()]
+            elif keyword in _SEVERAL and isinstance(value, list):
+                pending += [(f"{inner}/{number}", one) for number, one in enumerate(value)]
+            elif keyword in _ONE:
+                pending.append((inner, value))
+
+
+def _name_type(schema: dict[str, Any], path: str, kind: str | list[Any]) -> None:
+    names = []
+    for name in kind if isinstance(kind, list) else [kind]:
+        lower = str(name).lower()
+        names.append(lower if lower in TYPES else _OTHER_TYPES.get(lower, name))
+    if "any" in names:
+        del schema["type"]
+        return
+    schema["type"] = names if isinstance(kind, list) else names[0]
+    _check_value(path, "type", schema["type"])
 
 
 def _check_value(path: str, keyword: str, value: Any) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from app.scoring.plan import NO_CALIBRATOR
 from cocoa_lab.calibration.calibrating import to_json
 from models.calibration import ALL, WINDOWS
 from tests.conftest import serving, until
@@ -82,7 +83,7 @@ async def test_an_answer_that_may_be_held_back_or_replaced_is_not_streamed(calib
 async def test_without_a_calibrator_it_says_why_there_is_no_confidence(service):
     body = (await service.generate(seed=1)).json()
     assert body["confidence"] is None
-    assert body["reasons"] == {"confidence": "no calibrator is loaded: see COCOA_CALIBRATOR"}
+    assert body["reasons"] == {"confidence": NO_CALIBRATOR}
     assert not body["provenance"].keys() & {"percentile", "calibrator"}
 
 

@@ -6,6 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from app.http.described import ABSENT
+from app.http.openai.response_replies import ResponseBody
 from app.http.openai.schemas import (
     ChatCompletion,
     Completion,
@@ -35,6 +36,7 @@ MODELS = {
     "/estimators": EstimatorList,
     "/v1/chat/completions": ChatCompletion,
     "/v1/completions": Completion,
+    "/v1/responses": ResponseBody,
     "/v1/models": ServedModels,
     "/v1/models/{name}": ServedModel,
 }
@@ -157,7 +159,7 @@ async def test_every_route_with_a_body_has_an_example_of_it_that_is_answered(ser
             assert response.status_code == 200, response.text
             for outcome in response.json().get("results", []):
                 assert outcome["error"] is None
-    assert num_sent == 8
+    assert num_sent == 9
 
 
 async def test_every_example_of_a_response_is_one(service):
@@ -178,7 +180,7 @@ async def test_what_may_be_absent_is_not_required_and_provenance_is_never_null(s
 
     optional = {"reasoning", "decision", "explanation", "groups", "samples", "escalation", "tokens"}
     optional |= {"tool_calls", "units", "units_mean", "units_max", "units_decision", "refined_text"}
-    optional |= {"refusal"}
+    optional |= {"refusal", "support"}
     whole = schemas["GenerateResponse"]
     assert whole["properties"].keys() - set(whole["required"]) == optional
     provenance = schemas["Provenance"]
@@ -194,7 +196,7 @@ async def test_every_error_has_an_example_at_its_status(service):
         for status, response in operation["responses"].items():
             examples = response["content"].get("application/json", {}).get("examples", {})
             for example in examples.values():
-                if code := example["value"].get("error", {}).get("code"):
+                if code := (example["value"].get("error") or {}).get("code"):
                     shown[code] = int(status)
     typed = {error.code: error.status for error in answered()}
     assert shown.items() >= typed.items()

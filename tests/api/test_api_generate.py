@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.scoring.defaults import DEFAULT_ESTIMATORS
+from app.scoring.plan import NO_CALIBRATOR
 from tests.api.generated import SEEDED, generated
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,7 @@ async def test_what_was_not_asked_for_is_absent_and_the_rest_is_there(service):
         "uncertainty",
         "estimator",
         "confidence",
+        "support",
         "scores",
         "reasons",
         "warnings",
@@ -34,7 +36,7 @@ async def test_what_was_not_asked_for_is_absent_and_the_rest_is_there(service):
     assert result["timing_ms"].keys() == {"queue", "generate", "similarity", "score", "total"}
     assert (result["finish_reason"], result["warnings"], result["cached"]) == ("stop", [], False)
     assert result["confidence"] is None
-    assert result["reasons"] == {"confidence": "no calibrator is loaded: see COCOA_CALIBRATOR"}
+    assert result["reasons"] == {"confidence": NO_CALIBRATOR}
     provenance = result["provenance"]
     assert provenance["model"] == provenance["similarity_model"] == {"id": "fake", "revision": "1"}
     assert (provenance["mode"], provenance["strategy"]) == ("full", "greedy")
@@ -244,3 +246,16 @@ async def test_an_engine_with_the_fewest_statistics_still_gives_consistency(serv
     assert result["uncertainty"] == result["scores"]["consistency"]
     assert all(sample["logprob"] is None for sample in result["samples"])
     assert all(token["logprob"] is None and token["entropy"] is None for token in result["tokens"])
+
+
+async def test_support_is_told_wherever_samples_were_compared_whatever_the_model(service):
+    body = (await service.generate(num_samples=4, explain=True, seed=1)).json()
+    assert body["support"] == body["groups"][0]["share"]
+    assert body["confidence"] is None
+    assert "cocoa calibrate" in body["reasons"]["confidence"]
+    for without in ({"estimators": ["sp"]}, {"mode": "light", "estimators": ["ppl"]}):
+        assert "support" not in (await service.generate(**without)).json()
+    sent = {"messages": [{"role": "user", "content": "a"}], "model": "cocoa", "max_tokens": 64}
+    sent["uncertainty"] = {"num_samples": 4}
+    chat = (await service.client.post("/v1/chat/completions", json=sent)).json()
+    assert 0 <= chat["choices"][0]["uncertainty"]["support"] <= 1

@@ -2,7 +2,9 @@
 
 import pytest
 
-from models.errors import EngineError, InvalidLogits, Overloaded
+from app.scoring.ask import Ask
+from models.errors import ChatTemplateError, EngineError, InvalidLogits, Overloaded
+from models.images import PARTS
 from tests.api.openai_calls import CHAT, INPUTS, TEXT, answered, both, post, text_of, uncertainty_of
 from tests.conftest import serving
 
@@ -82,7 +84,7 @@ async def test_the_name_of_a_speaker_is_accepted_and_told_to_change_nothing(serv
 
 
 UNSUPPORTED = [
-    (CHAT, {"n": 2}, "n"),
+    (CHAT, {"n": 2, "temperature": 0.01}, "n"),
     (CHAT, {"n": 65, "temperature": 1}, "n"),
     (CHAT, {"n": 2, "temperature": 1, "uncertainty": {"mode": "light"}}, "temperature"),
     (CHAT, {"frequency_penalty": 0.5}, "frequency_penalty"),
@@ -138,7 +140,6 @@ UNSUPPORTED = [
     ),
     (TEXT, {"max_tokens": 0}, "max_tokens"),
     (TEXT, {"temperature": 2.5}, "temperature"),
-    (TEXT, {"temperature": 0.01}, "temperature"),
     (TEXT, {"top_k": 5}, "top_k"),
     (TEXT, {"max_new_tokens": 5}, "max_new_tokens"),
     (TEXT, {"max_tokens": 8000}, "max_tokens"),
@@ -165,9 +166,10 @@ async def test_what_is_not_supported_is_refused_by_its_name(service, path, body,
     response = await post(service, path, **body)
     error = response.json()["error"]
 
-    assert (response.status_code, error["param"]) == (422, param), error
+    too_long = error["code"] == "context_length_exceeded"
+    assert (response.status_code, error["param"]) == (400 if too_long else 422, param), error
     assert error["type"] == "invalid_request_error"
-    assert error["code"] in ("invalid_request", "prompt_too_long", "not_calibrated")
+    assert too_long or error["code"] in ("invalid_request", "not_calibrated")
     assert service.engine.num_calls == calls
 
 
@@ -192,7 +194,7 @@ async def test_errors_are_of_openais_shape_whoever_finds_them(service):
         "invalid_json": await client.post(CHAT, content=b"{", headers=JSON),
         "unsupported_media_type": await client.post(CHAT, content=b"a=b", headers=FORM),
         "method_not_allowed": await client.get(CHAT),
-        "not_found": await client.post("/v1/responses", json={}),
+        "not_found": await client.post("/v1/embeddings", json={}),
         "body_too_large": await client.post(CHAT, content=b"x" * 1_000_001, headers=JSON),
         "model_not_found": await post(service, CHAT, model="gpt-9"),
         "invalid_request": await post(service, CHAT, messages=[]),
@@ -248,3 +250,147 @@ async def test_a_deadline_of_its_own_ends_it(service):
     service.generation_takes(5)
     response = await post(service, CHAT, uncertainty={"timeout_s": 0.05})
     assert (response.status_code, response.json()["error"]["code"]) == (504, "deadline_exceeded")
+
+
+@pytest.mark.parametrize(
+    ("asked", "same_as"),
+    [
+        ({"temperature": 0.01}, {}),
+        ({"temperature": 0.049, "uncertainty": {"temperature": 0.7}}, {}),
+        ({"seed": -1}, {}),
+        ({"reasoning_effort": "none"}, {}),
+        ({"repetition_penalty": 1.0, "min_p": 0}, {}),
+    ],
+    ids=str,
+)
+async def test_what_asks_for_nothing_by_its_value_means_nothing(service, asked, same_as):
+    plain, body = await answered(service, CHAT), await answered(service, CHAT, **asked)
+    assert text_of(body) == text_of(plain)
+    assert uncertainty_of(body)["provenance"]["strategy"] == "greedy"
+
+
+@both
+async def test_several_choices_without_a_temperature_are_drawn_at_1(service, path):
+    told = []
+    for temperature in (None, 1):
+        body = await answered(service, path, n=3, seed=5, temperature=temperature)
+        assert uncertainty_of(body)["provenance"]["strategy"] == "sample"
+        told.append([one["message"] if path == CHAT else one["text"] for one in body["choices"]])
+    assert told[0] == told[1]
+    assert len(told[0]) == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"repetition_penalty": 1.1}, {"min_p": 0.1}, {"seed": -2}],
+    ids=str,
+)
+async def test_what_asks_for_something_else_is_refused(service, body):
+    response = await post(service, CHAT, **body)
+    assert response.status_code == 422
+    assert response.json()["error"]["param"] == next(iter(body))
+
+
+@both
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_prompt_too_long_is_told_as_clients_with_fallbacks_expect(service, path, stream):
+    question = "word " * 600
+    own = {CHAT: {"messages": [{"role": "user", "content": question}]}, TEXT: {"prompt": question}}
+    response = await post(service, path, stream=stream, **own[path])
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "context_length_exceeded")
+    assert error["message"].startswith("This model's maximum context length is")
+    assert "512" in error["message"]
+    elsewhere = await service.generate(prompt=question)
+    assert (elsewhere.status_code, elsewhere.json()["error"]["code"]) == (422, "prompt_too_long")
+
+
+# What clients send back of an answer beside its content.
+ECHOED = [
+    {"provider_specific_fields": None, "thinking_blocks": None, "cache_control": None},
+    {"provider_specific_fields": {"refusal": None}, "reasoning_details": [{"text": "…"}]},
+    {"parsed": {"a": 1}, "uncertainty": {"value": 0.5}, "annotations": []},
+]
+
+
+@pytest.mark.parametrize("fields", ECHOED, ids=lambda fields: ",".join(fields))
+async def test_what_clients_keep_of_an_answer_may_be_sent_back(service, fields):
+    said = {"role": "assistant", "content": "Paris"}
+    told = []
+    for answer in (said, said | fields):
+        messages = [*INPUTS[CHAT]["messages"], answer, {"role": "user", "content": "Sure?"}]
+        body = await answered(service, CHAT, messages=messages)
+        told.append(text_of(body))
+    assert told[0] == told[1]
+    assert uncertainty_of(body)["cached"], "the model is shown the same"
+
+
+async def test_an_unknown_field_that_says_something_is_refused_in_messages_too(service):
+    message = {"role": "user", "content": "Hi", "priority": 1}
+    error = (await post(service, CHAT, messages=[message])).json()["error"]
+    assert error["param"] == "messages.0.priority"
+
+
+async def test_a_refusal_of_the_history_is_what_was_said(service):
+    told = []
+    for answer in ({"content": "No."}, {"content": None, "refusal": "No."}):
+        messages = [
+            *INPUTS[CHAT]["messages"],
+            {"role": "assistant", **answer},
+            {"role": "user", "content": "Why?"},
+        ]
+        told.append(uncertainty_of(await answered(service, CHAT, messages=messages))["cached"])
+    assert told == [False, True]
+    of_a_user = {"role": "user", "content": "Hi", "refusal": "No."}
+    error = (await post(service, CHAT, messages=[of_a_user])).json()["error"]
+    assert error["param"] == "messages.0.refusal"
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+def takes_no_system(service, shown):
+    """Have the chat template refuse system messages, as Gemma's does."""
+
+    async def render(request):
+        messages = request.messages or ()
+        if any(message["role"] == "system" for message in messages):
+            raise ChatTemplateError("System role not supported", field="messages.0")
+        shown.append([message["content"] for message in messages])
+
+    service.before_generating(render)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_system_message_that_the_template_does_not_take_goes_before_the_first_user_message(
+    service, stream
+):
+    shown = []
+    takes_no_system(service, shown)
+    question, again = INPUTS[CHAT]["messages"][0], {"role": "user", "content": "Sure?"}
+    messages = [SYSTEM, {"role": "developer", "content": "Be kind."}, question, again]
+    response = await post(service, CHAT, messages=messages, stream=stream)
+    assert response.status_code == 200
+    assert "system_merged" in response.text
+    assert shown[0] == [f"Be brief.\n\nBe kind.\n\n{question['content']}", "Sure?"]
+
+
+async def test_an_image_stays_behind_a_merged_system_message():
+    parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+    user = {"role": "user", "content": "", PARTS: parts}
+    merged = Ask(messages=(SYSTEM, user)).with_system_merged()
+    assert merged.messages[0][PARTS] == [{"type": "text", "text": "Be brief.\n\n"}, *parts]
+    assert merged.unheeded == ("system_merged",)
+    assert Ask(messages=(user,)).with_system_merged() is None
+    assert Ask(messages=(SYSTEM,)).with_system_merged() is None
+
+
+async def test_the_setting_refuses_system_messages_as_the_template_does():
+    shown = []
+    async with serving(doors={"merge_system": False}) as service:
+        takes_no_system(service, shown)
+        response = await post(service, CHAT, messages=[SYSTEM, *INPUTS[CHAT]["messages"]])
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (422, "chat_template_error")
+    assert error["param"] == "messages.0"
+    assert shown == []

@@ -222,3 +222,19 @@ async def test_what_is_no_tool_and_no_call_is_refused_by_its_name(service, body,
     response = await post(service, CHAT, **body)
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (422, param), error
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("kind", ["str", "FLOAT", "banana"])
+async def test_types_of_tools_are_read_alike_whether_one_may_be_called_or_must(
+    service, choice, kind
+):
+    function = {"name": "f", "parameters": {"properties": {"a": {"type": kind}}}}
+    tools = [{"type": "function", "function": function}]
+    response = await post(service, CHAT, tools=tools, tool_choice=choice)
+    if kind != "banana":  # the fake engine holds no text to a schema
+        assert response.status_code == 200 or "by this engine" in response.text
+        return
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (422, "tools.0.function.parameters")
+    assert error["message"].startswith("at #/properties/a: type 'banana' is none of")

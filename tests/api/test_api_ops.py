@@ -182,13 +182,34 @@ async def test_a_metric_that_raises_fails_neither_a_request_nor_the_others(servi
     assert await metric(service, "cocoa_metric_failures_total") >= 3
 
 
-@pytest.mark.parametrize("path", ["/livez/", f"{GENERATE}/", "/docs/"])
-async def test_a_trailing_slash_leads_nowhere_least_of_all_to_the_host_of_the_client(path):
+@pytest.mark.parametrize("path", ["/livez/", "/docs/", "/v1/models/", "/v1/models//", "/page//"])
+async def test_a_slash_at_the_end_changes_nothing_and_leads_to_no_host_of_the_client(path):
     async with serving(doors={"allowed_hosts": ("evil.example",)}) as service:
-        response = await service.client.get(path, headers={"host": "evil.example"})
-    assert response.status_code == 404
-    assert response.json()["error"]["code"] == "not_found"
+        headers = {"host": "evil.example"}
+        response = await service.client.get(path, headers=headers)
+        plain = await service.client.get(path.rstrip("/"), headers=headers)
+    assert response.status_code == plain.status_code in (200, 404)
     assert "evil" not in str(response.headers) + response.text
+
+
+async def test_a_slash_behind_a_door_that_takes_posts(service):
+    assert (await service.client.post(f"{GENERATE}/", json={"prompt": "a"})).status_code == 200
+    assert await metric(service, "cocoa_requests_total", route=GENERATE, status="200") == 1
+
+
+@pytest.mark.parametrize("path", ["/health", "/livez", "/readyz", "/version"])
+async def test_health_is_told_to_head_and_get(path):
+    async with serving() as service:
+        got, asked = await service.client.get(path), await service.client.head(path)
+    assert got.status_code == asked.status_code == 200
+    assert asked.content == b""
+
+
+async def test_before_the_models_are_loaded_health_is_not_ready():
+    async with serving(ready=False) as service:
+        for method in ("GET", "HEAD"):
+            response = await service.client.request(method, "/health")
+            assert (response.status_code, response.headers["retry-after"]) == (503, "1")
 
 
 async def test_two_applications_share_no_state():
@@ -226,6 +247,7 @@ async def test_the_openapi_document_promises_each_status_that_occurs(service):
         ("post", "/score"): work,
         ("post", "/v1/chat/completions"): {*work, "404"},
         ("post", "/v1/completions"): {*work, "404"},
+        ("post", "/v1/responses"): {*work, "404"},
         ("get", "/v1/models"): {"200", "401", "429", "503"},
         ("get", "/v1/models/{name}"): {"200", "401", "404", "422", "429", "503"},
         ("post", "/feedback"): {*body, "401", "404", "422", "429", "500", "503"},

@@ -1,6 +1,7 @@
 """The page at `/` as a person uses it."""
 
 import json
+import re
 from contextlib import asynccontextmanager
 
 import httpx
@@ -42,10 +43,14 @@ async def taking_chats(url, **body):
     served = await answered(url, KNOWN, return_tokens=True, **body)
 
     async def answer(route):
+        if route.request.url.endswith("/version"):
+            told = await (await route.fetch()).json()
+            await route.fulfill(json=told | {"model_takes_turns": True})
+            return
         event = f"event: result\ndata: {json.dumps(served)}\n\n"
         await route.fulfill(content_type="text/event-stream", body=event)
 
-    return f"**{GENERATE}", answer
+    return re.compile(f"{GENERATE}$|/version$"), answer
 
 
 class Visit:

@@ -5,7 +5,8 @@ import json
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.pages import KNOWN, MADE_UP, taking_chats, visiting
+from app.settings import Settings
+from tests.browser.pages import KNOWN, MADE_UP, embedded_service, taking_chats, visiting
 
 pytestmark = pytest.mark.anyio
 
@@ -52,10 +53,18 @@ async def test_a_chat_goes_on_from_its_answer_until_a_new_one(browser, url):
         assert visit.complaints == []
 
 
-async def test_a_system_prompt_for_a_model_that_has_no_place_for_it_is_refused_in_words(
+async def test_a_system_prompt_for_a_model_that_has_no_place_for_it_goes_before_the_question(
     browser, url
 ):
     async with visiting(browser, url) as visit:
+        await visit.is_ready()
+        await visit.ask(KNOWN, system="Be brief.")
+        await expect(visit(".warnings")).to_contain_text("it was put before the question")
+
+
+async def test_where_system_prompts_are_not_merged_one_is_refused_in_words(browser):
+    strict = Settings(merge_system=False)
+    async with embedded_service(strict) as url, visiting(browser, url) as visit:
         await visit.is_ready()
         await visit.ask(KNOWN, system="Be brief.")
         await expect(visit("#notice")).to_contain_text("leaves this message out")

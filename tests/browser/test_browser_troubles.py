@@ -116,10 +116,10 @@ async def test_without_a_calibrator_there_is_the_plain_score_and_its_reason(brow
         await begin(visit)
         await visit.is_over()
         await expect(visit(".gauge.plain")).to_contain_text(
-            "No confidence: no calibrator is loaded: see COCOA_CALIBRATOR."
+            "No confidence: no calibrator is loaded: see COCOA_CALIBRATOR"
         )
         await expect(visit(".verdict")).to_contain_text(
-            "None can be given: no calibrator is loaded: see COCOA_CALIBRATOR."
+            "None can be given: no calibrator is loaded: see COCOA_CALIBRATOR"
         )
         await expect(visit("#target-hint")).to_contain_text("no calibrator")
 

@@ -2,10 +2,12 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from pydantic import BaseModel
 
 from models.errors import EngineError, Overloaded
 from tests.chaos.listening import listening
@@ -75,6 +77,44 @@ def test_a_text_is_continued_whole_and_in_chunks(client):
     assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
     told = chunks[-1].choices[0].uncertainty
     assert told["value"] == whole.choices[0].uncertainty["value"]
+
+
+ASKED_ALONE = {"model": "cocoa", "input": MESSAGES[0]["content"], "max_output_tokens": 24}
+
+
+def test_a_response_is_whole_and_streamed_with_its_uncertainty(client):
+    whole = client.responses.create(**ASKED_ALONE, extra_body=SCORED)
+    chat = client.chat.completions.create(**ASKED, extra_body=SCORED).choices[0]
+    assert whole.output_text == chat.message.content
+    assert whole.uncertainty["provenance"]["num_samples"] == 4
+    assert whole.output[-1].uncertainty == whole.uncertainty
+    wanted = ["message.output_text.logprobs"]
+    with client.responses.stream(**ASKED_ALONE, include=wanted, extra_body=SCORED) as streaming:
+        pieces = [one.delta for one in streaming if one.type == "response.output_text.delta"]
+        final = streaming.get_final_response()
+    assert "".join(pieces) == final.output_text == whole.output_text
+    assert final.uncertainty["estimator"] == whole.uncertainty["estimator"]
+    [part] = final.output[0].content
+    assert "".join(one.token for one in part.logprobs) == final.output_text
+
+
+def test_a_response_is_parsed_by_a_schema(client):
+    class City(BaseModel):
+        name: Literal["Paris", "Lyon", "Rome"]
+
+    parsed = client.responses.parse(**ASKED_ALONE, text_format=City)
+    assert parsed.output_parsed == City(name="Paris")
+    assert [unit["kind"] for unit in parsed.uncertainty["units"]] == ["answer", "field"]
+
+
+def test_what_a_response_cannot_have_is_raised_by_its_name(client):
+    for asked in ({"previous_response_id": "a"}, {"store": True}):
+        with pytest.raises(openai.UnprocessableEntityError) as caught:
+            client.responses.create(**ASKED_ALONE, **asked)
+        assert caught.value.param in asked
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="cocoa", input="word " * 2000)
+    assert caught.value.code == "context_length_exceeded"
 
 
 def test_log_probs_are_those_of_the_scores(client):

@@ -96,6 +96,9 @@ def test_langchains_chat_model(url):
     assert told["usage"]["output_tokens"] == told["streamed_usage"]["output_tokens"] > 0
     assert is_light(told["light"])
     assert told["drawn"]["provenance"]["strategy"] == "sample"
+    by_responses = told["responses"]
+    assert by_responses["text"] == by_responses["streamed"] == told["text"]
+    assert by_responses["parsed"] == "Paris"
 
 
 def test_llama_indexs_model(url):
@@ -121,3 +124,5 @@ def test_litellm(url):
     assert is_light(told["light"])
     assert "Paris" in told["continued"]
     assert told["unknown"] == "NotFoundError"
+    assert told["fallen_back"] == "from the other"
+    assert "chat template" in told["echoed"], "the template takes one message; no field is refused"

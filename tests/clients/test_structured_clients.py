@@ -54,3 +54,7 @@ def test_calls_of_tools_that_must_be_called(calling):
         "/0/function/arguments/is_far",
     ]
     assert own["sample_tokens"] == 0
+    responses = told["responses"]
+    assert responses["arguments"] == responses["streamed"] == own["arguments"]
+    assert responses["units"] == own["units"]
+    assert responses["again"] == ["function_call"]

@@ -97,6 +97,15 @@ def test_values_are_not_negative_but_for_those_that_are_signed(name, stats):
     assert value(name, stats) >= -1e-12
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+@given(stats=statistics())
+@settings(max_examples=40)
+def test_values_lie_within_the_range_that_is_told(name, stats):
+    low, high = ESTIMATORS[name].range
+    assert low is None or value(name, stats) >= low - 1e-9
+    assert high is None or value(name, stats) <= high + 1e-9
+
+
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"semantic_entropy"}))
 @given(stats=statistics(), seed=st.integers(0, 1000))
 @settings(max_examples=40)

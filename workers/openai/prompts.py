@@ -12,7 +12,7 @@ from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, AnswerForm, GenerationRequest
+from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
@@ -60,6 +60,11 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     """
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
+    variables = dict(request.chat_template_kwargs)
+    may_reason = can.reasons or can.kind == "openai-reasoning"
+    if variables.get(EFFORT) == NO_EFFORT and not may_reason:
+        del variables[EFFORT]
+        request = replace(request, chat_template_kwargs=variables)
     images = dict(images_of(request.messages or ()))
     check_no_images(images, can.no_images)
     if can.tokenizes and not images:  # images are of chats, never of token ids

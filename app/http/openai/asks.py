@@ -29,11 +29,11 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
     if light:
         check_light(wanted, "uncertainty.")
     strategy = wanted.strategy or "greedy"
-    if body.temperature:  # the answer is drawn as samples are
+    if body.drawn_at is not None:  # as samples are
         if light:
             message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
             raise InvalidRequest(message, field="temperature")
-        temperature, strategy = body.temperature, wanted.strategy or "sample"
+        temperature, strategy = body.drawn_at, wanted.strategy or "sample"
     own: dict[str, Any] = {"units": wanted.units}
     if isinstance(body, ChatRequest):
         own["messages"] = messages_of(body.messages)

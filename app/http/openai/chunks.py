@@ -17,6 +17,7 @@ from app.http.openai.logprobs import (
     text_logprobs,
     without_blank,
 )
+from app.http.openai.pieces import Piece, Pieces
 from app.http.openai.responses import (
     Said,
     Wanted,
@@ -93,56 +94,19 @@ class Chunks:
     def __init__(self, kind: ChunkKind, wanted: Wanted, calls: CallStream | None = None) -> None:
         self._kind = kind
         self._wanted = wanted
-        self._calls = calls
+        self._pieces = Pieces(with_logprobs=wanted.logprobs, is_message=kind.is_chat, calls=calls)
         self._num_calls = 0
-        # Tokens of text that may yet become a call.
-        self._held: list[Known] = []
         self._created = int(time.time())
-        self._is_open = self._has_begun = self._has_text = False
-        # Whether a log-prob is not known before the first chunk, so that the result has the answer.
-        self._comes_whole = False
+        self._is_open = False
         self._num_characters = 0
 
     def tokens(self, tokens: Sequence[Token]) -> bytes:
-        thoughts, known = "", []
-        for token in tokens:
-            if token.reasoning is not None:
-                thoughts += token.reasoning
-            else:
-                known.append(Known(token.text, token.logprob, token.tops))
-        return self._thoughts(thoughts) + self._answer(known)
-
-    def _thoughts(self, text: str) -> bytes:
-        """A chunk of the reasoning, where the endpoint's chunks have a place for it."""
-        if not text or self._kind.thoughts is None:
-            return b""
-        choice = {"index": 0, **self._kind.thoughts(text), "logprobs": None, "finish_reason": None}
-        return self._opening() + self._chunk([choice])
-
-    def _answer(self, known: Sequence[Known]) -> bytes:
-        if not known:
-            return b""
-        texts, logprobs, _ = zip(*known, strict=True)
-        # An answer that was not written for this request alone comes without log-probs. The result
-        # has them.
-        if self._wanted.logprobs and not self._has_begun:
-            self._comes_whole |= None in logprobs
-        if self._comes_whole:
-            return b""
-        return self._piece("".join(texts), known)
+        return b"".join(map(self._piece, self._pieces.add(tokens)))
 
     def result(self, result: Result) -> bytes:
         answer, *others = all_said(result, self._wanted.n)
-        chunks = b""
-        if not self._has_begun:
-            known: list[Known] = []
-            if answer.tokens is not None:
-                known = known_of(answer.tokens)
-            chunks = self._piece(result.text or "", known)
-        if self._calls is not None:
-            chunks += self._opening() + self._of_calls(self._calls.finish())
-            if self._wanted.logprobs and self._held:
-                chunks += self._chunk([self._choice("", self._held_logprobs(), None)])
+        chunks = b"".join(map(self._piece, self._pieces.finish(result, answer)))
+        chunks += self._opening()
         fingerprint = fingerprint_of(result)
         for said in others:
             chunks += self._whole(said, fingerprint)
@@ -161,48 +125,38 @@ class Chunks:
     def error(self, error: ErrorBody, status: int) -> bytes:
         return _data(openai_error(status, error))  # without a name, as clients know it
 
-    def _piece(self, text: str, known: Sequence[Known]) -> bytes:
-        """A chunk of the text of consecutive tokens; none where it would be empty."""
-        self._has_begun = True
-        if self._kind.is_chat and not self._has_text:
-            self._has_text = text != ""
-            text, known = text.removeprefix(BLANK), without_blank(known)
-        if self._calls is not None:
-            self._held += known
-            return self._opening() + self._of_calls(self._calls.add(text))
-        if not text and not self._wanted.logprobs:
-            return self._opening()
+    def _piece(self, piece: Piece) -> bytes:
+        """Chunks of a piece; none where they would be empty, or have no place for it."""
+        if piece.is_thought:
+            if self._kind.thoughts is None:
+                return b""
+            thought = self._kind.thoughts(piece.text)
+            choice = {"index": 0, **thought, "logprobs": None, "finish_reason": None}
+            return self._opening() + self._chunk([choice])
         logprobs = None
-        if self._wanted.logprobs:
-            logprobs = self._kind.logprobs(known, self._num_characters).model_dump()
-        self._num_characters += len(text)
-        return self._opening() + self._chunk([self._choice(text, logprobs, None)])
+        if self._wanted.logprobs and piece.known:
+            logprobs = self._kind.logprobs(piece.known, self._num_characters).model_dump()
+        if piece.call is not None:
+            return self._opening() + self._call(piece.call, logprobs)
+        if not piece.text and logprobs is None:
+            return self._opening()
+        self._num_characters += len(piece.text)
+        return self._opening() + self._chunk([self._choice(piece.text, logprobs, None)])
 
-    def _of_calls(self, found: Sequence[str | Call]) -> bytes:
-        """Chunks of text, and of calls: the name of each before its arguments."""
+    def _call(self, call: Call, logprobs: Any) -> bytes:
+        """The name of a call, then its arguments."""
+        told = call_info(call).model_dump()
+        arguments = told["function"]["arguments"]
+        told["function"]["arguments"] = ""
+        first = {"index": self._num_calls, **told}
+        rest = {"index": self._num_calls, "function": {"arguments": arguments}}
+        self._num_calls += 1
         chunks = b""
-        for one in found:
-            if isinstance(one, str):
-                chunks += self._chunk([self._choice(one, self._held_logprobs(), None)])
-                continue
-            told = call_info(one).model_dump()
-            arguments = told["function"]["arguments"]
-            told["function"]["arguments"] = ""
-            first = {"index": self._num_calls, **told}
-            rest = {"index": self._num_calls, "function": {"arguments": arguments}}
-            self._num_calls += 1
-            for part, logprobs in ((first, None), (rest, self._held_logprobs())):
-                choice = self._choice("", logprobs, None)
-                choice["delta"] = {"tool_calls": [part]}
-                chunks += self._chunk([choice])
+        for part, of_part in ((first, None), (rest, logprobs)):
+            choice = self._choice("", of_part, None)
+            choice["delta"] = {"tool_calls": [part]}
+            chunks += self._chunk([choice])
         return chunks
-
-    def _held_logprobs(self) -> Any:
-        """Log-probs of all tokens that no chunk has told yet."""
-        known, self._held = self._held, []
-        if not self._wanted.logprobs or not known:
-            return None
-        return self._kind.logprobs(known, 0).model_dump()
 
     def _whole(self, said: Said, fingerprint: str | None) -> bytes:
         """The chunk of a choice behind the first, which is told as one."""

@@ -7,6 +7,7 @@ from typing import Any
 from app.http.named import named
 from app.http.openai.requests import UncertaintyWanted
 from app.http.schemas import ErrorBody
+from models.errors import PromptTooLong
 
 _PREFIX = "/v1/"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -26,17 +27,26 @@ def is_of_openai(path: str) -> bool:
     return path.startswith(_PREFIX)
 
 
+def told_status(status: int, code: str) -> int:
+    """The status that clients expect with an error."""
+    return 400 if code == PromptTooLong.code else status
+
+
 def openai_error(status: int, body: ErrorBody) -> dict[str, Any]:
     """`{"error": {"message", "type", "param", "code", "request_id"}}`."""
+    code, message = body.code, body.message
+    if code == PromptTooLong.code:  # by code or words clients choose a model with more context
+        code = "context_length_exceeded"
+        message = f"This model's maximum context length is exceeded: {message}"
     kind = _TYPES.get(status, "invalid_request_error")
     if status >= 500:
         kind = "server_error"
     return {
         "error": {
-            "message": body.message,
+            "message": message,
             "type": kind,
             "param": body.field,
-            "code": body.code,
+            "code": code,
             "request_id": body.request_id,
         }
     }

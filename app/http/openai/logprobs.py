@@ -6,6 +6,7 @@ from typing import NamedTuple
 from app.http.openai.schemas import ChatLogprobs, TextLogprobs, TokenLogprob, TopLogprob
 from app.http.responses import tokens_of
 from models import records
+from models.records import bytes_spelt
 
 # Many tokenizers put one before a text's first word. A message begins without it; a text that
 # continues its prompt needs it.
@@ -13,11 +14,16 @@ BLANK = " "
 
 
 class Known(NamedTuple):
-    """What is known of one token; a log-prob that is not is None."""
+    """What is known of one token; a log-prob that is not is None.
+
+    Of the likeliest in the place of one that `begins` a message, those alone have their blank that
+    would else be another one's equal.
+    """
 
     text: str
     logprob: float | None
     tops: records.TokenTops = ()
+    begins: bool = False
 
 
 def known_of(said: records.Sequence) -> list[Known]:
@@ -34,12 +40,13 @@ def known_of(said: records.Sequence) -> list[Known]:
 def chat_logprobs(known: Sequence[Known], start: int = 0) -> ChatLogprobs:
     """Log-probs of consecutive tokens, with the likeliest in their places; no `start` counts."""
     content = []
-    for text, logprob, tops in known:
+    for text, logprob, tops, begins in known:
         if logprob is None:
             continue
         one = TokenLogprob(token=text, logprob=logprob, bytes=list(text.encode()))
         for other, value in tops:
-            told = TopLogprob(token=other, logprob=value, bytes=list(other.encode()))
+            shown = other.removeprefix(BLANK) if begins else other
+            told = TopLogprob(token=shown, logprob=value, bytes=list(bytes_spelt(other)))
             one.top_logprobs.append(told)
         content.append(one)
     return ChatLogprobs(content=content)
@@ -48,7 +55,7 @@ def chat_logprobs(known: Sequence[Known], start: int = 0) -> ChatLogprobs:
 def text_logprobs(known: Sequence[Known], start: int = 0) -> TextLogprobs:
     """Log-probs of consecutive tokens, the first of which begins at the character `start`."""
     texts, logprobs, offsets, likeliest = [], [], [], []
-    for text, logprob, tops in known:
+    for text, logprob, tops, _ in known:
         if logprob is not None:
             texts.append(text)
             logprobs.append(logprob)
@@ -64,12 +71,16 @@ def text_logprobs(known: Sequence[Known], start: int = 0) -> TextLogprobs:
 def without_blank(known: Sequence[Known]) -> list[Known]:
     """Tokens of an answer from its beginning: those that begin it have no leading blank.
 
-    Neither has what stands in their place.
+    Neither has what stands in their place; see `Known`.
     """
     tokens = list(known)
-    for i, (text, logprob, tops) in enumerate(tokens):
-        without = tuple((other.removeprefix(BLANK), value) for other, value in tops)
-        tokens[i] = Known(text.removeprefix(BLANK), logprob, without)
+    for i, (text, logprob, tops, _) in enumerate(tokens):
+        plain = {other for other, _ in tops}
+        without = []
+        for other, value in tops:
+            bare = other.removeprefix(BLANK)
+            without.append((other if bare in plain else bare, value))
+        tokens[i] = Known(text.removeprefix(BLANK), logprob, tuple(without), begins=True)
         if text:
             break
     return tokens

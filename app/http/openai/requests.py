@@ -27,6 +27,7 @@ from app.http.requests.fields import (
     Seed,
     StopStrings,
     TemplateVariables,
+    Whole,
     encodable,
 )
 from app.http.requests.messages import ChatMessage, kind_of
@@ -35,6 +36,7 @@ from app.http.requests.neutral import (
     Label,
     No,
     NoBias,
+    NoFactor,
     NoFunctions,
     NoModeration,
     NoPenalty,
@@ -49,6 +51,7 @@ from app.http.requests.neutral import (
     only,
 )
 from app.http.requests.tools import ToolsWanted
+from app.scoring.check import MIN_SAMPLING_TEMPERATURE
 from models.records import DEFAULT_NEW_TOKENS, MAX_TOPS
 
 _OTHER_NAMES = {
@@ -83,36 +86,22 @@ class UncertaintyWanted(ScoresWanted, ReasoningBounds):
     """Which answer is scored. Default: `sample` with a temperature above 0, else `greedy`."""
 
 
-class _OpenAIRequest(NullIsDefault):
-    """What both endpoints take."""
+class SharedRequest(NullIsDefault):
+    """What all bodies take."""
 
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """One that GET /v1/models lists; `:light` behind it asks for light mode."""
-    max_tokens: Annotated[
-        NewTokens | None,
-        Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
-    ] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
-    """Above 0 the answer is a drawn sample, and scored as such; at 0 and by default it is the
-    greedy one."""
+    """From 0.05 on the answer is a drawn sample, and scored as such; below and by default it is
+    the greedy one. Default with `n` above 1: 1."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
-    """One or several strings that end a text; they are not part of it."""
     seed: Seed | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
     uncertainty: UncertaintyWanted = UncertaintyWanted()
     """Which scores, of how many samples; the fields of the other endpoints."""
-
-    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = 1
-    """Choices: the scored answer first, then others of its samples. Above 1 with a `temperature`
-    above 0 only."""
-
-    frequency_penalty: NoPenalty = 0
-    presence_penalty: NoPenalty = 0
-    logit_bias: NoBias = None
     user: Label | None = None
 
     @classmethod
@@ -126,12 +115,36 @@ class _OpenAIRequest(NullIsDefault):
         return None
 
     @model_validator(mode="after")
-    def _check_both(self) -> Self:
+    def _check_stream(self) -> Self:
         if self.stream_options is not None and not self.stream:
             raise PydanticCustomError(
                 "one_of", "is heeded with stream only", {"field": "stream_options"}
             )
-        if self.temperature and "temperature" in self.uncertainty.model_fields_set:
+        return self
+
+
+class _OpenAIRequest(SharedRequest):
+    """What chats and texts take."""
+
+    max_tokens: Annotated[
+        NewTokens | None,
+        Field(description=f"Default: {DEFAULT_NEW_TOKENS}, or as many of them as fit the context."),
+    ] = None
+    stop: StopStrings = []  # noqa: RUF012 - pydantic copies it for each body
+    """One or several strings that end a text; they are not part of it."""
+    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole] = 1
+    """Choices: the scored answer first, then others of its samples. Above 1 not with a
+    `temperature` below 0.05."""
+
+    frequency_penalty: NoPenalty = 0
+    presence_penalty: NoPenalty = 0
+    repetition_penalty: NoFactor = 1
+    min_p: NoPenalty = 0
+    logit_bias: NoBias = None
+
+    @model_validator(mode="after")
+    def _check_drawn(self) -> Self:
+        if self.drawn_at is not None and "temperature" in self.uncertainty.model_fields_set:
             raise PydanticCustomError(
                 "one_of",
                 "is the samples' where the answer is greedy; here it is that of the request",
@@ -145,7 +158,10 @@ class _OpenAIRequest(NullIsDefault):
         """Refuse several choices where they would be one, or where only one of them is meant."""
         wanted = self.uncertainty
         faults = {
-            "n": (not self.temperature, "needs a temperature above 0: all choices would be one"),
+            "n": (
+                self.drawn_at is None,
+                f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one",
+            ),
             "uncertainty.strategy": (
                 wanted.strategy == "greedy",
                 "must be a sample with n above 1: the greedy answer is one text",
@@ -169,6 +185,16 @@ class _OpenAIRequest(NullIsDefault):
                 raise PydanticCustomError("one_of", message, {"field": field})
 
     @property
+    def drawn_at(self) -> float | None:
+        """The temperature at which the answer is drawn; None where it is the greedy one."""
+        temperature = self.temperature
+        if temperature is None and self.n > 1:
+            return 1.0
+        if temperature is None or temperature < MIN_SAMPLING_TEMPERATURE:
+            return None
+        return temperature
+
+    @property
     def wants_usage(self) -> bool:
         """Whether a stream is to end with its usage."""
         return self.stream_options is not None and self.stream_options.include_usage
@@ -187,7 +213,7 @@ class ChatRequest(ToolsWanted, _OpenAIRequest):
     """How long the model may reason: the chat template's variable of that name."""
     logprobs: bool = False
     """Log-probs of the answer's tokens."""
-    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS)] = 0
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS), Whole] = 0
     """With `logprobs`: so many of the likeliest tokens in the place of each of the answer's."""
 
     audio: NoSound = None
@@ -246,7 +272,7 @@ class CompletionRequest(_OpenAIRequest):
 
     prompt: Prompt
     """One text, or a list of one."""
-    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=5), Whole] | None = None
     """0 for the log-probs of the answer's tokens; above it so many of the likeliest ones in the
     place of each, too."""
 

@@ -1,8 +1,8 @@
 """From results to OpenAI's bodies, each as a whole."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.http.calls import call_info, parted
@@ -37,6 +37,7 @@ class Wanted:
         logprobs: whether it wants the log-probs of the answer's tokens.
         usage: whether its stream ends with the usage.
         n: how many choices it wants.
+        repeated: fields of it that the response has, too.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Wanted:
     logprobs: bool = False
     usage: bool = False
     n: int = 1
+    repeated: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
     for said in all_said(result, wanted.n):
         message = AssistantMessage(
             content=said.text,
-            refusal=said.refusal,
+            refusal=refusal_of(said, result),
             reasoning=said.reasoning,
             reasoning_content=said.reasoning,
         )
@@ -123,15 +125,18 @@ def chat_completion(result: Result, wanted: Wanted) -> ChatCompletion:
             message.content = said.text.removeprefix(BLANK)
         if said.calls:
             message.tool_calls = list(map(call_info, said.calls))
-        elif said.text is None and said.index == 0 and said.refusal is None:
-            message.refusal = _NOT_REFINED
-            if result.is_held_back:
-                message.refusal = why_held_back(result)
         logprobs = None
         if wanted.logprobs and said.tokens is not None:
             logprobs = chat_logprobs(without_blank(known_of(said.tokens)))
         choices.append(ChatChoice(message=message, logprobs=logprobs, **_choice(said, result)))
     return ChatCompletion(**_head(result, wanted), choices=choices)
+
+
+def refusal_of(said: Said, result: Result) -> str | None:
+    """Why a choice has no answer: in the words of the model's server, or of who held it back."""
+    if said.refusal is not None or said.text is not None or said.calls or said.index:
+        return said.refusal
+    return why_held_back(result) if result.is_held_back else _NOT_REFINED
 
 
 def completion(result: Result, wanted: Wanted) -> Completion:

@@ -9,6 +9,7 @@ export class Chat {
   #list; // where the turns are shown
   #preferred = "messages";
   #isSwitched = false;
+  takesTurns = true; // whether the model's template takes more than one message
 
   constructor(form, list) {
     this.#form = form;

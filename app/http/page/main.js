@@ -7,6 +7,7 @@ import { el, percent } from "./dom.js";
 import { bodyOfError, problem } from "./problems.js";
 import { earlier, forget, keep, restore, written } from "./question.js";
 import { Run } from "./run.js";
+import { saving } from "./saving.js";
 import { Targets } from "./targets.js";
 
 const EXAMPLES = {
@@ -34,6 +35,7 @@ async function look() {
     if (mine !== lookout) return;
     estimators = { all: new Map(list.estimators.map((one) => [one.name, one])), light: list.light };
     targets.offer(version.calibrator);
+    chat.takesTurns = version.model_takes_turns;
     state("ready", `Ready: ${version.model.id}`);
     if (byId("notice").dataset.code === "not_ready") clear(byId("notice"));
   } catch (error) {
@@ -64,6 +66,9 @@ function state(name, words) {
 function bodyOf(mode, isCompared) {
   const field = (name) => form.elements[name].value.trim();
   const body = chat.input();
+  const schema = form.elements.schema.value.trim();
+  if (schema && mode === "given") Object.assign(body, { json_schema: parsed(schema), units: "fields" });
+  else if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", schema: parsed(schema) } };
   if (mode === "given") body.answer = form.elements.answer.value;
   else body.mode = mode;
   for (const name of ["max_new_tokens", "seed", "target_error"]) {
@@ -80,6 +85,15 @@ function bodyOf(mode, isCompared) {
   if (isCompared || !form.elements.cache.checked) body.cache = false;
   body.return_tokens = true;
   return body;
+}
+
+/** The JSON where it is some; else what was typed, so that the service says what is wrong. */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** A number where it is one; else what was typed, so that the service says what is wrong. */
@@ -117,7 +131,7 @@ async function submit() {
     const question = written(form.elements, chat.turns);
     const prompt = form.elements.prompt.value;
     for (const mode of modes) {
-      const run = new Run(mode, stop);
+      const run = new Run(mode, stop, prompt);
       byId("runs").append(run.root);
       if (runs.push(run) === 1) show(run.root);
       if (!(await answer(run, modes.length > 1, mine, question))) return;
@@ -148,7 +162,7 @@ async function answer(run, isCompared, mine, question) {
       refusal,
       acts: {
         key,
-        goOn: body.messages && (() => goOn(body.messages, result.text)),
+        goOn: body.messages && chat.takesTurns && (() => goOn(body.messages, result.text)),
         link: new URL(`#${question}`, location.href).href,
       },
     });
@@ -270,7 +284,7 @@ function fail(error) {
 /** Lead to the field at fault. */
 function point(name) {
   if (!name) return;
-  const places = { messages: "prompt", target_error: "target-step" };
+  const places = { messages: "prompt", target_error: "target-step", response_format: "schema", json_schema: "schema" };
   const place = places[name.split(".")[0]] ?? name;
   const field = byId(place);
   if (!field || !form.contains(field)) return;
@@ -313,6 +327,11 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") stop();
 });
 lookAgain();
+const rows = () => [["prompt", "answer"], ...earlier().map(({ prompt, told }) => [prompt, told])];
+byId("forget").before(
+  saving("Save as JSON", "questions.json", earlier),
+  saving("Save as CSV", "questions.csv", rows),
+);
 byId("forget").addEventListener("click", () => {
   forget();
   listEarlier();

@@ -5,7 +5,7 @@ const MAX_QUESTIONS = 20;
 const MAX_CHARACTERS = 20_000;
 const FIELDS = [
   "prompt", "system", "answer", "mode", "input", "target_error",
-  "num_samples", "max_new_tokens", "temperature", "seed", "units",
+  "num_samples", "max_new_tokens", "temperature", "seed", "units", "schema",
 ];
 const TICKS = ["all", "cache"];
 

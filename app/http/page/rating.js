@@ -2,11 +2,13 @@
 
 import { send } from "./api.js";
 import { el } from "./dom.js";
+import { saving } from "./saving.js";
 
 let isKept = true; // whether this service keeps labels, as far as is known
 
 /** Buttons for what can be done. */
-export function rating({ id }, { key, goOn, link }) {
+export function rating(result, { key, goOn, link }, request) {
+  const { id } = result;
   const said = el("span", { class: "hint", role: "status" });
   const row = el("div", { class: "rating" });
   const label = (name, mark, correct) => {
@@ -42,6 +44,7 @@ export function rating({ id }, { key, goOn, link }) {
       : "The link stands in the browser’s address bar.";
   };
   if (goOn) row.append(button("Go on with this chat", goOn));
-  row.append(button("Copy a link to the question", share), said);
+  const whole = () => ({ request: request.body, response: result });
+  row.append(button("Copy a link to the question", share), saving("Save as JSON", `${id}.json`, whole), said);
   return row;
 }

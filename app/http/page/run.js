@@ -7,7 +7,7 @@ import { rating } from "./rating.js";
 import { probe, samples } from "./samples.js";
 import { Statements } from "./statements.js";
 import { Tokens } from "./tokens.js";
-import { gauge, verdict } from "./verdict.js";
+import { extent, gauge, verdict } from "./verdict.js";
 import { factors, word } from "./words.js";
 
 export const TITLES = { full: "Full", light: "Light", given: "Your answer", example: "A recorded example: Which country is Pirot in?" };
@@ -34,6 +34,7 @@ const WARNINGS = {
   out_of_domain: "The answer is unlike those that the probe was trained on: do not trust the light scores.",
   max_new_tokens_clamped: "Beside the prompt fewer new tokens fit than usual.",
   names_not_shown: "The names of speakers are shown to no model.",
+  system_merged: "The model’s chat template takes no system message: it was put before the question.",
   scores_move_with_samples: "With “auto”, some of these scores depend on how many samples were drawn.",
   answer_not_json: "The answer is no JSON, and has no fields.",
   claims_not_split: "The model did not split its answer into claims; these are its sentences.",
@@ -50,8 +51,8 @@ const LOST_MS = 20_000;
 
 /** The card of one request. */
 export class Run {
-  /** `mode` is "full", "light", "given" for an answer that somebody brings, or "example". */
-  constructor(mode, cancel) {
+  /** `question` stands on the card; `mode` is "full", "light", "given" for an answer that somebody brings, or "example". */
+  constructor(mode, cancel, question = "") {
     this.mode = mode;
     this.began = performance.now();
     this.heard = this.began;
@@ -74,6 +75,7 @@ export class Run {
       "article",
       { class: "card run", "aria-labelledby": titleId, tabIndex: -1 },
       el("header", {}, el("h3", { id: titleId }, TITLES[mode]), this.clock),
+      question && el("p", { class: "question" }, question),
       this.progress,
       this.reasoning,
       this.tokens.root,
@@ -112,9 +114,9 @@ export class Run {
     const statements = new Statements(result);
     targets.watch(statements.kind, (chosen) => statements.show(chosen));
     this.body.replaceChildren(
-      el("div", { class: "judged" }, gauge(result), verdict(result, refusal)),
+      el("div", { class: "judged" }, gauge(result, estimators), verdict(result, refusal)),
       ...[
-        acts && rating(result, acts),
+        acts && rating(result, acts, request),
         warnings(result),
         explained(result),
         fields(result),
@@ -174,7 +176,8 @@ function scores({ scores: values, reasons, estimator }, estimators) {
   names.sort((a, b) => (b === estimator) - (a === estimator));
   const rows = names.map((name) => {
     const value = values[name] === null ? "none" : number(values[name]);
-    const told = estimators.get(name)?.formula ?? "";
+    const known = estimators.get(name);
+    const told = `${known?.formula ?? ""}${known ? ` It runs${extent(known).replace(",", "")}.` : ""}`;
     const called = word(name);
     return el(
       "tr",

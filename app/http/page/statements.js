@@ -49,7 +49,8 @@ export class Statements {
     let behind = 0;
     for (const unit of this.#told) {
       const [start, end] = unit.span;
-      row.append(characters.slice(behind, start).join(""), this.#statement(unit));
+      const between = characters.slice(behind, start).join("");
+      row.append(behind ? between : between.trimStart(), this.#statement(unit));
       behind = end;
     }
     row.append(characters.slice(behind).join(""));

@@ -47,6 +47,10 @@ export class Tokens {
   #append(token, text, isEnd = false) {
     const surprise = token.logprob === null ? null : Math.max(0, -token.logprob);
     // Blanks before a word stand outside, where a line may break; what ends a line is shown.
+    // Line breaks before the answer, as behind a reasoning, are left out.
+    const isFirst = !this.row.textContent.trim();
+    if (isFirst) text = text.replace(/^[ \t]*[\r\n]\s*/, "");
+    if (text === "") return;
     const word = text.replace(/^ +(?=\S)/, "");
     const shown = word.replaceAll("\n", "⏎");
     const button = el("button", { type: "button", class: "token" }, shown);
@@ -59,10 +63,7 @@ export class Tokens {
     if (surprise === null) button.classList.add("unknown");
     button.style.setProperty("--s", Math.min(1, (surprise ?? 0) / FULL).toFixed(3));
     this.row.append(button);
-    // Blank lines before the answer, as behind a reasoning, stay signs.
-    if (this.row.textContent.replaceAll("⏎", "").trim() && text.includes("\n")) {
-      this.row.append(el("br"));
-    }
+    if (text.includes("\n")) this.row.append(el("br"));
     this.count += 1;
   }
 

@@ -11,14 +11,16 @@ const LEVELS = [
 ];
 
 /** Confidence, or the plain score where there is none. */
-export function gauge(result) {
-  const { confidence, uncertainty, estimator, provenance } = result;
+export function gauge(result, estimators) {
+  const { confidence, uncertainty, estimator, provenance, support } = result;
+  const agree = support === undefined ? [] : [`${percent(support)} of the samples mean the same as the answer.`];
   if (confidence !== null) {
     const [, level, word] = LEVELS.find(([from]) => confidence >= from);
     const surer = percent(1 - provenance.percentile / 100);
     const notes = [
       "Confidence that the answer is right.",
       `Surer than ${surer} of the calibrator’s answers.`,
+      ...agree,
     ];
     return dial("Confidence", confidence, level, word, notes);
   }
@@ -29,9 +31,18 @@ export function gauge(result) {
     { class: "gauge plain" },
     el("p", { class: "word" }, "Uncertainty"),
     el("p", { class: "big" }, value),
-    el("p", { class: "note" }, `${called}; higher is less sure, from 0 without an end`),
+    el("p", { class: "note" }, `${called}; higher is less sure${extent(estimators.get(estimator))}`),
+    agree.map((words) => el("p", { class: "note" }, words)),
     el("p", { class: "note" }, reasonOf(result)),
   );
+}
+
+/** From where to where a score runs, in words. */
+export function extent(estimator) {
+  if (!estimator?.range) return "";
+  const [low, high] = estimator.range;
+  if (low === null) return ", below 0 too";
+  return high === null ? `, from ${number(low)} without an end` : `, from ${number(low)} to ${number(high)}`;
 }
 
 function reasonOf({ reasons, estimator }) {
@@ -75,8 +86,15 @@ function tick(share) {
 /** Whether the answer may pass, how far it is from the threshold, and what would change that. */
 export function verdict(result, refusal) {
   const { decision } = result;
-  if (!decision) {
-    const reason = result.reasons.confidence;
+  const reason = result.reasons.confidence;
+  // No answer can pass where nothing is known of whole ones; of parts there is more to say.
+  const isUncalibrated = decision?.threshold === null && result.confidence === null && reason;
+  if (isUncalibrated) {
+    const hasParts = result.units?.some((unit) => unit.decision);
+    const parts = hasParts ? " Its parts have verdicts of their own, below." : "";
+    refusal = `None can be given of the whole answer: ${reason}.${parts}`;
+  }
+  if (!decision || isUncalibrated) {
     const ask = "Choose a share of wrong answers that may pass to get one.";
     const why = refusal ?? (reason ? `None can be given: ${reason}.` : ask);
     return el("div", { class: "verdict" }, el("h4", {}, "No verdict"), el("p", {}, why));

@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.feedback.protocol import CONTROL, MAX_PARTS
-from app.http.requests.fields import NULL, Body, encodable
+from app.http.requests.fields import NULL, Body, Whole, encodable
 from models.calibration import ALL
 
 
@@ -53,9 +53,9 @@ class UnitFeedback(Body):
 
     path: Annotated[str | None, Field(max_length=4096), AfterValidator(encodable)] = None
     """JSON Pointer of a field."""
-    span: Annotated[list[Annotated[int, Field(ge=0)]] | None, Field(min_length=2, max_length=2)] = (
-        None
-    )
+    span: Annotated[
+        list[Annotated[int, Field(ge=0), Whole]] | None, Field(min_length=2, max_length=2)
+    ] = None
     """Its first character, and the one behind its last."""
     correct: bool
     """Whether the part is right."""

@@ -81,6 +81,8 @@ def _as_list(value: Any) -> Any:
 
 def _number_or_auto(value: Any) -> Any:
     """Checked in one step: pydantic's union would report a wrong value twice."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     is_number = type(value) is int and 1 <= value <= MAX_SAMPLES
     if not is_number and value != "auto":
         raise PydanticCustomError(
@@ -96,7 +98,11 @@ EstimatorName = Annotated[
 Logprob = Annotated[float, Field(ge=LOGPROBS[0], le=0)]
 TokenLogprobs = Annotated[list[Logprob], Field(min_length=1, max_length=8192, fail_fast=True)]
 StopString = Annotated[str, Field(min_length=1, max_length=64)]
-SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES)]
+# JSON has one kind of number: 2.0 is an integer.
+Whole = BeforeValidator(
+    lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
+)
+SampleNumber = Annotated[int, Field(ge=1, le=MAX_SAMPLES), Whole]
 _StopStrings = Annotated[list[StopString], Field(max_length=8, fail_fast=True)]
 StopStrings = Annotated[
     _StopStrings, BeforeValidator(_as_list, json_schema_input_type=StopString | _StopStrings)
@@ -110,8 +116,11 @@ TemplateVariables = Annotated[
 # As OpenAI has them.
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(few_values), AfterValidator(encodable)]
-NewTokens = Annotated[int, Field(ge=1, le=8192)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+NewTokens = Annotated[int, Field(ge=1, le=8192), Whole]
+# -1 is how some clients say that they name none.
+Seed = Annotated[
+    int, Field(ge=-1, lt=2**63), Whole, AfterValidator(lambda seed: None if seed < 0 else seed)
+]
 
 NULL: JsonDict = {"type": "null"}  # a schema
 
@@ -138,6 +147,8 @@ class Body(Described):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     null_is_default: ClassVar[bool] = False
+    # Whether clients send fields of others, too, which say nothing where they are null.
+    ignores_nulls: ClassVar[bool] = False
     # Names that others have for these fields.
     other_names: ClassVar[Mapping[str, str]] = {}
     # Optional fields that nearly every body has, which an example shows besides the required ones.
@@ -161,7 +172,11 @@ class Body(Described):
         given = {}
         for name, value in body.items():
             field = cls.model_fields.get(name)
-            if value is not None or field is None or field.is_required():
+            if field is None:
+                is_said = value is not None or not cls.ignores_nulls
+            else:
+                is_said = value is not None or field.is_required()
+            if is_said:
                 given[name] = value
         return given
 
@@ -275,7 +290,7 @@ class ScoresWanted(NullIsDefault):
     ] = None
     temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
     """Of samples; at least 0.05 where any are drawn."""
-    top_k: Annotated[int, Field(ge=0, le=1000)] = 50
+    top_k: Annotated[int, Field(ge=0, le=1000), Whole] = 50
     """Samples keep so many of the likeliest tokens; 0: all."""
     return_samples: bool = False
     """Adds `samples` to the response."""

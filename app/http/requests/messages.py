@@ -6,10 +6,20 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    model_validator,
+)
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import Body, NullIsDefault, encodable
+from app.http.requests.fields import NULL, NullIsDefault, encodable, few_values
 from app.http.requests.neutral import EmptyList, NoFunctions, NoSound
 from app.http.requests.tools import ToolName
 from models.images import PARTS
@@ -17,6 +27,7 @@ from models.images import PARTS
 Text = Annotated[str, AfterValidator(encodable)]
 
 _DATA = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
+SHOWN = r"^(https://[!-~]+|data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/]{4})+={0,2})$"
 _ELSEWHERE = re.compile(r"https://[!-~]{1,8192}")
 
 
@@ -56,7 +67,7 @@ def _is_base64(text: str) -> bool:
 class ImageUrl(NullIsDefault):
     """An image, and how closely it is looked at."""
 
-    url: Annotated[str, AfterValidator(_shown)]
+    url: Annotated[str, AfterValidator(_shown), Field(json_schema_extra={"pattern": SHOWN})]
     """`data:image/png;base64,…`, or of jpeg, gif and webp; `https://…` where the deployment lets
     the model's server fetch images."""
     detail: Literal["auto", "low", "high"] | None = None
@@ -108,26 +119,81 @@ def _arguments(text: str) -> str:
     return text or "{}"
 
 
-class FunctionCalled(Body):
+# What clients keep of an answer beside what it says.
+Echoed = Annotated[JsonValue, BeforeValidator(few_values)]
+
+
+class FunctionCalled(NullIsDefault):
     """A tool, and what it was called with."""
 
+    ignores_nulls = True
+
     name: ToolName
-    arguments: Annotated[str, AfterValidator(encodable), AfterValidator(_arguments)]
+    arguments: Annotated[
+        str,
+        AfterValidator(encodable),
+        AfterValidator(_arguments),
+        Field(json_schema_extra={"contentMediaType": "application/json"}),
+    ]
     """A JSON object, as a string."""
+    parsed_arguments: Echoed = None
+    """The same as a client has read it; accepted and left out."""
 
 
 class ToolCalled(NullIsDefault):
     """A call of an earlier answer, sent back."""
 
+    ignores_nulls = True
+
+    index: Echoed = None
+    """Accepted and left out, as pieces of a stream have it."""
     id: Annotated[str, Field(max_length=256), AfterValidator(encodable)]
     type: Literal["function"] = "function"
     function: FunctionCalled
 
 
+# `_check_role` as JSON schemas: what a message says, and whose.
+_SOME: JsonDict = {"type": ["string", "array"]}
+_OF_CONTENT: JsonDict = {
+    "required": ["content"],
+    "properties": {"content": _SOME, "tool_calls": NULL, "tool_call_id": NULL, "refusal": NULL},
+}
+_OF_TOOL: JsonDict = {
+    "required": ["content"],
+    "properties": {
+        "role": {"const": "tool"},
+        "content": _SOME,
+        "tool_calls": NULL,
+        "refusal": NULL,
+    },
+}
+_OF_CALLS: JsonDict = {
+    "required": ["tool_calls"],
+    "properties": {
+        "role": {"const": "assistant"},
+        "tool_calls": {"type": "array", "minItems": 1},
+        "tool_call_id": NULL,
+    },
+}
+_OF_REFUSAL: JsonDict = {
+    "required": ["refusal"],
+    "properties": {
+        "role": {"const": "assistant"},
+        "refusal": {"type": "string", "minLength": 1},
+        "tool_call_id": NULL,
+    },
+}
+
+
 class ChatMessage(NullIsDefault):
     """One message of a chat."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [_OF_CONTENT, _OF_TOOL, _OF_CALLS, _OF_REFUSAL]}
+    )
+
     usual = frozenset({"content"})
+    ignores_nulls = True
 
     role: Annotated[str, Field(min_length=1, max_length=32)]
     """`developer` is read as `system`."""
@@ -141,8 +207,18 @@ class ChatMessage(NullIsDefault):
     """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
     reasoning_content: str | None = None
     """As `reasoning`."""
-    refusal: None = None
-    """Of an earlier answer, which had none."""
+    refusal: Text | None = None
+    """Of an earlier answer, in place of its content."""
+    reasoning_details: Echoed = None
+    """As `reasoning`."""
+    thinking_blocks: Echoed = None
+    """As `reasoning`."""
+    provider_specific_fields: Echoed = None
+    """Of an earlier answer; accepted and left out."""
+    parsed: Echoed = None
+    """As `provider_specific_fields`."""
+    uncertainty: Echoed = None
+    """As `provider_specific_fields`."""
     audio: NoSound = None
     """Null: the model hears nothing."""
     function_call: NoFunctions = None
@@ -156,7 +232,10 @@ class ChatMessage(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
-        if self.content is None and not self.tool_calls:
+        if self.refusal and self.role != "assistant":
+            message = "is an assistant's: leave it out of messages of other roles"
+            raise PydanticCustomError("one_of", message, {"field": "refusal"})
+        if self.content is None and not (self.tool_calls or self.refusal):
             raise PydanticCustomError("missing", "Field required", {"field": "content"})
         if self.tool_calls and self.role != "assistant":
             message = "are an assistant's: leave them out of messages of other roles"
@@ -177,6 +256,10 @@ class ChatMessage(NullIsDefault):
         return [part for part in self.content if isinstance(part, ImagePart)]
 
 
+# What templates read of a call.
+_OF_CALL: dict[str, Any] = {"id": True, "type": True, "function": {"name", "arguments"}}
+
+
 def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
     """Messages as the model's template gets them; a tool's result has the tool's name."""
     names: dict[str | None, str] = {}
@@ -192,7 +275,7 @@ def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
 
 
 def _message_of(message: ChatMessage) -> dict[str, Any]:
-    role, content = message.role, message.content or ""
+    role, content = message.role, message.content or message.refusal or ""
     if role == "developer":
         role = "system"
     plain: dict[str, Any] = {"role": role, "content": content}
@@ -201,7 +284,7 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
     if message.images and not isinstance(content, str):
         plain[PARTS] = [part.model_dump(exclude_none=True) for part in content]
     if message.tool_calls:
-        plain["tool_calls"] = [call.model_dump() for call in message.tool_calls]
+        plain["tool_calls"] = [call.model_dump(include=_OF_CALL) for call in message.tool_calls]
     if message.tool_call_id is not None:
         plain["tool_call_id"] = message.tool_call_id
     if message.name is not None and message.role == "tool":

@@ -41,12 +41,14 @@ def empty(
     return PlainValidator(check, json_schema_input_type=Annotated[kind, Field(max_length=0)])
 
 
-Zero = Annotated[Any, only(0)]
 No = Annotated[Any, only(False)]
 NoTool = Annotated[Any, only("none", "auto", why="is the former name of tool_choice")]
 EmptyList = Annotated[Any, empty(list)]
 NoPenalty = Annotated[Any, only(0, why=_ANOTHER_LAW)]
+NoFactor = Annotated[Any, only(1, why=_ANOTHER_LAW)]
 NoBias = Annotated[Any, empty(dict, _ANOTHER_LAW)]
+NoReference = Annotated[Any, empty(why="nothing is stored here: send what was said as input")]
+NoTruncation = Annotated[Any, only("disabled", why="no input is cut here")]
 NoStore = Annotated[Any, only(False, why="nothing is stored here")]
 NoSound = Annotated[Any, empty(why="answers are text here")]
 NoModeration = Annotated[Any, empty(why="nothing is moderated here")]

@@ -62,16 +62,17 @@ def _kind(given: Any) -> str | None:
     return None
 
 
+FORMATS = Discriminator(
+    _kind,
+    custom_error_type="response_format",
+    custom_error_message='Input should be an object whose type is "text", "json_object" or '
+    '"json_schema"',
+)
 ResponseFormat = Annotated[
     Annotated[TextFormat, Tag("#text")]
     | Annotated[JsonObjectFormat, Tag("#json_object")]
     | Annotated[JsonSchemaFormat, Tag("#json_schema")],
-    Discriminator(
-        _kind,
-        custom_error_type="response_format",
-        custom_error_message='Input should be an object whose type is "text", "json_object" or '
-        '"json_schema"',
-    ),
+    FORMATS,
 ]
 
 

@@ -13,7 +13,7 @@ from models.errors import InvalidRequest
 from models.grammars import grammar_of
 from models.records import Grammar
 from models.selection import Strategy
-from models.units.json_schemas import BadSchema
+from models.units.json_schemas import BadSchema, name_types
 from models.units.tool_calls import schema_of_one
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
@@ -30,13 +30,22 @@ _OF_SAMPLES = frozenset(ScoresWanted.model_fields) - {
 }
 
 
+def _typed(schema: dict[str, Any]) -> dict[str, Any]:
+    try:
+        name_types(schema)
+    except BadSchema as error:
+        raise PydanticCustomError("schema", "{why}", {"why": str(error)}) from None
+    return schema
+
+
 class Function(NullIsDefault):
     """What a tool is called, does and takes."""
 
     name: ToolName
     description: Annotated[str, AfterValidator(encodable)] | None = None
-    parameters: JsonSchema | None = None
-    """A JSON schema of its arguments. Default: it takes none."""
+    parameters: Annotated[JsonSchema, AfterValidator(_typed)] | None = None
+    """A JSON schema of its arguments; types may be called as in programs, `str` or `FLOAT`.
+    Default: it takes none."""
     strict: bool | None = None
     """Whether calls are held to `parameters`: with it those of all tools are, as are calls that
     are required."""

@@ -1,17 +1,29 @@
-"""OpenAI's endpoints: `POST /v1/chat/completions`, `POST /v1/completions`, `GET /v1/models`."""
+"""OpenAI's endpoints: chats, texts and responses, and the models that they may name."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from pydantic import TypeAdapter
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from app.http.json_calls import is_in_background, json_response, read_body, takes, unless_gone
+from app.http.named import named
 from app.http.openai.asks import ask_of
-from app.http.openai.chunks import CHAT_CHUNKS, TEXT_CHUNKS, ChunkKind, Chunks
+from app.http.openai.chunks import CHAT_CHUNKS, TEXT_CHUNKS, Chunks
 from app.http.openai.errors import named_by_params
 from app.http.openai.names import is_light, served_names, unknown_model
 from app.http.openai.requests import ChatRequest, CompletionRequest
+from app.http.openai.response_replies import (
+    ResponseBody,
+    ResponseEvents,
+    renew_response,
+    repeated,
+    response_of,
+)
+from app.http.openai.response_requests import ResponseRequest
 from app.http.openai.responses import Wanted, chat_completion, completion, renew
 from app.http.openai.schemas import (
     ChatCompletion,
@@ -22,8 +34,9 @@ from app.http.openai.schemas import (
 )
 from app.http.openai.tools import CallStream
 from app.http.repeats import Repeats
+from app.http.requests.faults import faults_of
 from app.http.service import Service
-from app.http.streams import EventStream
+from app.http.streams import EventFormat, EventStream
 from app.scoring.ask import Ask
 from app.scoring.result import Result
 from app.scoring.scorer import Scorer
@@ -33,8 +46,20 @@ from models.units.tool_calls import names_of
 
 router = APIRouter(tags=["OpenAI"])
 _Asked = ChatRequest | CompletionRequest
-_CHAT: TypeAdapter[_Asked] = TypeAdapter(ChatRequest)
-_TEXT: TypeAdapter[_Asked] = TypeAdapter(CompletionRequest)
+
+
+class _Door(NamedTuple):
+    """How an endpoint reads and writes."""
+
+    body: TypeAdapter[Any]
+    whole: Callable[[Result, Wanted], Any]
+    renew: Callable[[Any, Result, str], None]
+    events: Callable[[Wanted, CallStream | None], EventFormat]
+
+
+_CHAT = _Door(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, CHAT_CHUNKS))
+_TEXT = _Door(TypeAdapter(CompletionRequest), completion, renew, partial(Chunks, TEXT_CHUNKS))
+_RESPONSES = _Door(TypeAdapter(ResponseRequest), response_of, renew_response, ResponseEvents)
 
 
 @router.post(
@@ -42,13 +67,19 @@ _TEXT: TypeAdapter[_Asked] = TypeAdapter(CompletionRequest)
 )
 async def chat_completions(request: Request) -> Response:
     """Answer a chat and say how sure the model is of it."""
-    return await _respond(request, _CHAT, chat_completion, CHAT_CHUNKS)
+    return await _respond(request, _CHAT)
 
 
 @router.post("/v1/completions", response_model=Completion, openapi_extra=takes("CompletionRequest"))
 async def completions(request: Request) -> Response:
     """Continue a text and say how sure the model is of it."""
-    return await _respond(request, _TEXT, completion, TEXT_CHUNKS)
+    return await _respond(request, _TEXT)
+
+
+@router.post("/v1/responses", response_model=ResponseBody, openapi_extra=takes("ResponseRequest"))
+async def responses(request: Request) -> Response:
+    """Answer an input and say how sure the model is of it; nothing is stored."""
+    return await _respond(request, _RESPONSES)
 
 
 @router.get("/v1/models")
@@ -69,24 +100,29 @@ async def model(name: str, request: Request) -> ServedModel:
     return ServedModel(id=name, created=service.began_at)
 
 
-async def _respond(
-    request: Request,
-    adapter: TypeAdapter[_Asked],
-    whole: Callable[[Result, Wanted], ChatCompletion | Completion],
-    chunk_kind: ChunkKind,
-) -> Response:
+async def _respond(request: Request, door: _Door) -> Response:
     repeats: Repeats = request.app.state.repeats
     seen = await repeats.seen(request)
     if seen.response is not None:
         return seen.response
-    body = await read_body(request, adapter)
+    given = await read_body(request, door.body)
+    body: _Asked = given
+    said: dict[str, Any] = {}
+    names = {}
+    if isinstance(given, ResponseRequest):
+        body, names, said = _chat_of(given), given.names, repeated(given)
     service: Service = request.app.state.service
     wanted = Wanted(
-        request.state.request_id, body.model, body.wants_logprobs, body.wants_usage, body.n
+        request.state.request_id,
+        body.model,
+        body.wants_logprobs,
+        body.wants_usage,
+        body.n,
+        said,
     )
 
     async def run(on_token: OnToken | None = None) -> Result:
-        with named_by_params(body.params):
+        with named(names), named_by_params(body.params):
             ask = _ask_here(body, service.ready_scorer())
             if is_in_background(request):
                 ask = replace(ask, in_background=True)
@@ -96,10 +132,29 @@ async def _respond(
         calls = None
         if isinstance(body, ChatRequest) and body.tools_shown:
             calls = CallStream(names_of(body.tools_shown))
-        return EventStream(run, Chunks(chunk_kind, wanted, calls), service.telemetry)
+        return EventStream(run, door.events(wanted, calls), service.telemetry)
 
     result = await unless_gone(request, run())
-    return json_response(repeats.keep(seen, result, whole(result, wanted), renew))
+    return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))
+
+
+def _chat_of(body: ResponseRequest) -> ChatRequest:
+    """The same chat.
+
+    Raises:
+        RequestValidationError: there is no such chat; names fields as the response's body does.
+    """
+    try:
+        return ChatRequest.model_validate(body.as_chat())
+    except ValidationError as error:
+        faults = faults_of(error)
+        for fault in faults:
+            place = list(map(str, fault["loc"]))
+            for first in (".".join(place[:2]), *place[:1]):
+                if first in body.names:
+                    fault["loc"] = (body.names[first],)
+                    break
+        raise RequestValidationError(faults) from None
 
 
 def _ask_here(body: _Asked, scorer: Scorer) -> Ask:

@@ -34,6 +34,7 @@ from workers.protocol import GeneratorInfo
 router = APIRouter(tags=["operation"])
 
 
+@router.head("/livez", include_in_schema=False)
 @router.get("/livez")
 async def livez(request: Request) -> Status:
     """200 while the process can still become or be ready."""
@@ -43,6 +44,7 @@ async def livez(request: Request) -> Status:
     return Status(status="alive")
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> Status:
     """200 while requests are accepted."""
@@ -53,6 +55,13 @@ async def readyz(request: Request) -> Status:
     return Status(status="ready")
 
 
+@router.api_route("/health", methods=["GET", "HEAD"], include_in_schema=False)
+async def health(request: Request) -> Status:
+    """What /readyz says, where servers of models are asked."""
+    return await readyz(request)
+
+
+@router.head("/version", include_in_schema=False)
 @router.get("/version", name="version")
 async def get_version(request: Request) -> Version:
     """Version, models and limits; the models are null until they are loaded."""
@@ -89,6 +98,7 @@ async def get_version(request: Request) -> Version:
         git_revision=revision,
         model=model_info(generator),
         model_capabilities=dict(generator.capabilities),
+        model_takes_turns=generator.takes_turns,
         model_self_test_tokens=generator.self_test_tokens,
         similarity_models=similarity_models,
         default_similarity=default,
@@ -189,6 +199,7 @@ def _describe(name: str, available: frozenset[str], info: GeneratorInfo) -> Esti
     return EstimatorInfo(
         name=name,
         formula=ESTIMATORS[name].formula,
+        range=ESTIMATORS[name].range,
         needs=read,
         available=not missing,
         reason=reason,

@@ -57,6 +57,8 @@ class EstimatorInfo(BaseModel):
     """as requests name it"""
     formula: str
     """what it computes, with its source"""
+    range: tuple[float | None, float | None]
+    """between which values it lies, real numbers; null for no end"""
     needs: list[str]
     """the statistics that it reads"""
     available: bool
@@ -432,6 +434,8 @@ class GenerateResponse(BaseModel):
     """the one reported as the uncertainty"""
     confidence: float | None
     """probability that the answer is right, 0 to 1, by the calibrator; null with its reason"""
+    support: float | None = None
+    """share of the samples that mean the same as the answer, 0 to 1; higher is surer; no probability, and needs no calibrator; absent where no samples were compared with it"""
     decision: DecisionInfo | None = None
     """with `target_error`"""
     scores: dict[str, float | None]
@@ -497,6 +501,8 @@ class Version(BaseModel):
     """the language model; null until it is loaded"""
     model_capabilities: dict[str, str | int | bool | None] = {}
     """of an OpenAI-compatible server behind the service, as they were tried out, numbers ≥ 0; "not tried yet" until a request needs it; empty where there is none"""
+    model_takes_turns: bool = True
+    """false where its chat template is known to take one message alone"""
     model_self_test_tokens: int | None = None
     """tokens, ≥ 0, on which the model, as it is served, agreed at its start with its own full forward pass; null for a server behind the service"""
     similarity_models: Annotated[dict[str, ModelInfo], Field(validate_default=True)] = {}

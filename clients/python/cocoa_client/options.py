@@ -69,14 +69,6 @@ EstimatorName: TypeAlias = Literal[
 ]
 
 
-class FunctionCalled(TypedDict, total=False):
-    """A tool, and what it was called with."""
-
-    name: Required[str]
-    arguments: Required[str]
-    """A JSON object, as a string."""
-
-
 class FunctionNamed(TypedDict, total=False):
     """A tool by its name."""
 
@@ -114,9 +106,19 @@ class Function(TypedDict, total=False):
     name: Required[str]
     description: str | None
     parameters: dict[str, JsonValue] | None
-    """A JSON schema of its arguments. Default: it takes none."""
+    """A JSON schema of its arguments; types may be called as in programs, `str` or `FLOAT`. Default: it takes none."""
     strict: bool | None
     """Whether calls are held to `parameters`: with it those of all tools are, as are calls that are required."""
+
+
+class FunctionCalled(TypedDict, total=False):
+    """A tool, and what it was called with."""
+
+    name: Required[str]
+    arguments: Required[str]
+    """A JSON object, as a string."""
+    parsed_arguments: JsonValue | None
+    """The same as a client has read it; accepted and left out."""
 
 
 class NamedSchema(TypedDict, total=False):
@@ -162,6 +164,8 @@ class Tool(TypedDict, total=False):
 class ToolCalled(TypedDict, total=False):
     """A call of an earlier answer, sent back."""
 
+    index: JsonValue | None
+    """Accepted and left out, as pieces of a stream have it."""
     id: Required[str]
     type: Literal["function"] | None
     function: Required[FunctionCalled]
@@ -180,8 +184,18 @@ class ChatMessage(TypedDict, total=False):
     """Accepted and left out: chat templates show a model no reasoning of earlier turns."""
     reasoning_content: str | None
     """As `reasoning`."""
-    refusal: None
-    """Of an earlier answer, which had none."""
+    refusal: str | None
+    """Of an earlier answer, in place of its content."""
+    reasoning_details: JsonValue | None
+    """As `reasoning`."""
+    thinking_blocks: JsonValue | None
+    """As `reasoning`."""
+    provider_specific_fields: JsonValue | None
+    """Of an earlier answer; accepted and left out."""
+    parsed: JsonValue | None
+    """As `provider_specific_fields`."""
+    uncertainty: JsonValue | None
+    """As `provider_specific_fields`."""
     audio: None
     """Null: the model hears nothing."""
     function_call: list[Any] | None

@@ -48,6 +48,18 @@ def structured(settings):
     }
 
 
+def of_responses(settings):
+    """What the same model says by `/v1/responses`, whole, in chunks and under a schema."""
+    settings = {name: value for name, value in settings.items() if name != "seed"}
+    model = ChatOpenAI(model="cocoa", use_responses_api=True, **settings)
+    chunks = list(model.stream(QUESTION))
+    return {
+        "text": model.invoke(QUESTION).text,
+        "streamed": summed(chunks).text,
+        "parsed": model.with_structured_output(City).invoke(QUESTION).name,
+    }
+
+
 def main(url):
     settings = {"base_url": f"{url}/v1", "api_key": "none", "max_retries": 0, "seed": 1}
     settings |= {"max_tokens": 24, "extra_body": {"uncertainty": {"num_samples": 4}}}
@@ -79,6 +91,7 @@ def main(url):
         "light": light.invoke(QUESTION).response_metadata["uncertainty"],
         "drawn": drawn.invoke(QUESTION).response_metadata["uncertainty"],
         "structured": structured(settings),
+        "responses": of_responses(settings),
     }
     print(json.dumps(told))
 

@@ -56,6 +56,24 @@ def with_openai(url):
     }
 
 
+def with_responses(url):
+    tool = {"type": "function", "name": "Place", "parameters": Place.model_json_schema()}
+    asked = {"model": "cocoa", "tools": [tool], "tool_choice": "required"}
+    asked |= {"input": [{"role": "user", "content": QUESTION}], "max_output_tokens": MAX_TOKENS}
+    client = OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    [call] = client.responses.create(**asked).output
+    with client.responses.stream(**asked) as streaming:
+        [streamed] = streaming.get_final_response().output
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "far"}
+    again = client.responses.create(**asked | {"input": [*asked["input"], call, result]})
+    return {
+        "arguments": json.loads(call.arguments),
+        "streamed": json.loads(streamed.arguments),
+        "units": [unit.get("path") for unit in call.uncertainty["units"]],
+        "again": [item.type for item in again.output],
+    }
+
+
 def with_instructor(url):
     client = instructor.from_openai(
         OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0), mode=instructor.Mode.TOOLS
@@ -95,6 +113,7 @@ def with_chat_cocoa(url):
 def main(url):
     told = {
         "openai": with_openai(url),
+        "responses": with_responses(url),
         "instructor": with_instructor(url),
         "pydantic_ai": with_pydantic_ai(url),
         "langchain": with_langchain(url),

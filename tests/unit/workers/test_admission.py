@@ -78,7 +78,7 @@ RETRY_AFTER = {
     "one in ten seconds": (4, [10] * 3, 0, 0, 40),
     "slower than a minute": (4, [100] * 3, 0, 0, 60),
     "only the recent ones count": (4, [1000] * 100 + [1] * 64, 0, 0, 4),
-    "a standstill grows it": (1, [1], 0, 20, 21),
+    "a standstill grows it": (1, [1], 0, 20, 20),
     "a burst after an idle hour": (64, [0.05], 3600, 0, 4),
 }
 
@@ -113,6 +113,31 @@ async def test_requests_beside_each_other_share_the_time(clock):
         for _ in range(4):
             await places.enter_async_context(admission.admit())
         assert (await refused(admission)).retry_after_s == 8  # 4 places, 2 s for each that ended
+
+
+async def test_the_first_end_of_a_burst_is_not_all_that_was_done_till_then(clock):
+    admission = Admission(64)
+    async with AsyncExitStack() as others:
+        async with admission.admit():
+            for _ in range(63):
+                await others.enter_async_context(admission.admit())
+            clock.now += 10
+        await others.enter_async_context(admission.admit())
+        assert (await refused(admission)).retry_after_s == 10  # and not 60
+
+
+async def test_ends_in_waves_are_the_rate_of_all(clock):
+    admission = Admission(8)
+    for _ in range(3):
+        async with AsyncExitStack() as places:
+            for _ in range(8):
+                await places.enter_async_context(admission.admit())
+            clock.now += 19
+    async with AsyncExitStack() as places:
+        for _ in range(8):
+            await places.enter_async_context(admission.admit())
+        clock.now += 5
+        assert (await refused(admission)).retry_after_s == 19
 
 
 def with_callers(limit):

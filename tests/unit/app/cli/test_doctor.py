@@ -68,6 +68,24 @@ async def test_a_service_that_is_away_and_one_that_is_not_ready_are_told_apart()
         assert "not ready: the service is stopped" in (await wrong(settings, port))["service"]
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["dead", "not ready"])
+async def test_nothing_is_well_of_what_could_not_be_asked(is_there):
+    async with listening() as (service, port, _):
+        service.core.scorer = None  # its models are not loaded
+        port = port if is_there else free_port()
+        found = [one async for one in examine(Settings(), f"http://127.0.0.1:{port}", None, 1)]
+    assert [one.what for one in found if one.is_well] == ["version"] * is_there
+
+
+async def test_the_model_of_a_server_is_not_called_the_service_s_where_that_is_away():
+    async with split_service() as (_, _, settings):
+        url = f"http://127.0.0.1:{free_port()}"
+        found = [one async for one in examine(settings, url, None, 5)]
+    told = {one.what for one in found if one.is_well}
+    assert "generation" in told
+    assert "identity" not in told
+
+
 async def test_what_is_set_and_cannot_be_had_is_told_with_its_reason(monkeypatch):
     async with split_service() as (service, port, settings):
         lost = {"calibrator": Capability("another model", "COCOA_CALIBRATOR")}

@@ -10,7 +10,7 @@ from app.http.labels import to_answer
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.judging import Decision, Judgement
 from app.scoring.result import Escalation
-from app.scoring.units import ScoredUnits
+from app.scoring.units import Parts, ScoredUnits
 from models.calibration import Binding
 from models.records import GivenAnswer, SamplingParams
 from tests.results import PROBES, a_result, comparer_info, generation, sequence
@@ -75,7 +75,7 @@ def test_texts_that_were_cut_are_a_share():
 
 
 def test_the_probes_that_were_read_are_bound_that_of_sentences_to_these():
-    result = a_result(ask=Ask(prompt="a", units="sentences"), units=ScoredUnits((), {}, (), 0, 0))
+    result = a_result(ask=Ask(prompt="a", units="sentences"), units=ScoredUnits((), Parts(), 0, 0))
     plan = replace(result.plan, statistics=result.plan.statistics | PROBES.keys())
     answer = made(replace(result, plan=plan))
     assert answer.binding.probes == {"predicted_dissimilarity": "abcdef"}

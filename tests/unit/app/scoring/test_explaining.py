@@ -1,10 +1,12 @@
 """Samples in groups by meaning, and the sentence about them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from app.scoring.derive import Evidence
-from app.scoring.explaining import groups_of, sentence
+from app.scoring.explaining import groups_of, sentence, support_of
 from app.scoring.questions import Subject
 from tests.results import sequence
 
@@ -84,3 +86,26 @@ def test_without_samples_or_similarities_there_are_no_groups():
     unknown = evidence(["Rome"], [0.1], blocks(1))
     del unknown.statistics["similarity_matrix"]
     assert groups_of(unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("to_answer", "changes", "expected"),
+    [
+        ([1.0, 0.5, 0.49, 0.0], {}, 0.5),
+        ([0.2, 0.2, 0.2, 0.2], {}, 0.0),
+        ([0.9, 0.9, 0.1], {"answer_sample": 1}, 2 / 3),
+        ([0.9] * 4, {"answer": "a", "refusal": "No."}, 0.0),
+    ],
+    ids=["from half alike on", "nobody", "the answer is none of the others", "a refusal"],
+)
+def test_support_is_the_share_of_the_other_samples_that_mean_the_same(to_answer, changes, expected):
+    texts = ["Paris", "It is Paris.", "Rome", "Lyon"]
+    found = support_of(evidence(texts, to_answer, np.eye(4), **changes))
+    assert found == pytest.approx(expected)
+
+
+def test_without_samples_that_were_compared_there_is_no_support():
+    assert support_of(evidence([], [], np.eye(0))) is None
+    alone = evidence(["Paris"], [0.9], np.eye(1), answer_sample=0)
+    assert support_of(replace(alone, statistics={"similarity": np.array([])})) is None
+    assert support_of(replace(alone, statistics={})) is None

@@ -8,6 +8,7 @@ import pytest
 from app.scoring import judging
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.check import check
+from app.scoring.plan import NO_CALIBRATOR
 from app.scoring.units import Scored
 from models.calibration import ALL, Threshold
 from models.errors import InvalidRequest, NotCalibrated
@@ -278,7 +279,7 @@ def test_without_a_calibrator_a_decision_is_refused_and_an_answer_is_not(ask):
     with pytest.raises(NotCalibrated, match="no calibrator is loaded: see COCOA_CALIBRATOR"):
         check_asked(ask, PLAN, None)
     check_asked(ASK, PLAN, None)
-    assert judge(ASK, PLAN, None, 0.5).reason == "no calibrator is loaded: see COCOA_CALIBRATOR"
+    assert judge(ASK, PLAN, None, 0.5).reason == NO_CALIBRATOR
 
 
 def test_an_answer_behind_a_reasoning_has_no_confidence_and_never_passes():
@@ -365,7 +366,7 @@ def test_an_answer_passes_or_is_verified_from_a_confidence_on_or_escalated(
 def test_what_nothing_is_calibrated_for_is_escalated():
     decision = judge(TARGET, PLAN, None, 0.0).decision
     assert (decision.accept, decision.action) == (False, "escalate")
-    assert decision.guarantee.endswith("see COCOA_CALIBRATOR; nothing is accepted")
+    assert decision.guarantee.endswith("one of labelled answers; nothing is accepted")
 
 
 def test_a_target_error_that_was_not_fitted_accepts_nothing():

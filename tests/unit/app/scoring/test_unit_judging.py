@@ -8,7 +8,7 @@ import pytest
 from app.scoring.ask import Ask
 from app.scoring.check import check
 from app.scoring.judging import judge
-from app.scoring.units import Scored, ScoredUnit, ScoredUnits
+from app.scoring.units import Parts, Scored, ScoredUnit, ScoredUnits
 from models.calibration import ALL, Part, Threshold
 from models.errors import InvalidRequest, NotCalibrated
 from models.records import Grammar, Reasoning, SamplingParams
@@ -37,7 +37,7 @@ def scored(*uncertainties, text=TEXT, **changes):
     parts = fields(value, text, spans_of_texts(())) if value is not None else []
     for part, uncertainty in zip(parts, uncertainties, strict=True):
         units.append(ScoredUnit(part, "cocoa_sp", {"cocoa_sp": uncertainty}, {}))
-    return replace(ScoredUnits(tuple(units), {}, (), None, None), **changes)
+    return ScoredUnits(tuple(units), Parts(**changes), None, None)
 
 
 def judged(units, ask=ASK, answer=ANSWER, made=MADE, plan=PLAN, **options):
@@ -193,7 +193,7 @@ def of_prose(text, *uncertainties):
     parts = sentences(text, sentence_spans(text), spans_of_texts(()))
     for part, uncertainty in zip(parts, uncertainties, strict=True):
         units.append(ScoredUnit(part, "cocoa_sp", {"cocoa_sp": uncertainty}, {}))
-    return ScoredUnits(tuple(units), {}, (), None, None)
+    return ScoredUnits(tuple(units), Parts(), None, None)
 
 
 def test_sentences_that_do_not_pass_are_left_out_of_the_refined_text():

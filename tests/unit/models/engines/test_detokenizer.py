@@ -1,12 +1,14 @@
 """How the text of a streamed row becomes certain, token by token, and what that costs."""
 
+from dataclasses import replace
+
 import pytest
 
 from models.engines.jobs import Row, RowJob
 from models.engines.sampling import sample_uniforms
 from models.engines.streaming import new_tokens
 from models.engines.tokenization import Detokenizer
-from models.records import GenerationRequest, GivenAnswer, SamplingParams
+from models.records import GenerationRequest, GivenAnswer, SamplingParams, bytes_spelt
 from tests.tiny_models import byte_tokenizer, random_model
 from tests.unit.models.engines.tiny_engines import engine_of, request_for, running
 
@@ -130,3 +132,16 @@ def test_token_texts_of_replacement_characters_take_linear_time():
     texts = detokenizer.token_texts(token_ids)
     assert "".join(texts) == text
     assert sum(decoded) < 50 * len(token_ids)
+
+
+def test_alternatives_within_a_code_point_have_bytes_of_their_own():
+    tokenizer = byte_tokenizer()
+    detokenizer = Detokenizer(tokenizer, frozenset())
+    ids = tokenizer("é€\ufffd", add_special_tokens=False)["input_ids"]
+    row = row_of(SamplingParams(max_new_tokens=9))
+    row.job.request = replace(row.job.request, num_tops=20)
+    row.tops.append([(one, -1.0) for one in ids])
+    row.token_ids = ids[:1]
+    told = [text for text, _ in detokenizer.tops(row, 0)]
+    assert told[:3] == [r"bytes:\xc3", r"bytes:\xa9", r"bytes:\xe2"]
+    assert b"".join(map(bytes_spelt, told)).decode() == "é€\ufffd"

@@ -1,0 +1,92 @@
+"""An answer that is streamed, piece by piece, as every format of OpenAI's streams tells it."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from app.http.openai.logprobs import BLANK, Known, known_of, without_blank
+from app.http.openai.responses import Said
+from app.http.openai.tools import CallStream
+from app.scoring.result import Result
+from models.records import Token
+from models.units.tool_calls import Call
+
+
+class Piece(NamedTuple):
+    """What became certain: a text, of the answer or of the reasoning before it, or a call.
+
+    The known tokens are those that no piece before it has.
+    """
+
+    text: str = ""
+    known: Sequence[Known] = ()
+    is_thought: bool = False
+    call: Call | None = None
+
+
+class Pieces:
+    """Makes pieces of tokens.
+
+    Args:
+        with_logprobs: whether the log-probs of all tokens are wanted.
+        is_message: whether the answer begins without its leading blank.
+        calls: for answers that may call tools.
+    """
+
+    def __init__(
+        self, *, with_logprobs: bool, is_message: bool, calls: CallStream | None = None
+    ) -> None:
+        self._with_logprobs = with_logprobs
+        self._is_message = is_message
+        self._calls = calls
+        # Tokens of text that may yet become a call.
+        self._held: list[Known] = []
+        self._has_begun = self._has_text = False
+        # Whether a log-prob is not known before the first piece, so that the result has the answer.
+        self._comes_whole = False
+
+    def add(self, tokens: Sequence[Token]) -> Iterator[Piece]:
+        """What they make certain, the reasoning first."""
+        if thoughts := "".join(token.reasoning or "" for token in tokens):
+            yield Piece(thoughts, is_thought=True)
+        known = []
+        for token in tokens:
+            if token.reasoning is None:
+                known.append(Known(token.text, token.logprob, token.tops))
+        # An answer that was not written for this request alone comes without log-probs. The result
+        # has them.
+        if known and self._with_logprobs and not self._has_begun:
+            self._comes_whole |= any(one.logprob is None for one in known)
+        if known and not self._comes_whole:
+            yield from self._of_answer("".join(one.text for one in known), known)
+
+    def finish(self, result: Result, answer: Said) -> Iterator[Piece]:
+        """The rest of an answer."""
+        if not self._has_begun:
+            known: list[Known] = []
+            if answer.tokens is not None:
+                known = known_of(answer.tokens)
+            yield from self._of_answer(result.text or "", known)
+        if self._calls is not None:
+            yield from self._parted(self._calls.finish())
+            if self._with_logprobs and self._held:
+                yield Piece(known=self._held)
+
+    def _of_answer(self, text: str, known: Sequence[Known]) -> Iterator[Piece]:
+        self._has_begun = True
+        if self._is_message and not self._has_text:
+            self._has_text = text != ""
+            known = without_blank(known)
+            text = text.removeprefix(BLANK)
+        if self._calls is None:
+            yield Piece(text, known)
+            return
+        self._held += known
+        yield from self._parted(self._calls.add(text))
+
+    def _parted(self, found: Sequence[str | Call]) -> Iterator[Piece]:
+        for one in found:
+            known, self._held = self._held, []
+            if isinstance(one, str):
+                yield Piece(one, known)
+            else:
+                yield Piece(known=known, call=one)

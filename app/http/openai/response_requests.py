@@ -1,0 +1,399 @@
+"""Bodies of `POST /v1/responses`, which are chats by other names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.http.openai.requests import SharedRequest
+from app.http.requests.fields import (
+    NewTokens,
+    NullIsDefault,
+    ReasoningEffort,
+    TemplateVariables,
+    Whole,
+)
+from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
+from app.http.requests.neutral import (
+    FixedVerbosity,
+    Label,
+    No,
+    NoModeration,
+    NoReference,
+    NoStore,
+    NoTruncation,
+    Platform,
+    UsualTier,
+)
+from app.http.requests.response_format import FORMATS, JsonObjectFormat, NamedSchema, TextFormat
+from app.http.requests.tools import Function, FunctionNamed, ToolName
+from models.records import EFFORT, MAX_TOPS
+
+_LOGPROBS = "message.output_text.logprobs"
+
+
+class _Sent(NullIsDefault):
+    """What is sent back of an answer, with what clients keep beside it."""
+
+    ignores_nulls = True
+
+    id: Echoed = None
+    """Accepted and left out."""
+    status: Echoed = None
+    """As `id`."""
+    uncertainty: Echoed = None
+    """As `id`."""
+
+
+class TextContent(_Sent):
+    """A text in a message."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: Text
+    annotations: Echoed = None
+    """As `id`."""
+    logprobs: Echoed = None
+    """As `id`."""
+    parsed: Echoed = None
+    """As `id`."""
+
+    def as_part(self) -> dict[str, Any]:
+        """As chats have it."""
+        return {"type": "text", "text": self.text}
+
+
+class RefusalContent(_Sent):
+    """What an earlier answer said in place of an answer."""
+
+    type: Literal["refusal"]
+    refusal: Text
+
+    def as_part(self) -> dict[str, Any]:
+        """As chats have it."""
+        return {"type": "text", "text": self.refusal}
+
+
+class ImageContent(_Sent):
+    """An image in a user's message."""
+
+    type: Literal["input_image"]
+    image_url: Annotated[Text, Field(json_schema_extra={"pattern": SHOWN})]
+    """As in chats."""
+    detail: Literal["auto", "low", "high"] | None = None
+    """As the server of the model reads it."""
+
+    def as_part(self) -> dict[str, Any]:
+        """As chats have it."""
+        return {"type": "image_url", "image_url": {"url": self.image_url, "detail": self.detail}}
+
+
+def _tagged(given: Any, name: str = "type") -> Any:
+    return given.get(name) if isinstance(given, dict) else getattr(given, name, None)
+
+
+def _content_kind(part: Any) -> str | None:
+    kind = _tagged(part)
+    names = {"refusal": "#refusal", "input_image": "#image"}
+    names |= dict.fromkeys(("input_text", "output_text", "text"), "#text")
+    return names.get(kind) if isinstance(kind, str) else None
+
+
+Content = Annotated[
+    Annotated[TextContent, Tag("#text")]
+    | Annotated[RefusalContent, Tag("#refusal")]
+    | Annotated[ImageContent, Tag("#image")],
+    Discriminator(
+        _content_kind,
+        custom_error_type="not_supported",
+        custom_error_message="Input should be input_text, output_text, refusal or input_image: "
+        "the model reads text and images here",
+    ),
+]
+Contents = Annotated[
+    Annotated[Text, Tag("#text")]
+    | Annotated[list[Content], Field(max_length=1024, fail_fast=True), Tag("#parts")],
+    Discriminator(kind_of),
+]
+
+
+class MessageItem(_Sent):
+    """A message."""
+
+    usual = frozenset({"role", "content"})
+
+    type: Literal["message"] = "message"
+    role: Annotated[str, Field(min_length=1, max_length=32)]
+    """`developer` is read as `system`."""
+    content: Contents
+    """Text, or parts of text, and of a user images."""
+    phase: Echoed = None
+    """As `id`."""
+
+
+class FunctionCallItem(_Sent):
+    """A call of an earlier answer."""
+
+    type: Literal["function_call"]
+    call_id: Annotated[Text, Field(max_length=256)]
+    name: ToolName
+    arguments: Text
+    """A JSON object, as a string."""
+    namespace: Echoed = None
+    """As `id`."""
+    parsed_arguments: Echoed = None
+    """As `id`."""
+
+
+class FunctionCallOutputItem(_Sent):
+    """What a call gave."""
+
+    type: Literal["function_call_output"]
+    call_id: Annotated[Text, Field(max_length=256)]
+    """Of the call."""
+    output: Contents
+    """Text, or parts of text."""
+
+
+class ReasoningItem(_Sent):
+    """The reasoning before an earlier answer: left out, as chat templates leave it out."""
+
+    type: Literal["reasoning"]
+    summary: Echoed = None
+    """As `id`."""
+    content: Echoed = None
+    """As `id`."""
+    encrypted_content: Echoed = None
+    """As `id`."""
+
+
+_ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+
+
+def _item_kind(item: Any) -> str | None:
+    kind = _tagged(item)
+    if kind is None and _tagged(item, "role") is not None:
+        kind = "message"
+    return f"#{kind}" if kind in _ITEMS else None
+
+
+Item = Annotated[
+    Annotated[MessageItem, Tag("#message")]
+    | Annotated[FunctionCallItem, Tag("#function_call")]
+    | Annotated[FunctionCallOutputItem, Tag("#function_call_output")]
+    | Annotated[ReasoningItem, Tag("#reasoning")],
+    Discriminator(
+        _item_kind,
+        custom_error_type="not_supported",
+        custom_error_message=f"Input should be an item whose type is {', '.join(_ITEMS)}: "
+        "no other tools are here, and nothing is stored to refer to",
+    ),
+]
+Input = Annotated[
+    Annotated[Text, Field(min_length=1), Tag("#text")]
+    | Annotated[list[Item], Field(min_length=1, max_length=1024, fail_fast=True), Tag("#parts")],
+    Discriminator(kind_of),
+]
+
+
+def _only_functions(given: Any) -> Any:
+    if isinstance(given, dict) and given.get("type") != "function":
+        message = 'Input should be of type "function": no tools of a platform are here'
+        raise PydanticCustomError("not_supported", message)
+    return given
+
+
+class FunctionTool(Function):
+    """A function that the model may call."""
+
+    type: Literal["function"]
+    defer_loading: No = False
+
+
+class FunctionChosen(FunctionNamed):
+    """The function that must be called."""
+
+    type: Literal["function"]
+
+
+class SchemaFormat(NamedSchema):
+    """JSON that is valid under a schema."""
+
+    type: Literal["json_schema"]
+
+
+Format = Annotated[
+    Annotated[TextFormat, Tag("#text")]
+    | Annotated[JsonObjectFormat, Tag("#json_object")]
+    | Annotated[SchemaFormat, Tag("#json_schema")],
+    FORMATS,
+]
+
+
+class TextWanted(NullIsDefault):
+    """What the answer's text is."""
+
+    format: Format | None = None
+    """What the answer and each sample are held to, as `response_format` of chats."""
+    verbosity: FixedVerbosity = None
+
+
+class Reasoning(NullIsDefault):
+    """How the model reasons."""
+
+    effort: ReasoningEffort | None = None
+    """How long: the chat template's variable `reasoning_effort`."""
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    """Accepted and ignored: the reasoning itself is told."""
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    """As `summary`."""
+
+
+class ResponseRequest(SharedRequest):
+    """An input, as OpenAI's clients send it to `/v1/responses`; nothing is stored of it."""
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "messages": "input",
+        "max_tokens": "max_output_tokens",
+        "max_completion_tokens": "max_output_tokens",
+        "response_format": "text.format",
+        "reasoning_effort": "reasoning.effort",
+    }
+
+    input: Input
+    """A user's text, or items: messages, calls of functions, what these gave, and reasonings,
+    which are left out."""
+    instructions: Text | None = None
+    """Put before the input, as a system message."""
+    max_output_tokens: NewTokens | None = None
+    """Tokens of the answer. Default: as that of chats."""
+    text: TextWanted | None = None
+    """What the answer's text is."""
+    reasoning: Reasoning | None = None
+    """How the model reasons."""
+    tools: Annotated[
+        list[Annotated[FunctionTool, BeforeValidator(_only_functions)]], Field(max_length=128)
+    ] = []  # noqa: RUF012 - pydantic copies it
+    """That the model may call, as those of chats."""
+    tool_choice: Annotated[
+        Annotated[Literal["none", "auto", "required"], Tag("#text")]
+        | Annotated[FunctionChosen, BeforeValidator(_only_functions), Tag("#tool")],
+        Discriminator(lambda given: "#text" if isinstance(given, str) else "#tool"),
+    ] = "auto"
+    """As that of chats."""
+    parallel_tool_calls: bool = True
+    """As that of chats."""
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOPS), Whole] = 0
+    """So many of the likeliest tokens in the place of each of the answer's."""
+    include: Annotated[list[str], Field(max_length=16)] = []  # noqa: RUF012
+    """`message.output_text.logprobs` for log-probs of the answer's tokens; others are of tools and
+    stores that are not here, and add nothing."""
+    chat_template_kwargs: TemplateVariables | None = None
+    """As those of chats."""
+
+    background: No = False
+    context_management: NoReference = None
+    conversation: NoReference = None
+    max_tool_calls: Annotated[int, Field(ge=1), Whole] | None = None
+    """Accepted and ignored: of tools of a platform, which are not here."""
+    metadata: Platform | None = None
+    moderation: NoModeration = None
+    previous_response_id: NoReference = None
+    prompt: NoReference = None
+    prompt_cache_key: Label | None = None
+    prompt_cache_options: Platform | None = None
+    prompt_cache_retention: Label | None = None
+    safety_identifier: Label | None = None
+    service_tier: UsualTier = None
+    store: NoStore = False
+    truncation: NoTruncation = "disabled"
+
+    @model_validator(mode="after")
+    def _check_shown(self) -> Self:
+        items = self.input if isinstance(self.input, list) else []
+        if items and all(isinstance(item, ReasoningItem) for item in items):
+            message = "must have an item beside reasonings, which are shown to no model"
+            raise PydanticCustomError("one_of", message, {"field": "input"})
+        return self
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether log-probs of the answer's tokens are wanted."""
+        return _LOGPROBS in self.include or self.top_logprobs > 0
+
+    def as_chat(self) -> dict[str, Any]:
+        """The body of the same chat."""
+        chat: dict[str, Any] = {name: getattr(self, name) for name in _SAME & self.model_fields_set}
+        chat["messages"], _ = self._messages()
+        chat["max_tokens"], chat["logprobs"] = self.max_output_tokens, self.wants_logprobs
+        chat["tools"] = [{"type": "function", "function": tool} for tool in self.tools]
+        if isinstance(self.tool_choice, FunctionChosen):
+            chat["tool_choice"] = {"type": "function", "function": {"name": self.tool_choice.name}}
+        if self.reasoning is not None:
+            chat[EFFORT] = self.reasoning.effort
+        if self.text is not None and self.text.format is not None:
+            chat["response_format"] = _format(self.text.format)
+        return chat
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What fields of that chat are called here."""
+        _, places = self._messages()
+        names = {f"messages.{number}": place for number, place in enumerate(places)}
+        names |= {"messages": "input", "max_tokens": "max_output_tokens", "logprobs": "include"}
+        return names | {"response_format": "text.format", EFFORT: "reasoning.effort"}
+
+    def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Messages of the same chat, and where here each is from.
+
+        Calls one after another, and a text before them, are one message.
+        """
+        messages: list[dict[str, Any]] = []
+        places: list[str] = []
+        if self.instructions:
+            messages.append({"role": "system", "content": self.instructions})
+            places.append("instructions")
+        if isinstance(self.input, str):
+            return [*messages, {"role": "user", "content": self.input}], [*places, "input"]
+        for number, item in enumerate(self.input):
+            if isinstance(item, ReasoningItem):
+                continue
+            last: dict[str, Any] = messages[-1] if messages else {"role": ""}
+            if isinstance(item, FunctionCallItem) and last["role"] == "assistant":
+                last.setdefault("tool_calls", []).append(_call(item))
+                continue
+            messages.append(_message(item))
+            places.append(f"input.{number}")
+        return messages, places
+
+
+# Called alike in both bodies.
+_SAME = {"model", "temperature", "top_p", "seed", "stream", "uncertainty", "top_logprobs"}
+_SAME |= {"tool_choice", "parallel_tool_calls", "chat_template_kwargs"}
+
+
+def _message(item: MessageItem | FunctionCallItem | FunctionCallOutputItem) -> dict[str, Any]:
+    if isinstance(item, FunctionCallItem):
+        return {"role": "assistant", "tool_calls": [_call(item)]}
+    if isinstance(item, FunctionCallOutputItem):
+        content = _content(item.output)
+        return {"role": "tool", "tool_call_id": item.call_id, "content": content}
+    return {"role": item.role, "content": _content(item.content)}
+
+
+def _content(given: str | Sequence[TextContent | RefusalContent | ImageContent]) -> Any:
+    if isinstance(given, str):
+        return given
+    return [part.as_part() for part in given] or ""
+
+
+def _call(item: FunctionCallItem) -> dict[str, Any]:
+    return {"id": item.call_id, "function": {"name": item.name, "arguments": item.arguments}}
+
+
+def _format(wanted: TextFormat | JsonObjectFormat | SchemaFormat) -> dict[str, Any]:
+    given = wanted.model_dump(by_alias=True, exclude_unset=True)
+    kind = given.pop("type")
+    if kind == "json_schema":
+        return {"type": kind, kind: given}
+    return {"type": kind}

@@ -1,0 +1,267 @@
+"""`POST /v1/responses`, by its bodies; tests/clients has the clients themselves."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cocoa_lab.calibration.calibrating import to_json
+from tests.api.openai_calls import CHAT, QUESTION, answered, post
+from tests.api.test_api_calibration import NOTHING_PASSES, bound_to_fakes
+from tests.api.test_api_openai_tools import TOOLS
+from tests.conftest import serving
+from tests.events import events_of
+
+pytestmark = pytest.mark.anyio
+RESPONSES = "/v1/responses"
+FUNCTIONS = [{"type": "function", **tool["function"]} for tool in TOOLS]
+ASKED = {"model": "cocoa", "input": QUESTION, "max_output_tokens": 64}
+LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+
+
+@pytest.fixture(params=["embedded", "remote"])
+def placement(request):
+    """Each test once with the models in the service's process, and once behind HTTP."""
+    return request.param
+
+
+async def responded(service, **body):
+    response = await service.client.post(RESPONSES, json=ASKED | body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def said(body):
+    texts = []
+    for item in body["output"]:
+        texts += [part.get("text") for part in item.get("content", ())]
+    return texts
+
+
+async def test_it_says_what_a_chat_says(service):
+    wanted = {"num_samples": 4, "estimators": ["cocoa_sp", "sp"]}
+    body = await responded(service, uncertainty=wanted, temperature=0.7, seed=3)
+    chat = await answered(service, CHAT, uncertainty=wanted, temperature=0.7, seed=3)
+    [choice] = chat["choices"]
+    assert said(body) == [choice["message"]["content"]]
+    assert body["status"] == "completed"
+    assert body["uncertainty"]["scores"] == choice["uncertainty"]["scores"]
+    assert body["output"][-1]["uncertainty"] == body["uncertainty"]
+    assert body["usage"]["input_tokens"] == chat["usage"]["prompt_tokens"]
+    assert body["usage"]["total_tokens"] == chat["usage"]["total_tokens"]
+    assert (body["temperature"], body["store"], body["previous_response_id"]) == (0.7, False, None)
+
+
+INPUTS = {
+    "a text": (QUESTION, [{"role": "user", "content": QUESTION}]),
+    "items with what clients keep beside them": (
+        [
+            {"role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+            {"type": "message", "role": "user", "content": "Hi"},
+            {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": None},
+            {
+                "type": "message",
+                "id": "m",
+                "status": "completed",
+                "role": "assistant",
+                "phase": None,
+                "content": [
+                    {"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []},
+                    {"type": "refusal", "refusal": "!"},
+                ],
+                "uncertainty": {"value": 1},
+            },
+            {"role": "user", "content": QUESTION},
+        ],
+        [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello!"},
+            {"role": "user", "content": QUESTION},
+        ],
+    ),
+    "calls beside each other and what they gave": (
+        [
+            {"role": "user", "content": "Now?"},
+            {"role": "assistant", "content": "Let me see."},
+            {"type": "function_call", "id": "x", "call_id": "1", "name": "now", "arguments": "{}"},
+            {"type": "function_call", "call_id": "2", "name": "now", "arguments": '{"a":1}'},
+            {"type": "function_call_output", "call_id": "1", "output": "noon"},
+            {
+                "type": "function_call_output",
+                "call_id": "2",
+                "output": [{"type": "input_text", "text": "one"}],
+            },
+        ],
+        [
+            {"role": "user", "content": "Now?"},
+            {
+                "role": "assistant",
+                "content": "Let me see.",
+                "tool_calls": [
+                    {"id": "1", "function": {"name": "now", "arguments": "{}"}},
+                    {"id": "2", "function": {"name": "now", "arguments": '{"a":1}'}},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "1", "content": "noon"},
+            {"role": "tool", "tool_call_id": "2", "content": "one"},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "messages"), INPUTS.values(), ids=list(INPUTS))
+async def test_items_are_the_messages_of_a_chat(service, given, messages):
+    body = await responded(service, input=given, tools=FUNCTIONS, seed=1)
+    chat = await answered(service, CHAT, messages=messages, tools=TOOLS, seed=1)
+    assert chat["choices"][0]["uncertainty"]["cached"], "the model is shown the same"
+    assert "".join(said(body)) == (chat["choices"][0]["message"]["content"] or "")
+
+
+async def test_instructions_are_a_system_message_before_the_input(service):
+    body = await responded(service, instructions="Be brief.")
+    system = {"role": "system", "content": "Be brief."}
+    chat = await answered(service, CHAT, messages=[system, {"role": "user", "content": QUESTION}])
+    assert chat["choices"][0]["uncertainty"]["cached"]
+    assert body["instructions"] == "Be brief."
+
+
+async def test_calls_are_items_that_can_be_sent_back(service):
+    body = await responded(service, tools=FUNCTIONS, seed=1)
+    calls = [item for item in body["output"] if item["type"] == "function_call"]
+    chat = await answered(service, CHAT, tools=TOOLS, seed=1)
+    told = [call["function"] for call in chat["choices"][0]["message"]["tool_calls"]]
+    assert [{"name": one["name"], "arguments": one["arguments"]} for one in calls] == told
+    assert [tool["name"] for tool in body["tools"]] == ["get_weather", "now"]
+    results = [
+        {"type": "function_call_output", "call_id": one["call_id"], "output": "7"} for one in calls
+    ]
+    again = [{"role": "user", "content": QUESTION}, *body["output"], *results]
+    assert (await responded(service, tools=FUNCTIONS, input=again))["status"] == "completed"
+
+
+@pytest.mark.parametrize("asked", [{}, LOGPROBS, {"tools": FUNCTIONS, "seed": 1}], ids=str)
+async def test_a_stream_ends_with_the_whole_response(service, asked):
+    asked = asked | {"uncertainty": {"cache": False, "num_samples": 2}}
+    whole = await responded(service, **asked)
+    response = await service.client.post(RESPONSES, json=ASKED | asked | {"stream": True})
+    events = events_of(response.text)
+    assert [one.data["sequence_number"] for one in events] == list(range(len(events)))
+    assert all(one.name == one.data["type"] for one in events)
+    assert [one.name for one in events[:2]] == ["response.created", "response.in_progress"]
+    assert events[-1].name == "response.completed"
+    body = events[-1].data["response"]
+    assert body["uncertainty"]["scores"] == whole["uncertainty"]["scores"]
+    assert body["usage"] == whole["usage"]
+    assert [item["type"] for item in body["output"]] == [item["type"] for item in whole["output"]]
+    for item, other in zip(body["output"], whole["output"], strict=True):
+        assert item.get("content") == other.get("content")
+        assert item.get("arguments") == other.get("arguments")
+    done = [one.data["item"] for one in events if one.name == "response.output_item.done"]
+    assert [item["id"] for item in done] == [item["id"] for item in body["output"]]
+    pieces = [one.data["delta"] for one in events if one.name == "response.output_text.delta"]
+    assert "".join(pieces) == "".join(filter(None, said(body)))
+
+
+async def test_an_answer_that_is_cut_is_incomplete(service):
+    for stream in (False, True):
+        sent = ASKED | {"max_output_tokens": 1, "stream": stream}
+        response = await service.client.post(RESPONSES, json=sent)
+        body = response.json() if not stream else events_of(response.text)[-1].data["response"]
+        assert body["status"] == body["output"][-1]["status"] == "incomplete"
+        assert body["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+async def test_an_answer_that_is_held_back_is_a_refusal(tmp_path):
+    path = tmp_path / "made.json"
+    made = await bound_to_fakes(NOTHING_PASSES)
+    [part] = made.parts
+    of_chats = replace(part, binding=replace(part.binding, input="messages"))
+    path.write_text(to_json(replace(made, parts=(of_chats,))))
+    async with serving(calibrator=str(path)) as service:
+        body = await responded(service, uncertainty={"target_error": 0.05, "on_reject": "abstain"})
+    [item] = body["output"]
+    [part] = item["content"]
+    assert part["type"] == "refusal"
+    assert "held back" in part["refusal"]
+
+
+async def test_a_repeated_request_has_its_own_id(service):
+    first, second, third = [await responded(service) for _ in range(3)]
+    assert len({one["id"] for one in (first, second, third)}) == 3
+    assert third["uncertainty"]["cached"]
+    assert said(first) == said(third)
+
+
+async def test_a_stream_that_fails_tells_the_error_as_clients_raise_it(service):
+    response = await post(service, CHAT, stream=True, max_tokens=8000)
+    assert response.status_code == 400
+    sent = ASKED | {"stream": True, "max_output_tokens": 8000}
+    response = await service.client.post(RESPONSES, json=sent)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "context_length_exceeded")
+    assert error["param"] == "max_output_tokens"
+
+
+REFUSED = [
+    ({"previous_response_id": "a"}, "previous_response_id"),
+    ({"conversation": "a"}, "conversation"),
+    ({"store": True}, "store"),
+    ({"background": True}, "background"),
+    ({"truncation": "auto"}, "truncation"),
+    ({"tools": [{"type": "web_search"}]}, "tools.0"),
+    ({"tools": FUNCTIONS, "tool_choice": {"type": "function", "name": "no"}}, "tool_choice"),
+    ({"tool_choice": {"type": "mcp"}}, "tool_choice"),
+    ({"input": []}, "input"),
+    ({"input": ""}, "input"),
+    ({"input": [{"type": "reasoning", "summary": []}]}, "input"),
+    ({"input": [{"type": "item_reference", "id": "x"}]}, "input.0"),
+    ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input.0.content.0"),
+    (
+        {
+            "instructions": "Be brief.",
+            "input": [
+                {"type": "reasoning", "summary": []},
+                {"type": "function_call", "call_id": "1", "name": "f", "arguments": "no"},
+            ],
+        },
+        "input.1",
+    ),
+    ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
+    ({"text": {"format": {"type": "xml"}}}, "text.format"),
+    ({"text": {"verbosity": "low"}}, "text.verbosity"),
+    ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
+    ({"temperature": 1, "uncertainty": {"temperature": 1}}, "uncertainty.temperature"),
+    ({"max_tokens": 3}, "max_tokens"),
+    ({"stream_options": {}}, "stream_options"),
+]
+
+
+@pytest.mark.parametrize(("body", "param"), REFUSED, ids=[str(one[0]) for one in REFUSED])
+async def test_what_is_not_here_is_refused_by_its_name(service, body, param):
+    calls = service.engine.num_calls
+    response = await service.client.post(RESPONSES, json=ASKED | body)
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (422, param), error
+    assert service.engine.num_calls == calls
+
+
+async def test_what_asks_for_nothing_means_nothing(service):
+    harmless = {
+        "store": False,
+        "previous_response_id": None,
+        "truncation": "disabled",
+        "include": ["reasoning.encrypted_content"],
+        "metadata": {"team": "a"},
+        "reasoning": {"effort": "none", "summary": "auto"},
+        "text": {"format": {"type": "text"}, "verbosity": "medium"},
+        "tools": [],
+        "tool_choice": "none",
+        "service_tier": "auto",
+        "max_tool_calls": 3,
+        "prompt_cache_key": "x",
+    }
+    plain = await responded(service)
+    body = await responded(service, **harmless)
+    assert said(body) == said(plain)
+    assert json.dumps(body["text"]["format"]) == '{"type": "text"}'

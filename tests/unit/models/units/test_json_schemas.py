@@ -1,0 +1,53 @@
+"""Types in schemas as people write them."""
+
+import pytest
+
+from models.units.json_schemas import BadSchema, name_types
+
+
+def typed(kind):
+    schema = {"properties": {"a": {"type": kind}}}
+    name_types(schema)
+    return schema["properties"]["a"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("string", "string"),
+        ("str", "string"),
+        ("STRING", "string"),
+        ("Integer", "integer"),
+        ("float", "number"),
+        ("bool", "boolean"),
+        ("dict", "object"),
+        (["int", "none"], ["integer", "null"]),
+    ],
+)
+def test_types_are_called_by_the_names_of_json_schema(written, read):
+    assert typed(written) == {"type": read}
+
+
+def test_any_is_no_type():
+    assert typed("any") == {}
+
+
+@pytest.mark.parametrize("kind", ["banana", ["str", 7], [["str"]], "", []])
+def test_what_is_no_type_is_refused_or_says_nothing(kind):
+    if kind == []:
+        assert typed(kind) == {"type": []}
+        return
+    with pytest.raises(BadSchema, match="#/properties/a"):
+        typed(kind)
+
+
+def test_types_are_found_where_schemas_are_and_not_in_data():
+    schema = {
+        "properties": {"type": {"items": {"anyOf": [{"type": "int"}, True]}}},
+        "enum": [{"type": "str"}],
+        "$defs": {"x": {"additionalProperties": {"type": "float"}}},
+    }
+    name_types(schema)
+    assert schema["properties"]["type"]["items"]["anyOf"][0] == {"type": "integer"}
+    assert schema["$defs"]["x"]["additionalProperties"] == {"type": "number"}
+    assert schema["enum"] == [{"type": "str"}]
