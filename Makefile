@@ -122,10 +122,9 @@ $(VLLM_VENV)/vllm.stamp: Makefile
 	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-# Built from source, ten minutes on two cores.
 $(SERVERS_VENV)/servers.stamp: Makefile
 	$(PYTHON) -m venv $(SERVERS_VENV)
-	$(SERVERS_VENV)/bin/pip install --quiet 'llama-cpp-python[server]==0.3.36' 'gguf==0.19.0'
+	$(SERVERS_VENV)/bin/pip install --quiet 'xllamacpp==2026.10.11549' 'gguf==0.19.0'
 	touch $@
 
 $(RAY_VENV)/ray.stamp: Makefile

@@ -79,6 +79,22 @@ class Traits:
             such schema.
         images: what becomes of them: they are "heeded", "refused" or "ignored".
         refuses_ids: whether a prompt of token ids is refused, as routers do.
+        refuses: parameters that it refuses by their names.
+        takes: the only parameters of a body that it takes; None for any.
+        error_form: how it says which one it does not: by "param", in a list of "detail" as FastAPI
+            does, in its "message", or "unnamed".
+        most_samples: of one call; more are refused.
+        owner: of its model, in its list; None tells none.
+        looks: what it answers elsewhere, by path.
+        prefix: of its paths.
+        key_header: that carries the key.
+        lists: whether it lists its models.
+        completion_logprobs: whether completions tell log-probs, too.
+        denies_logprobs: whether they are 403.
+        tool_form: how chats tell calls: not at all, "joined" to the log-probs of their tokens, or
+            "apart" without any.
+        tokenizes_otherwise: whether `/tokenize` answers in another form.
+        tells_end: whether a whole text has a `finish_reason`.
         draws: where samples without a heeded seed come from, the same in each run of a test.
         replies: come instead of the next answers of completions and chats.
         alter: changes each choice of a reply, or each piece of one, with the body that it answers.
@@ -116,12 +132,28 @@ class Traits:
     larks: bool = True
     images: str = "refused"
     refuses_ids: bool = False
+    refuses: tuple[str, ...] = ()
+    takes: frozenset | None = None
+    error_form: str = "param"
+    most_samples: int = 0
+    owner: str | None = None
+    looks: dict = field(default_factory=dict)
+    prefix: str = "/v1"
+    key_header: str = "authorization"
+    lists: bool = True
+    completion_logprobs: bool = True
+    denies_logprobs: bool = False
+    tool_form: str = ""
+    tokenizes_otherwise: bool = False
+    tells_end: bool = True
+    num_refused: int = 0
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     replies: list = field(default_factory=list)
     alter: Callable | None = None
     delay_s: float = 0.0
     bodies: list = field(default_factory=list)
     heads: list = field(default_factory=list)
+    queries: list = field(default_factory=list)
     keys: set = field(default_factory=set)
     sessions: set = field(default_factory=set)
     connections: set = field(default_factory=set)
@@ -225,9 +257,13 @@ def _thoughts(traits, body, prompt):
 
 def _valid_texts(traits, body):
     """All that is valid under the schema of a body; nothing without one, or where it is ignored."""
+    if traits.tool_form and "tools" in body:
+        return [json.dumps(call).encode() for call in _calls(body)]
     if traits.formats == "ignored":
         return []
-    if "response_format" in body:
+    if "json_schema" in body:
+        schema = body["json_schema"]
+    elif "response_format" in body:
         schema = body["response_format"]["json_schema"]["schema"]
     else:
         grammar = body.get("structured_outputs", {}).get("grammar", "")
@@ -241,6 +277,18 @@ def _valid_texts(traits, body):
     names, fields = zip(*schema["properties"].items(), strict=True)
     values = itertools.product(*(one.get("enum") or [one["const"]] for one in fields))
     return [json.dumps(dict(zip(names, row, strict=True))).encode() for row in values]
+
+
+def _calls(body):
+    """Calls of the tools of a body, one with each value of an enum."""
+    allowed = body.get("tool_choice")
+    for tool in body["tools"]:
+        function = tool["function"]
+        if isinstance(allowed, dict) and allowed["function"]["name"] != function["name"]:
+            continue
+        [(name, schema)] = function["parameters"]["properties"].items()
+        for value in schema["enum"]:
+            yield {"name": function["name"], "arguments": {name: value}}
 
 
 def _held(raw, texts, ids):
@@ -265,7 +313,14 @@ def _parted(traits, ids):
     return thoughts, answer
 
 
-def _message(traits, thoughts, answer):
+def _message(traits, thoughts, answer, body=None):
+    if traits.tool_form and "tools" in (body or ()):
+        try:
+            call = json.loads(answer)
+        except ValueError:
+            return {"content": ""}
+        call["arguments"] = json.dumps(call["arguments"])
+        return {"content": None, "tool_calls": [{"index": 0, "id": "1", "function": call}]}
     if traits.parser in (None, "counted"):
         return {"content": answer}
     return {"content": answer or None, traits.parser: thoughts or None}
@@ -359,6 +414,10 @@ def _logprobs(traits, body, row, start, end):
     """The part of a completion's log-probs that covers these tokens."""
     if body.get("logprobs") is None or traits.max_logprobs is None:
         return None
+    if "prompt" in body and not traits.completion_logprobs:
+        return None
+    if "tools" in body and traits.tool_form == "apart":
+        return None
     by_id = bool(body.get("return_tokens_as_token_ids"))
     if "messages" in body and traits.parser == "counted":
         start = max(start, _num_thoughts(row))
@@ -387,7 +446,7 @@ def _logprobs(traits, body, row, start, end):
 
 
 def _choice(traits, body, row, index):
-    choice = {"index": index, "finish_reason": row.finish_reason}
+    choice = {"index": index, "finish_reason": row.finish_reason if traits.tells_end else None}
     choice["logprobs"] = _logprobs(traits, body, row, 0, len(row.ids))
     if traits.tokenizes:
         choice["stop_reason"] = row.stop_reason
@@ -399,7 +458,7 @@ def _choice(traits, body, row, index):
         thoughts, answer = _parted(traits, row.ids)
         if row.stop_reason and row.stop_reason in answer:
             answer = answer[: answer.index(row.stop_reason)]
-        message = {"role": "assistant", **_message(traits, thoughts, answer)}
+        message = {"role": "assistant", **_message(traits, thoughts, answer, body)}
         return choice | {"message": message}
     if body.get("echo"):
         return choice | _echoed(traits, body, row)
@@ -432,8 +491,23 @@ def _echoed(traits, body, row):
     return {"text": decode(row.prompt) + row.text, "logprobs": told}
 
 
-def _error(status, message, code=None):
-    return JSONResponse({"error": {"message": message, "type": "Error", "code": code}}, status)
+def _error(status, message, code=None, param=None):
+    error = {"message": message, "type": "Error", "code": code, "param": param}
+    return JSONResponse({"error": error}, status)
+
+
+_RENAMED = {"max_completion_tokens": "max_tokens", "random_seed": "seed"}
+
+
+def _named_refusal(traits, name):
+    if traits.error_form == "param":
+        message = f"Unsupported parameter: '{name}' is not supported with this model."
+        return _error(400, message, code="unsupported_parameter", param=name)
+    if traits.error_form == "detail":
+        return JSONResponse({"detail": [{"type": "extra_forbidden", "loc": ["body", name]}]}, 422)
+    if traits.error_form == "message":
+        return _error(400, f"Unrecognized request argument supplied: {name}")
+    return _error(400, "Invalid request")
 
 
 _KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
@@ -441,11 +515,18 @@ _KNOWN |= {"logprobs", "top_logprobs", "n", "stream", "stream_options"}
 _KNOWN |= {"presence_penalty", "frequency_penalty", "response_format"}
 
 
-def _refusal(traits, body):
+def _refusal(traits, body, sent):
     """Why the server does not take a body; None where it does."""
     unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
     if traits.strict and unknown:
         return _error(400, f"unknown: {min(unknown)}")
+    unknown = set() if traits.takes is None else sent - traits.takes
+    if refused := sorted(unknown | set(traits.refuses) & sent):
+        return _named_refusal(traits, refused[0])
+    if traits.most_samples and body.get("n", 1) > traits.most_samples:
+        return _error(400, f"Field 'n': Value must be between 1 <= value <= {traits.most_samples}")
+    if traits.denies_logprobs and "logprobs" in body:
+        return _error(403, "You are not allowed to request logprobs from this model")
     if "response_format" in body and traits.formats == "refused":
         return _error(400, "response_format is not supported")
     if "structured_outputs" in body and not traits.larks:
@@ -523,8 +604,10 @@ def openai_app(traits):
     """The server's application."""
 
     async def models(request):
-        traits.keys.add(request.headers.get("authorization"))
+        traits.keys.add(request.headers.get(traits.key_header))
         entry = {"id": traits.model, "object": "model"}
+        if traits.owner:
+            entry["owned_by"] = traits.owner
         if traits.tokenizes:
             entry |= {"root": "/models/tiny", "max_model_len": traits.context}
         else:
@@ -535,6 +618,8 @@ def openai_app(traits):
         body = await request.json()
         if not traits.tokenizes:
             return _error(404, "Not Found")
+        if traits.tokenizes_otherwise:
+            return JSONResponse({"tokens": "none"})
         if "messages" in body:
             if any(one["role"] == "tool" for one in body["messages"]):
                 return JSONResponse(TEMPLATE_FAULT, 400)
@@ -553,26 +638,36 @@ def openai_app(traits):
     async def answer(request):
         body = await request.json()
         traits.bodies.append((request.url.path, body))
+        sent = frozenset(body)
+        if renamed := next((one for one in _RENAMED if one in body), None):
+            body = {**body, _RENAMED[renamed]: body[renamed]}
         traits.heads.append(request.headers)
+        traits.queries.append(request.query_params)
         traits.sessions.add(request.headers.get("x-session-id"))
         traits.connections.add(request.client)
-        traits.keys.add(request.headers.get("authorization"))
+        traits.keys.add(request.headers.get(traits.key_header))
         traits.num_running += 1
         try:
             await _delay(request, traits)
-            return _answered(traits, body)
+            return _answered(traits, body, sent)
         finally:
             traits.num_running -= 1
 
+    async def look(request):
+        return JSONResponse(traits.looks[request.url.path])
+
     routes = [
-        Route("/v1/models", models),
         Route("/tokenize", tokenize, methods=["POST"]),
         Route("/detokenize", detokenize, methods=["POST"]),
+        *(Route(path, look) for path in traits.looks),
     ]
+    prefix = traits.prefix
+    if traits.lists:
+        routes.append(Route(f"{prefix}/models", models))
     if traits.completes:
-        routes.append(Route("/v1/completions", answer, methods=["POST"]))
+        routes.append(Route(f"{prefix}/completions", answer, methods=["POST"]))
     if traits.chats:
-        routes.append(Route("/v1/chat/completions", answer, methods=["POST"]))
+        routes.append(Route(f"{prefix}/chat/completions", answer, methods=["POST"]))
     return Starlette(routes=routes)
 
 
@@ -586,11 +681,12 @@ async def _delay(request, traits):
         await asyncio.sleep(0.01)
 
 
-def _answered(traits, body):
+def _answered(traits, body, sent):
     if traits.replies:
         reply = traits.replies.pop(0)
         return reply if isinstance(reply, Response) else JSONResponse(reply)
-    if (refusal := _refusal(traits, body)) is not None:
+    if (refusal := _refusal(traits, body, sent)) is not None:
+        traits.num_refused += 1
         return refusal
     prompts = _prompts(traits, body)
     longest = max(map(len, prompts)) + (0 if traits.tokenizes else body.get("max_tokens", 16))
@@ -652,6 +748,8 @@ def _piece(traits, body, row, i):
         piece["token_ids"] = [row.ids[i]]
     if is_last and traits.tokenizes:
         piece["stop_reason"] = row.stop_reason
+    if "messages" in body and traits.tool_form and "tools" in body:
+        return piece | {"delta": message if is_last else {"content": ""}}
     if "messages" in body:
         return piece | {"delta": _message(traits, thoughts, text)}
     return piece | {"text": text}

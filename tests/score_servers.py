@@ -21,6 +21,7 @@ class ScoreTraits:
 
     Attributes:
         weights: other ones are another model.
+        kind: of the model, as text-embeddings-inference says it.
         length: words of a pair, special ones included, beyond which it is cut.
         replies: come instead of the next scores.
     """
@@ -28,6 +29,7 @@ class ScoreTraits:
     weights: float = 0.0
     length: int = 32
     max_call_pairs: int = 4
+    kind: str = "classifier"
     labels: int = 1
     max_call_texts: int = 32
     dimension: int = 62
@@ -85,6 +87,7 @@ def tei_app(traits):
                 "max_input_length": traits.length,
                 "max_client_batch_size": traits.max_call_pairs,
                 "version": "1.9.3",
+                "model_type": {traits.kind: {}},
             }
         )
 

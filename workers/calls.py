@@ -1,7 +1,8 @@
 """Calls of a server that nobody here wrote: JSON both ways, and every way in which that can fail.
 
-A reply that asks for patience (429, or 503 with Retry-After) is heeded for as long as the deadline
-allows. No exception quotes what was sent or what came back; the log has what a server says of a
+A reply that asks for patience (429, or a failure with Retry-After) is heeded for as long as the
+deadline allows, and one that says no more than that it failed is followed by one more try. No
+exception quotes what was sent or what came back; the log has what a server says of a
 call that failed, without what was sent (`workers.told_errors`).
 """
 
@@ -9,6 +10,7 @@ import asyncio
 import json
 import logging
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -36,16 +38,28 @@ Structure = TypeVar("Structure")
 
 # The longest wait for a reply: whoever waits for longer has had an error by now.
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0, pool=POOL_S)
-# The longest wait for a reply by which a server is tried out, and all its users with it.
+# The longest wait for a reply by which a known server is asked again, and all its users with it.
+# A first one may be for a model that is loaded only then.
 TRIAL_S = 20.0
 _FIRST_WAIT_S = 0.5
 _MOST_PATIENCE_S = 60.0
 _MOST_ERROR_BYTES = 65_536
+# Failures that may pass: of the server, and of what stands in front of a hosted one.
+_PASSING = frozenset({500, 502, 503, *range(520, 530)})
+# Where a status or a code says that only its operator can change it.
+_LASTING: Mapping[int | str, str] = {
+    401: "it refuses the API key",
+    402: "it wants to be paid",
+    "insufficient_quota": "its quota is used up",
+}
 _EVENT = b"data:"
 # What an event costs at least: what was read of it takes memory however short it is.
 _EVENT_BYTES = 512
 _END = b"[DONE]"
-_KEY = "Authorization"
+# Parameters whose names count in a message where they are set apart alone.
+_USUAL_WORDS = frozenset({"n", "model", "prompt", "messages", "stream", "stop", "tools"})
+# Headers of every call that are no secret.
+_PUBLIC = frozenset({"accept-encoding", "host"})
 _ANSWERED = "POST %s was answered with status %d: %s"
 _OPENED = "connection.connect_tcp.complete"
 
@@ -55,13 +69,19 @@ class Rejected(Exception):
 
     Attributes:
         status: of HTTP, below 500.
-        code: that the server gives; "" for none.
+        code: that the server gives, or its type; "" for none.
+        named: parameters of the body that it names.
     """
 
-    def __init__(self, status: int, code: str) -> None:
+    def __init__(self, status: int, code: str, named: frozenset[str] = frozenset()) -> None:
         super().__init__(f"status {status}")
         self.status = status
         self.code = code
+        self.named = named
+
+
+class Denied(Refused):
+    """The key may not have this, or may nothing at all (403)."""
 
 
 class Failed(Exception):
@@ -132,20 +152,9 @@ class Calls:
         return await self._post(path, body, max_bytes)
 
     async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server does not take such a body."""
-        try:
+        """What a POST answers; None where the server takes no such body, or fails on it."""
+        with suppress(Rejected, Failed):
             return await self._post(path, body, may_be_rejected=True)
-        except Rejected:
-            return None
-
-    async def attempt(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server takes no such body, or fails on it twice."""
-        try:
-            return await self.try_post(path, body)
-        except Failed:
-            await asyncio.sleep(_FIRST_WAIT_S)  # what was wrong with it may pass
-        with suppress(Failed):
-            return await self.try_post(path, body)
         return None
 
     async def post_for_events(
@@ -228,24 +237,25 @@ class Calls:
                 timeout=_TIMEOUT,
                 extensions={"trace": trace},
             ) as response:
-                status = response.status_code
-                wait_s = patience.wait_s(status, response.headers)
-                if wait_s is None:
-                    if status != 200:
-                        told = await _first_bytes(response)
-                        level = logging.WARNING
-                        if may_be_rejected and status < 500:
-                            level = logging.DEBUG
-                        words = self._words(told, body)
-                        logger.log(level, _ANSWERED, path, status, words)
-                        _check(status, told)
+                if (status := response.status_code) == 200:
                     yield response
                     return
-            await asyncio.sleep(wait_s)
+                told = await _first_bytes(response)
+                wait_s = None
+                if not _LASTING.keys() & _signs(status, told):
+                    wait_s = patience.wait_s(status, response.headers)
+                if wait_s is None:
+                    level = logging.WARNING
+                    if may_be_rejected and status < 500:
+                        level = logging.DEBUG
+                    logger.log(level, _ANSWERED, path, status, self._words(told, body))
+                    _check(status, told, body)
+            await asyncio.sleep(wait_s or 0.0)
 
     def _words(self, content: bytes, body: Mapping[str, Any]) -> str:
-        key = self._client.headers.get(_KEY, "")
-        return words_of(content, {**body, "said": self._said}, key)
+        headers = self._client.headers.items()
+        secrets = " ".join(value for name, value in headers if name.lower() not in _PUBLIC)
+        return words_of(content, {**body, "said": self._said}, secrets)
 
     def _look_at(self, reply: Any) -> None:
         if not isinstance(reply, Mapping):
@@ -261,6 +271,8 @@ class Calls:
 async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
     """What `/v1/models` says of a model: of the named one, or of the first where "" is wanted.
 
+    Where there is no such list, the named one is taken as it stands.
+
     Raises:
         Unreachable: it lists none.
         Refused: it lists others.
@@ -270,11 +282,14 @@ async def listed_model(calls: Calls, wanted: str) -> dict[str, Any]:
         entries = {entry["id"]: dict(entry) for entry in reply["data"]}
         first = next(iter(entries))
         wanted = wanted or first
-    except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration):
+    except (Rejected, Failed, LookupError, TypeError, ValueError, StopIteration) as error:
+        if wanted and isinstance(error, Rejected):  # it has no such list
+            return {"id": wanted}
         raise Unreachable("it lists no models") from None
     if not isinstance(first, str):
         raise Unreachable("it lists no models")
-    for name in (wanted, f"{wanted}:latest"):  # as Ollama completes a name
+    # As Ollama completes a name, and as Gemini's list has it.
+    for name in (wanted, f"{wanted}:latest", f"models/{wanted}"):
         if name in entries:
             return entries[name]
     listed = ", ".join(map(str, entries))
@@ -301,6 +316,7 @@ class _Patience:
             until = time.monotonic() + _MOST_PATIENCE_S
         self._until = until
         self._next_s = _FIRST_WAIT_S
+        self._has_tried = False
 
     def wait_s(self, status: int, headers: httpx.Headers) -> float | None:
         """Seconds to wait before the next try; None where the reply asks for none.
@@ -309,8 +325,12 @@ class _Patience:
             Overloaded: there is no time for that.
         """
         asked_s = _seconds(headers.get("retry-after"))
-        if status != 429 and not (status == 503 and asked_s is not None):
+        if status != 429 and status not in _PASSING:
             return None
+        if status != 429 and asked_s is None:
+            if self._has_tried or time.monotonic() + _FIRST_WAIT_S >= self._until:
+                return None
+            self._has_tried = True
         wait_s = self._next_s
         if asked_s is not None:
             wait_s = max(asked_s, 0.05)
@@ -340,25 +360,54 @@ async def _first_bytes(response: httpx.Response) -> bytes:
     return found
 
 
-def _check(status: int, content: bytes) -> None:
+def _check(status: int, content: bytes, body: Mapping[str, Any] | None = None) -> None:
     if status == 200:
         return
-    if status in (401, 403):
-        raise Refused(f"it refuses the API key (status {status})")
-    if status in (429, 502, 503, 504) or status < 400:
+    for sign in _LASTING.keys() & _signs(status, content):
+        raise Refused(f"{_LASTING[sign]} (status {status})")
+    if status == 403:
+        raise Denied(f"it refuses the API key (status {status})")
+    if status in (429, 502, 503, 504) or status < 400 or status in range(520, 530):
         raise Unreachable(f"status {status}")
     if status >= 500:
         raise Failed(f"status {status}")
-    raise Rejected(status, _code(content))
+    told = _error_in(content)
+    codes = [one for one in (told.get("code"), told.get("type")) if isinstance(one, str)]
+    raise Rejected(status, codes[0] if codes else "", _named(told, body or {}))
 
 
-def _code(content: bytes) -> str:
-    """The code that an OpenAI-compatible error names; "" where it names none."""
+def _signs(status: int, content: bytes) -> set[int | str]:
+    """What tells whether a failure lasts: its status, its code, its type."""
+    told = _error_in(content)
+    words = {one for one in (told.get("code"), told.get("type")) if isinstance(one, str)}
+    return {status, *words}
+
+
+def _error_in(content: bytes) -> Mapping[str, Any]:
+    """What an error says of itself, in OpenAI's form or in FastAPI's; empty where it does not."""
     try:
-        code = orjson.loads(content)["error"]["code"]
-    except (ValueError, LookupError, TypeError):
-        return ""
-    return code if isinstance(code, str) else ""
+        told = orjson.loads(content)
+    except ValueError:
+        return {}
+    if isinstance(told, list) and told:  # Gemini's form
+        told = told[0]
+    if not isinstance(told, Mapping):
+        return {}
+    error = told.get("error")
+    return error if isinstance(error, Mapping) else told
+
+
+def _named(told: Mapping[str, Any], body: Mapping[str, Any]) -> frozenset[str]:
+    """The parameters of a body that an error names: by itself, or in its message."""
+    if isinstance(param := told.get("param"), str) and param:
+        return frozenset({param.split(".")[0]})
+    words = orjson.dumps({name: one for name, one in told.items() if name != "input"}).decode()
+    found = set()
+    for name in body:
+        apart = r"[`'\"\\]" if name in _USUAL_WORDS else r"\b"
+        if re.search(rf"{apart}{re.escape(name)}{apart}", words):
+            found.add(name)
+    return frozenset(found)
 
 
 def _parsed(content: bytes) -> Any:

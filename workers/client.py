@@ -23,6 +23,10 @@ class Unreachable(Exception):
     """A server did not answer, or not with an answer; the text says why, and quotes nothing."""
 
 
+class Pending(Unreachable):
+    """A server that answers, and is being found out about."""
+
+
 class Refused(Exception):
     """A server that will never answer this process, such as one that wants another key."""
 

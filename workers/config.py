@@ -84,7 +84,10 @@ class OpenAIServers(Servers):
     max_request_tokens: int
     routing: Routing
     context: int
-    capabilities: str
+    server: str
+    end_token: str
+    api_version: str
+    headers_file: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,14 +134,21 @@ class GeneratorConfig(EngineConfig, Servers):
         routing: who chooses among replicas: this process by the prompt's hash, among the urls or
             all addresses that their names have, or the router at the one url.
         context: tokens of prompt and answer that fit; 0 for what the server says.
-        capabilities: what it can, as JSON (`workers.openai.declared`); "" tries it out.
+        server: its kind (`workers.openai.profiles`); "" for the one that it looks like.
+        end_token: text of the token that ends an answer of a base model, where its server cannot
+            be seen to end one.
+        api_version: sent with each call as `api-version`, as Azure's older paths want it.
+        headers_file: file of further headers of each call, one a line; never logged.
     """
 
     api: Literal["cocoa", "openai"] = "cocoa"
     max_request_tokens: Annotated[int, Ge(0)] = 0
     routing: Routing = "own"
     context: Annotated[int, Ge(0)] = 0
-    capabilities: str = ""
+    server: str = ""
+    end_token: str = ""
+    api_version: str = ""
+    headers_file: str = ""
 
     def place(self) -> GeneratorPlace:
         """What is heeded of it.
@@ -258,6 +268,28 @@ def api_keys(config: Servers | ServerConfig, group: Role | Literal["worker"]) ->
     return _keys_in(found, f"{group}.api_key_file")
 
 
+def further_headers(config: OpenAIServers) -> dict[str, str]:
+    """Those of `headers_file`, one a line: a name, a colon, a value.
+
+    Raises:
+        ModelNotLoaded: the file cannot be read, or a line is no header; quotes none.
+    """
+    if not config.headers_file:
+        return {}
+    setting, found = variable("generation.headers_file"), {}
+    try:
+        lines = Path(config.headers_file).read_text().splitlines()
+        for line in filter(str.strip, lines):
+            name, value = line.encode("ascii").decode().split(":", 1)
+            found[name.strip()] = value.strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = why_unusable(config.headers_file, error)
+        raise ModelNotLoaded(f"{setting} cannot be read: {reason}") from None
+    except ValueError:
+        raise ModelNotLoaded(f"{setting} has a line that is no header") from None
+    return found
+
+
 def _keys_in(text: str, setting: str) -> tuple[str, ...]:
     found = tuple(filter(None, map(str.strip, text.split(","))))
     if not found:
@@ -321,7 +353,10 @@ def _heeded(role: Role, config: GeneratorConfig | ComparerConfig, place: type[Pl
 
 
 # Settings of the group that no other place heeds.
-_OF_OPENAI_SERVERS = frozenset({"max_request_tokens", "routing", "context", "capabilities"})
+_OF_OPENAI_SERVERS = frozenset(
+    {"max_request_tokens", "routing", "context", "server", "end_token", "api_version"}
+    | {"headers_file"}
+)
 
 
 def _changed(config: Any) -> list[str]:

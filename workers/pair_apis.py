@@ -167,6 +167,11 @@ class TeiApi:
         return read(_TEI_INFO, reply, "what it says of its model")
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
+        if "embedding" in str(said.get("model_type")):
+            raise Refused(
+                "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
+                "or set COCOA_SIMILARITY__API=embeddings"
+            )
         model = read(_TEI_MODEL, said, "what it says of its model")
         most = said.get("max_client_batch_size")
         if type(most) is not int or most < 1:

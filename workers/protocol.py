@@ -77,6 +77,10 @@ class GeneratorInfo:
         no_grammar: why no text can be held to a grammar; "" where it can.
         no_distinct: why its draws may repeat; "" where they need not.
         no_images: why it takes no images in messages; "" where it does.
+        no_greedy: why each of its answers is a draw; "" where it answers greedily.
+        no_given: why it reads no answer that is given; "" where it does.
+        parts_calls: whether it parts calls of tools from text itself, so that their tokens may not
+            be known.
         takes_turns: whether its chat template shows messages before the latest one, as far as that
             is known.
     """
@@ -99,6 +103,9 @@ class GeneratorInfo:
     no_grammar: str = NO_GRAMMAR
     no_distinct: str = NO_DISTINCT
     no_images: str = NO_IMAGES
+    no_greedy: str = ""
+    no_given: str = ""
+    parts_calls: bool = False
     takes_turns: bool = True
 
 

@@ -8,9 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
-from workers.addresses import Resolve
 from workers.calls import Failed, Hung, Rejected
-from workers.client import Client, Refused, Unreachable
+from workers.client import Client, Pending, Refused, Unreachable
 from workers.config import Role, Servers
 from workers.hooks import Hooks
 from workers.remote_worker import RemoteWorker
@@ -63,8 +62,7 @@ class TriedWorker(RemoteWorker[Tried]):
         trial: how they are tried out.
         hooks: what it is tied to.
         asked: what one of them is called in messages.
-        is_routed: whether replicas stand behind each of them.
-        resolve: finds the servers behind each name; None where a url is one server.
+        **options: see `Upstream`.
     """
 
     def __init__(
@@ -74,19 +72,10 @@ class TriedWorker(RemoteWorker[Tried]):
         trial: Trial[Tried],
         hooks: Hooks,
         asked: str,
-        *,
-        is_routed: bool = False,
-        resolve: Resolve | None = None,
+        **options: Any,
     ) -> None:
-        upstream = Upstream[Tried](
-            role,
-            servers,
-            self._check,
-            hooks,
-            is_routed=is_routed,
-            resolve=resolve,
-            on_leave=self._leave,
-        )
+        found = role, servers, self._check, hooks
+        upstream = Upstream[Tried](*found, on_leave=self._leave, backs_off=True, **options)
         super().__init__(upstream, asked)
         self._tried_by = trial
         self._standings: dict[Server[Tried], Standing[Tried]] = {}
@@ -191,6 +180,10 @@ class Standing(Generic[Tried]):
             if self._hangs and self._server.known is not None:
                 break
             await asyncio.shield(self._asking)
+        has_failed = isinstance(self._failure, Unreachable) and self._server.known is not None
+        if has_failed and not self._is_asking:  # it may have passed by now
+            self.doubt()
+            await asyncio.shield(self._asking or asyncio.sleep(0))
         return self._tried()
 
     async def extended(self, extend: Callable[[Tried], Awaitable[Tried]]) -> Tried:
@@ -213,7 +206,7 @@ class Standing(Generic[Tried]):
         if self._failure is not None:
             raise self._failure
         if self._server.known is None:
-            raise Unreachable("it is being tried out")
+            raise Pending("it is being tried out")
         return self._server.known
 
     async def _ask(self) -> None:

@@ -11,7 +11,7 @@ import logging
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -20,7 +20,7 @@ import httpx
 
 from models.errors import ModelNotLoaded
 from workers.addresses import Resolve, urls_of
-from workers.client import POOL_S, Client, Refused, Unreachable, reason_of
+from workers.client import POOL_S, Client, Pending, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import Hooks
 
@@ -34,6 +34,8 @@ _CONNECT_S = 2.0
 _SILENCE_S = 20.0
 _WATCH_S = 1.0
 _WATCH_TIMEOUT_S = 5.0
+# The longest pause between two looks at a server that fails or refuses, or whose calls cost money.
+_MOST_PAUSE_S = 60.0
 # As long as a cluster's DNS lets an answer be kept.
 _RESOLVE_S = 5.0
 
@@ -48,6 +50,8 @@ class Server(Generic[Known]):
         known: what it was last found to be; None until it was.
         is_up: whether it answered when it was last asked.
         num_calls: under way.
+        num_failed: looks at it in a row that found it failing.
+        look_at: monotonic second before which it is not looked at again.
     """
 
     url: str
@@ -55,6 +59,8 @@ class Server(Generic[Known]):
     known: Known | None = None
     is_up: bool = True
     num_calls: int = 0
+    num_failed: int = 0
+    look_at: float = 0.0
 
 
 async def _nothing(_: object) -> None:
@@ -75,6 +81,9 @@ class Upstream(Generic[Known]):
             `Unreachable`, or `Refused`.
         hooks: told of each call, and of each server.
         is_routed: whether replicas stand behind each server: one failed call says nothing of it.
+        is_hosted: whether calls cost money: they are looked at once a minute.
+        backs_off: whether those that fail are looked at ever more seldom, down to once a minute.
+        headers, params: of each call, beside the key.
         resolve: finds the servers behind each url's name; None where a url is one server.
         on_leave: told of a server before its connections are closed.
     """
@@ -87,6 +96,10 @@ class Upstream(Generic[Known]):
         hooks: Hooks,
         *,
         is_routed: bool = False,
+        is_hosted: bool = False,
+        backs_off: bool = False,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
         resolve: Resolve | None = None,
         on_leave: Callable[[Server[Known]], Awaitable[None]] = _nothing,
     ) -> None:
@@ -95,6 +108,7 @@ class Upstream(Generic[Known]):
         self._check = check
         self._on_call, self._on_server = hooks.on_call, hooks.on_server
         self._is_routed = is_routed
+        self._is_hosted, self._backs_off = is_hosted, backs_off
         self._urls = config.urls
         self._resolve = resolve
         self._resolved_at = -_RESOLVE_S
@@ -102,11 +116,11 @@ class Upstream(Generic[Known]):
         self._closed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         timeout = httpx.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=POOL_S)
-        headers = {}
+        own = dict(headers or {})
         if keys := api_keys(config, role):
-            headers["Authorization"] = f"Bearer {keys[0]}"
+            own.setdefault("Authorization", f"Bearer {keys[0]}")
         tls = _tls(config, role)
-        self._client = partial(Client, headers=headers, timeout=timeout, verify=tls)
+        self._client = partial(Client, headers=own, timeout=timeout, verify=tls, params=params)
         self.servers: list[Server[Known]] = []
         if resolve is None:
             self.servers = [Server(url, self._client(url)) for url in config.urls]
@@ -125,12 +139,14 @@ class Upstream(Generic[Known]):
         while True:
             await self._follow_names()
             for server in self.servers:
+                if not self._is_due(server):
+                    continue
                 reason = await self._trouble_of(server)
                 self._keep(server, reason)
                 if reason and told.get(server.url) != reason:
                     told[server.url] = reason
                     logger.warning("waiting for %s at %s: %s", self.role, server.url, reason)
-            if any(server.is_up for server in self.servers):
+            if any(server.is_up and server.look_at for server in self.servers):
                 return
             await asyncio.sleep(_WATCH_S)
 
@@ -247,7 +263,10 @@ class Upstream(Generic[Known]):
                 await self._follow_names()
             except Exception:  # those that are known are watched all the same
                 logger.exception("%s: names of servers cannot be looked up", self.role)
-            await asyncio.gather(*map(self._look_at, self.servers))
+            await asyncio.gather(*map(self._look_at, filter(self._is_due, self.servers)))
+
+    def _is_due(self, server: Server[Known]) -> bool:
+        return time.monotonic() >= server.look_at
 
     async def _look_at(self, server: Server[Known]) -> None:
         try:
@@ -256,15 +275,33 @@ class Upstream(Generic[Known]):
             logger.exception("%s at %s cannot be checked", self.role, server.url)
 
     async def _trouble_of(self, server: Server[Known]) -> str:
-        """Why a server cannot be asked; "" where it can."""
+        """Why a server cannot be asked; "" where it can. It is looked at again after a pause."""
+        failure: Exception | None = None
         try:
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
                 await self._check(server)
         except TimeoutError:
-            return "it does not answer"
+            failure = Unreachable("it does not answer")
         except (Unreachable, Refused, httpx.TransportError) as error:
-            return reason_of(error)
-        return ""
+            failure = error
+        server.num_failed = 0 if failure is None else server.num_failed + 1
+        server.look_at = time.monotonic() + self._pause_s(failure, server)
+        return "" if failure is None else reason_of(failure)
+
+    def _pause_s(self, failure: Exception | None, server: Server[Known]) -> float:
+        """Seconds before a server is looked at again; 0 for the next look at all of them."""
+        if failure is None and self._is_hosted:
+            return _MOST_PAUSE_S
+        if failure is None or isinstance(failure, Pending) or not self._backs_off:
+            return 0.0
+        if isinstance(failure, Refused):  # until somebody changes something
+            return _MOST_PAUSE_S
+        if server.known is not None and not self._is_hosted:
+            return 0.0
+        most_s = _MOST_PAUSE_S
+        if isinstance(failure, httpx.TransportError):  # nobody is disturbed
+            most_s = _RESOLVE_S
+        return min(_WATCH_S * 2.0 ** min(server.num_failed - 1, 8), most_s)
 
     def _mark(self, server: Server[Known], trouble: str) -> None:
         if server.is_up and trouble:

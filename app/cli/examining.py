@@ -129,6 +129,9 @@ async def _servers(
             date = (await server.client.get("/livez")).headers["date"]
             found.append(_clock(server.url, parsedate_to_datetime(date).timestamp()))
     await workers[0].close()
+    if role == "generation":  # of others' servers what was found of them
+        for name, value in workers[0].info.capabilities.items():
+            found.append(Finding(True, "server", f"{name:26}{'-' if value is None else value}"))
     return [*found, *_identities(role, [one.known for one in up], workers, served)]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from app.scoring.ask import PARTS, Ask
 from app.scoring.defaults import (
+    OF_SUPPORT,
     PRIMARY_OF_PARTS,
     estimators_of,
     primary_of,
@@ -30,6 +31,7 @@ from models.statistics import (
     supplied_by,
 )
 from models.units.unit import PREDICTED, UNIT_STATISTICS, Kind
+from workers.protocol import GeneratorInfo
 
 # What choosing y* among the samples reads.
 STRATEGY_NEEDS: dict[Strategy, frozenset[str]] = {
@@ -169,6 +171,7 @@ class Plan:
 
 def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     """The plan of an ask, whether or not the deployment can carry it out."""
+    ask = fitted_to(ask, deployment.models.generator)
     available = available_statistics(ask, deployment)
     strategy: Strategy = "given" if ask.answer is not None else ask.strategy
     estimators = estimators_of(ask)
@@ -217,6 +220,22 @@ def make_plan(ask: Ask, deployment: Deployment) -> Plan:
     )
 
 
+def fitted_to(ask: Ask, generator: GeneratorInfo) -> Ask:
+    """The ask as this generator can answer it, which the result then says.
+
+    Where it answers by draws alone, the answer is one of the samples. Where it parts calls of tools
+    from text itself, their tokens may not be known: samples are drawn, and consistency is reported.
+    """
+    is_answered = ask.has_prompt and ask.answer is None
+    if generator.no_greedy and is_answered and ask.strategy == "greedy" and not ask.light:
+        ask = replace(ask, strategy="sample")
+    if generator.parts_calls and ask.tools and ask.of_tokens:
+        most = max(ask.sampling.num_samples, SamplingParams().num_samples)
+        sampling, primary = replace(ask.sampling, num_samples=most), ask.primary or OF_SUPPORT
+        ask = replace(ask, of_tokens=False, sampling=sampling, primary=primary)
+    return ask
+
+
 def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
     """All that can be known of an ask here.
 
@@ -228,6 +247,8 @@ def available_statistics(ask: Ask, deployment: Deployment) -> frozenset[str]:
         sources = deployment.models.generator.statistics
     if ask.answer is not None:
         sources = sources - PROBE_STATISTICS
+        if deployment.models.generator.no_given:
+            sources = sources - ANSWER_STATISTICS
     if ask.answer_token_logprobs is not None:  # of other tokens than the model here would read
         sources = (sources - ANSWER_STATISTICS) | {"answer_token_logprobs"}
     if ask.samples is not None:

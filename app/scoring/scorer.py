@@ -35,6 +35,7 @@ from models.records import (
     Sequence,
     Token,
 )
+from models.statistics import ANSWER_STATISTICS
 from models.threads import ModelThread
 from models.units.unit import PREDICTED
 from workers.admission import Admission
@@ -44,6 +45,8 @@ from workers.protocol import Workers
 if TYPE_CHECKING:
     from workers.escalation import SecondModel
 
+# What a recording does not change.
+_AS_RECORDED: Mapping[str, Any] = {"no_greedy": "", "no_given": "", "parts_calls": False}
 _NO_PROBE = "no probe of whole answers is loaded for this model"
 # Of the time that is left, what a second model may take.
 _SHARE_FOR_SECOND = 0.9
@@ -114,7 +117,7 @@ class Scorer:
         models, policy = models_of(self.workers), self._policy
         calibrator = self.calibrator.of(models)
         if supplied is not None:
-            recorded = replace(models.generator, statistics=supplied, absent={})
+            recorded = replace(models.generator, statistics=supplied, absent={}, **_AS_RECORDED)
             models = replace(models, generator=recorded)
         return Deployment(models, policy.limits, calibrator, policy.second_model is not None)
 
@@ -286,7 +289,10 @@ class Scorer:
         # Why statistics are missing: of all that the generator is asked, or of this ask.
         ask, absent = plan.ask, dict(evidence.absent)
         if ask.has_prompt and ask.answer_token_logprobs is None:
-            absent = {PREDICTED: _NO_PROBE, **self.workers.generator.info.absent, **absent}
+            info = self.workers.generator.info
+            absent = {PREDICTED: _NO_PROBE, **info.absent, **absent}
+            if ask.answer is not None and info.no_given:
+                absent = dict.fromkeys(ANSWER_STATISTICS, info.no_given) | absent
         work = partial(scored, plan, evidence, absent, parts, self._observer.observe_failure)
         if ask.units is None and _SLOW.isdisjoint(plan.estimators):
             return work()

@@ -13,12 +13,12 @@ from models.errors import InvalidRequest
 from tests.api.openai_calls import CHAT, answered, post, uncertainty_of
 from tests.api.test_api_servers import serving_over
 from tests.results import a_deployment
-from workers.openai.images import _RED
 
 pytestmark = pytest.mark.anyio
 
+PICTURE = "A" * 38 + "CC"
 TEXT = {"type": "text", "text": "What is this?"}
-RED = f"data:image/png;base64,{_RED}"
+RED = f"data:image/png;base64,{PICTURE}"
 OTHER = f"data:image/webp;base64,{'B' * 38}CC"
 FAR = "https://example.com/a.png"
 PLACE = "messages.0.content.0.image_url.url"
@@ -98,8 +98,8 @@ def test_as_many_images_are_fetched_as_the_deployment_lets_its_server_fetch():
     with pytest.raises(InvalidRequest, match="at most 1 images are fetched") as caught:
         allowed(AskLimits(max_image_urls=1))
     assert caught.value.field == "messages.0.content.2.image_url.url"
-    with pytest.raises(InvalidRequest, match=f"at most {len(base64.b64decode(_RED)) - 1} bytes"):
-        allowed(AskLimits(max_image_bytes=len(base64.b64decode(_RED)) - 1))
+    with pytest.raises(InvalidRequest, match=f"at most {len(base64.b64decode(PICTURE)) - 1} bytes"):
+        allowed(AskLimits(max_image_bytes=len(base64.b64decode(PICTURE)) - 1))
 
 
 def test_images_are_another_way_of_asking():

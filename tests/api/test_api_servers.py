@@ -4,12 +4,14 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from starlette.responses import JSONResponse
 
 from app.main import create_app
 from app.settings import Settings
 from models.embedded import PROBES_DIR
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
+from tests.contract.profiles import SERVERS
 from tests.openai_server import openai_server
 from workers.config import ComparerConfig, GeneratorConfig
 
@@ -126,11 +128,90 @@ async def test_light_mode_without_hidden_states_is_refused_with_the_reason(trait
 
 async def test_a_server_that_is_gone_is_a_typed_error_that_may_be_repeated():
     async with serving_over() as (client, server):
-        server.replies += [{"choices": []}] * 9
+        server.replies += [{"choices": []}] * 6
         error = (await generated(client, 503, cache=False))["error"]
         assert error["code"] == "generation_unavailable"
         server.replies.clear()
         assert (await generated(client))["scores"]["sp"] is not None
+
+
+CHAT = {"prompt": None, "messages": [{"role": "user", "content": QUESTION}]}
+REASONING = SERVERS["openai-reasoning"] | {"model": "gpt-5"}
+CALLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {"properties": {"city": {"enum": ["Paris", "Rome"]}}},
+        },
+    }
+]
+
+
+async def test_a_server_of_four_slots_answers_a_default_request_with_ten_samples():
+    traits = SERVERS["llama.cpp"] | {"looks": {}, "owner": None}
+    async with serving_over(**traits) as (client, server):
+        found = await generated(client, return_samples=True)
+        num_calls = max(body.get("n", 1) for _, body in server.bodies)
+    assert len(found["samples"]) == 10
+    assert found["scores"]["sp"] is not None
+    assert num_calls == 10  # refused once
+
+
+async def test_a_model_without_temperature_is_served_by_draws_which_is_said():
+    settings = {"server": "openai-reasoning", "model": "gpt-5"}
+    async with serving_over(settings, **REASONING) as (client, server):
+        found = await generated(client, **CHAT)
+        capabilities = (await client.get("/version")).json()["model_capabilities"]
+
+    provenance = found["provenance"]
+    assert (provenance["strategy"], provenance["degraded"]) == ("sample", True)
+    assert found["uncertainty"] == found["scores"]["consistency"] is not None
+    assert {"temperature_not_heeded", "seed_not_heeded"} & set(found["warnings"])
+    assert (capabilities["server"], capabilities["temperature"]) == ("openai-reasoning", False)
+    assert server.num_refused == 0
+
+
+async def test_an_answer_that_no_server_reads_is_scored_by_consistency():
+    traits = SERVERS["llama.cpp"]
+    asked = {"answer": "Paris", "messages": CHAT["messages"]}
+    async with serving_over(**traits) as (client, _):
+        response = await client.post("/score", json=asked)
+        found = response.json()
+    assert response.status_code == 200, found
+    assert found["scores"]["sp"] is None
+    assert "cannot read an answer that is given" in found["reasons"]["sp"]
+    assert found["uncertainty"] == found["scores"]["consistency"] is not None
+    assert found["provenance"]["degraded"]
+
+
+@pytest.mark.parametrize("form", ["joined", "apart"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_calls_of_a_server_with_tools_are_told_as_openai_tells_them(form, stream):
+    async with serving_over(tokenizes=False, tool_form=form) as (client, server):
+        asked = {"model": "cocoa", "messages": CHAT["messages"], "tools": CALLS, "max_tokens": 80}
+        response = await client.post("/v1/chat/completions", json=asked | {"stream": stream})
+        assert response.status_code == 200, response.text
+        whole = response.text
+        if not stream:
+            [choice] = response.json()["choices"]
+            whole = choice["message"]["tool_calls"][0]["function"]["name"]
+            assert choice["finish_reason"] == "tool_calls"
+            assert choice["uncertainty"]["value"] is not None
+        assert "weather" in whole
+        assert "<tool_call>" not in whole.partition('"uncertainty"')[0]
+        assert any(body.get("n") == 10 for _, body in server.bodies)
+
+
+async def test_a_whole_text_that_says_nothing_of_its_end_is_answered():
+    async with serving_over(tokenizes=False, tells_end=False) as (client, _):
+        assert (await generated(client))["scores"]["sp"] is not None
+
+
+async def test_a_failure_that_passes_is_not_told():
+    async with serving_over(tokenizes=False) as (client, server):
+        server.replies += [JSONResponse({}, 529)]
+        await generated(client)
 
 
 async def test_a_request_that_asks_for_more_tokens_than_the_budget_is_refused():

@@ -27,14 +27,17 @@ from models.statistics import (
 )
 from models.waves import num_further
 from workers.calling import Listener, together
-from workers.calls import Calls
+from workers.calls import Rejected
 from workers.client import Unreachable
 from workers.openai import columns
-from workers.openai.capabilities import OpenAIServer
+from workers.openai.called import is_call_required
+from workers.openai.capabilities import OpenAIServer, no_greedy
+from workers.openai.dialect import TOO_LONG
 from workers.openai.events import merged
 from workers.openai.explaining import SCALED, explained
-from workers.openai.formats import check_followed, for_tokens, with_grammar
+from workers.openai.formats import check_called, check_followed, for_tokens, with_grammar
 from workers.openai.given import Forms, forms_of, score_given, texts_of
+from workers.openai.model_calls import ModelCalls
 from workers.openai.prompts import render
 from workers.openai.reasoning import behind_reasoning, needs_texts
 from workers.openai.replies import (
@@ -59,6 +62,8 @@ from workers.openai.tags import with_tags
 from workers.openai.telling import Teller
 from workers.openai.usage import Counted, count, counted
 
+# Tokens of a reasoning's tags, at most.
+_TAGS = 8
 # Fields of a sequence that a server tells of its tokens.
 _TOLD_WITH_TOKENS = ("token_logprobs", "token_entropies")
 
@@ -76,7 +81,7 @@ class OpenAIRequest:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: ModelCalls,
         server: OpenAIServer,
         request: GenerationRequest,
         budget: int,
@@ -122,14 +127,19 @@ class OpenAIRequest:
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
-        answer, samples = await together(
-            self._answer(forms), self._draw(num_further(asked, None, ()), asked.num_drawn)
-        )
+        num, dialect = num_further(asked, None, ()), self._calls.tongue.dialect
+        if num and asked.answer is None and no_greedy(dialect):  # the first draw is the answer
+            samples = await self._draw(num, asked.num_drawn)
+            answer = samples[0]
+        else:
+            answer, samples = await together(self._answer(forms), self._draw(num, asked.num_drawn))
         answer, samples = self._without_zeros(answer, samples)
         while num := num_further(self._request, answer, samples):
             samples += await self._draw(num, asked.num_drawn + len(samples))
             answer, samples = self._without_zeros(answer, samples)
         self._listener.tell_rest((answer, *samples)[asked.streamed])
+        if asked.answer is None and no_greedy(self._calls.tongue.dialect):
+            self._warn("answer_is_drawn")
         generation = Generation(
             answer=answer,
             samples=tuple(samples),
@@ -145,7 +155,7 @@ class OpenAIRequest:
             absent=self._absent,
             warnings=tuple(self._warnings),
         )
-        return explained(generation, self._request, self._can)
+        return explained(generation, self._request, self._can, self._calls.tongue.dialect)
 
     def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context and the budget."""
@@ -222,20 +232,45 @@ class OpenAIRequest:
         by_text = not mode and ("sample_token_texts" in wanted or num_tops > 0)
         body = self._body(1, top=top, mode=mode, by_text=by_text)
         seed = first_seed(self._seed) + num_drawn
-        at_once = num if can.draws_several else 1
-        drawing = []
-        for first in range(0, num, at_once):
-            call = drawn(can, body, request.sampling, num=at_once, seed=seed + first)
-            place = request.streamed - 1 - num_drawn - first
-            is_streamed = 0 <= place < at_once
-            choices = self._choices(call, at_once, is_streamed=is_streamed, place=place)
-            drawing.append(choices)
+        drawn_choices = await self._drawn(body, num, seed, request.streamed - 1 - num_drawn)
         samples: list[records.Sequence] = []
-        for drawn_at_once in await together(*drawing):
-            for told in drawn_at_once:
-                index = num_drawn + len(samples) + 1
-                samples.append(await self._sequence(told, "samples", index))
+        for told in drawn_choices:
+            index = num_drawn + len(samples) + 1
+            samples.append(await self._sequence(told, "samples", index))
         return samples
+
+    async def _drawn(
+        self, body: Mapping[str, Any], num: int, seed: int, place: int
+    ) -> list[Counted]:
+        """As many samples, with seeds one after the other, by as few calls as the server lets.
+
+        Args:
+            body: of one.
+            num: of them.
+            seed: of the first.
+            place: of the one that is streamed; none where it is not among them.
+        """
+        most = self._calls.tongue.dialect.most_samples or num
+        if num > most:
+            drawing = []
+            for first in range(0, num, most):
+                part = min(most, num - first), seed + first, place - first
+                drawing.append(self._drawn(body, *part))
+            return [told for drawn_at_once in await together(*drawing) for told in drawn_at_once]
+        call = drawn(body, self._request.sampling, num=num, seed=seed)
+        try:
+            found = await self._choices(call, num, is_streamed=0 <= place < num, place=place)
+        except Rejected as refusal:
+            if num == 1 or refusal.code in TOO_LONG or refusal.status not in (400, 422):
+                raise
+            half = num // 2  # maybe they are too many for one call
+            found = await self._drawn(body, half, seed, place)
+            self._calls.tongue.draws_at_most(half)
+        if len(found) < num:
+            num_found = len(found)
+            self._calls.tongue.draws_at_most(num_found)
+            found += await self._drawn(body, num - num_found, seed + num_found, place - num_found)
+        return found
 
     def _body(self, index: int, *, top: int | None, mode: str, by_text: bool) -> dict[str, Any]:
         """Of the answer, 0, or of samples."""
@@ -251,9 +286,15 @@ class OpenAIRequest:
         )
         if (most := sampling.most_thoughts(index)) is not None:
             body[BUDGET] = most
-        if (grammar := self._request.grammar) is not None:
-            return with_grammar(body, grammar)
-        return body
+        grammar = self._request.grammar
+        if grammar is None or self._holds_calls:
+            return body
+        return with_grammar(self._can, body, grammar)
+
+    @property
+    def _holds_calls(self) -> bool:
+        """Whether the server is told in its own way that a call has to come."""
+        return self._can.calls_tools and is_call_required(self._request)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
@@ -268,7 +309,7 @@ class OpenAIRequest:
             reply = merged(events)
         else:
             reply = await self._calls.post(path, body, most_bytes(body, num))
-        choices = read_choices(reply, num, self._request.sampling.stop)
+        choices = read_choices(reply, num, self._request.sampling.stop, may_be_fewer=True)
         usage = reply.get("usage") or {}
         most = min(self._can.max_context_tokens, self._prompt.most_tokens)
         self._prompt_tokens = min(count(usage, "prompt_tokens"), most)
@@ -300,7 +341,12 @@ class OpenAIRequest:
         sequence = behind_reasoning(
             sequence, choice, texts, opened=opened, tag_ids=tag_ids, num_hidden=told.num_hidden
         )
-        if (reasoning := sequence.reasoning) and not reasoning.text and told.num_hidden:
+        most_thoughts = self._request.sampling.most_thoughts(index)
+        reasoning = sequence.reasoning
+        if most_thoughts is not None and reasoning and reasoning.num_tokens > most_thoughts + _TAGS:
+            message = f"is taken by the server of the model as {BUDGET}, and it reasons for longer"
+            raise InvalidRequest(message, field="max_reasoning_tokens")
+        if reasoning and not reasoning.text and told.num_hidden:
             self._warn("reasoning_not_told")
         why_unsound = choice.unsound
         if not why_unsound and not self._covers(told, sequence):
@@ -308,7 +354,9 @@ class OpenAIRequest:
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
         grammar = self._request.grammar
-        if grammar is not None and not sequence.is_withheld:
+        if self._holds_calls and not sequence.is_withheld:
+            check_called(self._request.tools, sequence)
+        elif grammar is not None and not sequence.is_withheld:
             check_followed(grammar, sequence)
         return self._without_logprobs(sequence, source, why_unsound) if why_unsound else sequence
 
@@ -329,7 +377,7 @@ class OpenAIRequest:
 
     def _without_unmasked(self, asked: GenerationRequest) -> GenerationRequest:
         """The request under a grammar, without what is told of another law than the grammar's."""
-        if not self._can.unmasked:
+        if not self._can.unmasked or self._holds_calls:
             return asked
         lost = {name for name in asked.statistics if STATISTICS[name].field in _TOLD_WITH_TOKENS}
         self._absent |= dict.fromkeys(lost, self._can.unmasked)

@@ -1,8 +1,8 @@
-"""What a server can do, as it was tried out, and what follows from that. Pure."""
+"""What a server can do, by its profile and as it was tried out, and what follows. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from models.digests import digest_of
 from models.engines.protocol import NO_REASONING
@@ -15,16 +15,17 @@ from models.statistics import (
     supplied_by,
 )
 from models.units.reasoning import Tags
+from workers.openai.dialect import Dialect
+from workers.openai.model_calls import Tongue
+from workers.openai.profiles import GENERIC, PROFILES, Profile, Scoring
 from workers.protocol import GeneratorInfo, ProbeInfo
 
 # Whether a sample's log-probs are those of the untouched distribution: always, only where the
 # temperature is 1, or never.
 RawLogprobs = Literal["always", "at_temperature_one", "never"]
-# How a text that exists already can be scored.
-Scoring = Literal["prompt_logprobs", "echo", "none"]
 
-# What is tried out when a request first needs it, and none has.
-NOT_TRIED: Final = "not tried yet"
+# What nobody knows until a request needs it.
+_NOT_KNOWN = "not known yet"
 # Likeliest tokens that bounds of the entropy are made of.
 BOUNDS_TOP = 20
 # Groups of spellings are looked for among so many likeliest first tokens.
@@ -34,7 +35,7 @@ LARGEST_VOCABULARY = 1_048_576
 # Nats between the means of two answers of the same weights, at most.
 _MEANS_APART = 0.02
 # Prompts of a fingerprint that any way to the same weights is asked.
-LEAST_PROMPTS = 2
+LEAST_PROMPTS = 1
 # Where a server says nothing of its context, it refuses what is too long itself.
 UNKNOWN_CONTEXT = 1_048_576
 
@@ -90,6 +91,7 @@ class Capabilities:
     Attributes:
         model_id: as it calls the model.
         root: where it says that it has it from; "" for none. Never told to anybody.
+        kind: its profile's name.
         version: of the server's program; "" where it does not say.
         max_context_tokens: of prompt and new tokens.
         vocabulary_size: of the model; `LARGEST_VOCABULARY` where it is not known.
@@ -98,20 +100,15 @@ class Capabilities:
         logprobs: the most likeliest tokens that it tells beside the chosen one; None without
             log-probs at all.
         unsound: why those that it told when it was tried out were none; "" otherwise.
-        draws_several: whether one call draws several samples.
         raw_samples: see `RawLogprobs`.
         raw_greedy: whether a greedy answer's log-probs are those of the untouched distribution.
-        heeds_top_k, heeds_seed: whether these parameters do anything.
-        extras: further parameters that it takes.
         scoring: see `Scoring`.
-        tells_chosen_ids: whether it tells the log-probs of ids that a request names.
         special_prefix: ids that every prompt begins with.
         eos_id: of the token that ends an answer; None where none was seen.
         tag_ids: of reasonings, where its tokenizer has tokens for them.
         columns: of the plugin; None without it.
-        no_reasoning_limit: why it heeds no `max_reasoning_tokens`; "" where it does.
+        reasons: whether its model was seen to reason.
         no_grammar: why it holds no text to a schema; "" where it does.
-        no_lark: why it follows no grammar in the dialect of llguidance; "" where it does.
         unmasked: why its log-probs under a schema cannot be read; "" where they are those among the
             tokens that the schema allows.
         no_images: why it reads no images in chats; "" where it does.
@@ -119,6 +116,7 @@ class Capabilities:
 
     model_id: str
     root: str = ""
+    kind: str = GENERIC
     version: str = ""
     max_context_tokens: int = UNKNOWN_CONTEXT
     vocabulary_size: int = LARGEST_VOCABULARY
@@ -127,28 +125,39 @@ class Capabilities:
     tokenizes: bool = False
     logprobs: int | None = None
     unsound: str = ""
-    draws_several: bool = False
     raw_samples: RawLogprobs = "never"
     raw_greedy: bool = False
-    heeds_top_k: bool = False
-    heeds_seed: bool | None = None
-    extras: frozenset[str] = frozenset()
     scoring: Scoring = "none"
-    tells_chosen_ids: bool = False
     special_prefix: tuple[int, ...] = ()
     eos_id: int | None = None
     tag_ids: tuple[TagIds, ...] = ()
     columns: Columns | None = None
-    no_reasoning_limit: str | None = NO_REASONING
+    reasons: bool = False
     no_grammar: str | None = None
-    no_lark: str | None = None
     unmasked: str | None = None
-    no_images: str | None = None
+    no_images: str = ""
 
     @property
-    def reasons(self) -> bool:
-        """Whether its model was seen to reason."""
-        return self.no_reasoning_limit != NO_REASONING
+    def profile(self) -> Profile:
+        """What is known of its kind."""
+        return PROFILES[self.kind]
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the server itself shows tools, and parts calls from text."""
+        return self.profile.tools and not self.tokenizes and self.chats
+
+    @property
+    def no_lark(self) -> str:
+        """Why it follows no grammar in the dialect of llguidance; "" where it may."""
+        return "" if self.tokenizes else _NO_LARK
+
+    @property
+    def no_reasoning_limit(self) -> str:
+        """Why it heeds no `max_reasoning_tokens`; "" where it may."""
+        if not self.reasons:
+            return NO_REASONING
+        return "" if self.kind == "vllm" else "the server of the model takes no such bound"
 
     @property
     def tells_logprobs(self) -> bool:
@@ -227,6 +236,7 @@ class OpenAIServer:
 
     capabilities: Capabilities
     fingerprint: Fingerprint
+    tongue: Tongue = field(compare=False)
     system_fingerprints: frozenset[str] = frozenset()
     probes: Mapping[str, ProbeInfo] = field(default_factory=dict)
     prompts: str = ""
@@ -245,11 +255,11 @@ class OpenAIServer:
             weights = can.columns or self.fingerprint.digest(LEAST_PROMPTS)
             return digest_of(
                 "routed", can.model_id, self.revision, weights, probes, can.raw_samples,
-                can.raw_greedy, can.heeds_top_k, can.scoring != "none",
+                can.raw_greedy, can.scoring != "none",
             )  # fmt: skip
-        parts: list[Any] = [can.model_id, can.root, can.max_context_tokens]
+        parts: list[Any] = [can.model_id, can.root, can.max_context_tokens, self.revision]
         parts += [can.completes, can.tokenizes, can.logprobs, can.raw_samples, can.raw_greedy]
-        parts += [can.heeds_top_k, can.scoring, can.eos_id, can.columns, probes]
+        parts += [can.scoring, can.eos_id, can.columns, probes]
         parts.append(self.fingerprint.digest())
         return digest_of(*parts)
 
@@ -270,14 +280,27 @@ class OpenAIServer:
             probes=self.probes,
             prompts=self.prompts,
             absent=absent,
-            capabilities=told(can),
-            no_reasoning_limit=can.no_reasoning_limit or "",
+            capabilities=told(can, self.tongue.dialect),
+            no_reasoning_limit=can.no_reasoning_limit,
             max_tops=can.max_tops,
             no_grammar=can.no_grammar or "",
-            no_images=can.no_images or "",
+            no_images=can.no_images,
+            no_greedy=no_greedy(self.tongue.dialect),
+            no_given=_NOT_READ if can.scoring == "none" else "",
+            parts_calls=can.calls_tools,
         )
 
 
+def no_greedy(dialect: Dialect) -> str:
+    """Why each answer of the server is a draw; "" where it answers greedily."""
+    return "" if dialect.takes("temperature") else "the server of the model fixes the temperature"
+
+
+_NO_LARK = (
+    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
+    "--structured-outputs-config.backend guidance"
+)
+_NOT_READ = "the server of the model cannot read an answer that is given"
 _STATISTICS = ANSWER_STATISTICS | SAMPLE_STATISTICS | supplied_by("reasoning", "question")
 _LOGPROBS = ("answer_token_logprobs", "answer_token_texts", "sample_token_logprobs")
 _NO_LOGPROBS = "the server of the model tells no log-probs"
@@ -296,7 +319,7 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
     elif not can.raw_greedy:
         unread = ("answer_token_logprobs", "answer_token_texts", "p_true_logprob")
         absent |= dict.fromkeys(unread, _SCALED)
-    elif not can.tells_chosen_ids and can.logprobs < LEAST_FIRST_TOKENS:
+    elif not can.profile.tells_chosen_ids and can.logprobs < LEAST_FIRST_TOKENS:
         absent["p_true_logprob"] = "the server tells too few likeliest tokens"
     if can.logprobs is not None and can.raw_samples == "never":
         absent["sample_token_logprobs"] = _SCALED
@@ -320,32 +343,45 @@ def absent_statistics(can: Capabilities, probes: Mapping[str, ProbeInfo]) -> dic
     return absent
 
 
-def told(can: Capabilities) -> dict[str, str | int | bool | None]:
+def told(can: Capabilities, dialect: Dialect) -> dict[str, str | int | bool | None]:
     """What `GET /version` says of the server."""
-    method, num_probes = "topk_bounds" if can.bounds_top else None, 0
+    method, num_probes, profile = "topk_bounds" if can.bounds_top else None, 0, can.profile
     if can.columns is not None:
         method, num_probes = "exact", len(can.columns.probes)
+    renamed = [f"{name}={new}" for name, new in dialect.names.items() if new and new != name]
     return {
-        "server": can.version or None,
+        "server": can.kind,
+        "version": can.version or None,
         "endpoint": "completions" if can.completes else "chat completions",
         "token_ids": can.tokenizes,
         "max_logprobs": can.logprobs,
         "raw_logprobs_of_answers": can.raw_greedy,
         "raw_logprobs_of_samples": can.raw_samples,
-        "several_samples_a_call": can.draws_several,
-        "top_k": can.heeds_top_k,
-        "seed": NOT_TRIED if can.heeds_seed is None else can.heeds_seed,
+        "samples_a_call": dialect.most_samples or "any",
+        "temperature": dialect.takes("temperature"),
+        "top_k": heeds(profile.heeds_top_k, dialect, "top_k", _NOT_KNOWN),
+        "seed": heeds(profile.heeds_seed, dialect, "seed", _NOT_KNOWN),
         "end_of_answer_token": can.eos_id,
         "scoring_of_given_answers": can.scoring,
         "entropy_method": method,
         "plugin_probes": num_probes,
-        "max_reasoning_tokens": _is_heeded(can.no_reasoning_limit),
+        "max_reasoning_tokens": not can.no_reasoning_limit,
         "response_format": _is_heeded(can.no_grammar),
-        "strict_tools": _is_heeded(can.no_lark),
         "response_format_logprobs": _is_heeded(can.unmasked),
-        "images": _is_heeded(can.no_images),
+        "tools": can.calls_tools or can.tokenizes,
+        "strict_tools": not can.no_lark,
+        "images": not can.no_images,
+        "left_out": " ".join(sorted(n for n, new in dialect.names.items() if not new)) or None,
+        "renamed": " ".join(sorted(renamed)) or None,
     }
 
 
+def heeds(known: bool | None, dialect: Dialect, name: str, unknown: Any = None) -> Any:
+    """Whether a server heeds a parameter of this name; `unknown` where nobody knows."""
+    if not dialect.takes(name):
+        return False
+    return unknown if known is None else known
+
+
 def _is_heeded(reason: str | None) -> bool | str:
-    return NOT_TRIED if reason is None else not reason
+    return _NOT_KNOWN if reason is None else not reason

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workers.client import Unreachable
+from workers.openai.called import add
 from workers.openai.replies import reasoning_in
 
 
@@ -33,6 +34,8 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     if "delta" in piece:
         message = choice.setdefault("message", {"content": ""})
         message["content"] += piece["delta"].get("content") or ""
+        if calls := piece["delta"].get("tool_calls"):
+            add(message.setdefault("tool_calls", []), calls)
         if refusal := piece["delta"].get("refusal"):
             message["refusal"] = message.get("refusal", "") + refusal
         if thoughts := reasoning_in(piece["delta"]):

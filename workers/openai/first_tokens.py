@@ -39,7 +39,7 @@ async def first_tokens(
                 for token in (await tokenize(calls, text))[:1]:
                     tokens.append(f"token_id:{token}")
                     wanted.add(token)
-    if not can.tells_chosen_ids:
+    if not can.profile.tells_chosen_ids:
         wanted.clear()
     logprobs = await _likeliest(calls, can, prompt, sorted(wanted))
     return [_sum(logprobs, group) for group in unshared(names)]

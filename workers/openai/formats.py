@@ -1,13 +1,16 @@
-"""Grammars at servers of others: how they are asked for, and whether a server heeds them."""
+"""Grammars at servers of others: how they are asked for, and under which law log-probs are then."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from models import records
 from models.call_grammars import MARK, with_mark
 from models.errors import EngineError
 from models.grammars import grammar_of
-from models.records import GenerationRequest, Grammar, Sequence
+from models.records import GenerationRequest, Grammar
+from models.units.tool_calls import Call, names_of, read
 from workers.calls import Calls
 from workers.openai.capabilities import Capabilities
 from workers.openai.prompts import render, tokenize
@@ -25,17 +28,14 @@ _SCHEMA = {
     "required": ["word"],
     "additionalProperties": False,
 }
+_HINTS = "x-guidance"
 # Tokens for it, and for the thoughts before it.
 _NUM_TOKENS = 96
 # Likeliest tokens that are asked for with it, and log-probs of what cannot and of what has to come.
 _TOP, _UNLIKELY, _FORCED = 5, -20.0, -3.0
 _NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
-_REFUSED = "the server of the model takes no response_format"
+REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
-_NO_LARK = (
-    "the server of the model follows no grammar that may call tools or not: with vLLM that takes "
-    "--structured-outputs-config.backend guidance"
-)
 
 
 async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Grammar:
@@ -48,15 +48,31 @@ async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Gramm
     return Grammar("lark", with_mark(grammar, ids[0]))
 
 
-def with_grammar(body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
+def with_grammar(can: Capabilities, body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
     """A body that asks for texts under a grammar."""
-    if grammar.kind == "json_schema":
-        schema = {"name": "answer", "schema": json.loads(grammar.source), "strict": True}
-        return body | {"response_format": {"type": "json_schema", "json_schema": schema}}
-    return body | {"structured_outputs": {"grammar": grammar.source}}
+    if grammar.kind != "json_schema":
+        return body | {"structured_outputs": {"grammar": grammar.source}}
+    schema = json.loads(grammar.source)
+    if can.kind != "vllm":  # others refuse llguidance's hints, or hold a text to nothing for them
+        schema.pop(_HINTS, None)
+    if can.profile.schema_of_texts and "prompt" in body:
+        return body | {can.profile.schema_of_texts: schema}
+    named = {"name": "answer", "schema": schema, "strict": True}
+    return body | {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def check_followed(grammar: Grammar, sequence: Sequence) -> None:
+def check_called(tools: Sequence[Mapping[str, Any]], answer: records.Sequence) -> None:
+    """Refuse a finished text without the call that had to come.
+
+    Raises:
+        EngineError: it calls no tool.
+    """
+    is_text = not any(isinstance(one, Call) for one in read(answer.text, names_of(tools)))
+    if answer.finish_reason == "stop" and is_text:
+        raise EngineError("the server of the model has not called the tool that it had to")
+
+
+def check_followed(grammar: Grammar, sequence: records.Sequence) -> None:
     """Refuse a finished text that cannot have followed its schema.
 
     Raises:
@@ -71,12 +87,12 @@ def check_followed(grammar: Grammar, sequence: Sequence) -> None:
         raise EngineError(message) from None
 
 
-async def under_schema(calls: Calls, can: Capabilities) -> dict[str, str]:
-    """`no_grammar` and `unmasked` of `Capabilities`."""
+async def under_schema(calls: Calls, can: Capabilities) -> Capabilities:
+    """What the server can, `no_grammar` and `unmasked` included."""
     grammar, unmasked = grammar_of(_SCHEMA), ""
     if not can.tells_logprobs:
         reason, _ = await _held(calls, can, grammar)
-        return {"no_grammar": reason, "unmasked": unmasked}
+        return replace(can, no_grammar=reason, unmasked=unmasked)
     reason, choice = await _held(calls, can, grammar, min(can.logprobs or 0, _TOP))
     if choice is None:  # maybe it takes one of the two alone
         reason, _ = await _held(calls, can, grammar)
@@ -84,7 +100,7 @@ async def under_schema(calls: Calls, can: Capabilities) -> dict[str, str]:
         unmasked = _NO_LOGPROBS
     elif not is_masked(choice):
         unmasked = UNMASKED
-    return {"no_grammar": reason, "unmasked": unmasked}
+    return replace(can, no_grammar=reason, unmasked=unmasked)
 
 
 def is_masked(choice: Choice) -> bool:
@@ -104,14 +120,6 @@ def is_masked(choice: Choice) -> bool:
     return all(not name.strip() or name.lstrip().startswith("{") for name in likely)
 
 
-async def no_lark(calls: Calls, can: Capabilities) -> dict[str, str]:
-    """Why it follows no grammar in the dialect of llguidance; "" where it does."""
-    source = f"start: %json {grammar_of(_SCHEMA).source}"
-    if not can.tokenizes or (await _held(calls, can, Grammar("lark", source)))[0]:
-        return {"no_lark": _NO_LARK}
-    return {"no_lark": ""}
-
-
 async def _held(
     calls: Calls, can: Capabilities, grammar: Grammar, top: int | None = None
 ) -> tuple[str, Choice | None]:
@@ -123,14 +131,14 @@ async def _held(
     if can.chats:
         request = GenerationRequest(messages=({"role": "user", "content": _QUESTION},))
     prompt = await render(calls, can, request)
-    reason, choice = _REFUSED, None
+    reason, choice = REFUSED, None
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
         asked = prompt
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
         body = completion(can, asked, max_tokens=_NUM_TOKENS, top=top, by_text=True)
-        reply = await calls.attempt(asked.path, with_grammar(body, grammar))
+        reply = await calls.try_post(asked.path, with_grammar(can, body, grammar))
         if reply is None:
             return reason, choice
         [choice] = read_choices(reply, 1)

@@ -1,7 +1,7 @@
 """A `Generator` over OpenAI-compatible servers that all hold the same model.
 
-What a server can do is tried out before it is first asked, and again whenever it may have become
-another one: after it was away, after a new connection, and every now and then.
+What a server is, is looked at before it is first asked (`workers.openai.trial`), and again whenever
+it may have become another one: after it was away, after a new connection, and every now and then.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from models.embedded import PROBES_DIR
-from models.engines.protocol import check_hidden_layers
+from models.engines.protocol import check_grammar, check_hidden_layers
 from models.errors import (
     ChatTemplateError,
     CocoaError,
@@ -19,20 +19,24 @@ from models.errors import (
     ModelNotLoaded,
     PromptTooLong,
 )
+from models.images import images_of
 from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
 from workers.addresses import Resolve, addresses
 from workers.calling import Listener, deadline_of, in_time
-from workers.calls import Calls, Failed, Rejected
-from workers.config import OpenAIServers, probe_folders, variable
+from workers.calls import Failed, Rejected
+from workers.config import OpenAIServers, api_keys, further_headers, probe_folders, variable
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
-from workers.openai.capabilities import UNKNOWN_CONTEXT, OpenAIServer
+from workers.openai.called import is_call_required
+from workers.openai.capabilities import UNKNOWN_CONTEXT, Capabilities, OpenAIServer
+from workers.openai.dialect import TOO_LONG
 from workers.openai.first_tokens import first_tokens
-from workers.openai.needed import check_heeded, tried_out, untried
-from workers.openai.router_headers import router_headers
-from workers.openai.start_log import tell
+from workers.openai.formats import under_schema
+from workers.openai.model_calls import ModelCalls
+from workers.openai.profiles import GENERIC, PROFILES
+from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
 from workers.remote_worker import prompt_key
@@ -41,10 +45,11 @@ from workers.upstream import Server, session_of
 from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
-Ask = Callable[[Calls, OpenAIServer], Awaitable[Reply]]
+Ask = Callable[[ModelCalls, OpenAIServer], Awaitable[Reply]]
 
-# The code by which servers say that a prompt is too long.
-_TOO_LONG = "context_length_exceeded"
+# By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
+# calls share a queue.
+FAIRNESS = "x-llm-d-inference-fairness-id"
 
 
 class OpenAIGenerator(TriedWorker[OpenAIServer]):
@@ -75,7 +80,20 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         if servers.routing == "addresses":
             followed = resolve
         found = servers, self._trial, hooks, asked
-        super().__init__("generation", *found, is_routed=is_routed, resolve=followed)
+        calls = dict(further_headers(servers))
+        header = PROFILES[self._trial.kind or GENERIC].key_header
+        if header != "Authorization" and (keys := api_keys(servers, "generation")):
+            calls[header] = keys[0]
+        params = {"api-version": servers.api_version} if servers.api_version else {}
+        super().__init__(
+            "generation",
+            *found,
+            headers=calls,
+            params=params,
+            is_routed=is_routed,
+            is_hosted=self._trial.is_hosted,
+            resolve=followed,
+        )
         self._servers = servers
         self._tenant = hooks.tenant
         self._own_headers = hooks.headers
@@ -85,18 +103,13 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         """Of the first server that is up, as it was last tried out."""
         return self._known.info
 
-    async def connect(self) -> None:
-        """Wait until a server answers, and log what it can and cannot."""
-        await super().connect()
-        tell(self._known)
-
     async def generate(
         self, request: GenerationRequest, on_token: OnToken | None = None
     ) -> Generation:
         check_hidden_layers(request, num_layers=0)
         listener = Listener(on_token)
 
-        async def ask(calls: Calls, known: OpenAIServer) -> Generation:
+        async def ask(calls: ModelCalls, known: OpenAIServer) -> Generation:
             check_heeded(known.capabilities, request)
             budget = self._servers.max_request_tokens
             return await OpenAIRequest(calls, known, request, budget, listener).run()
@@ -106,7 +119,7 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        async def ask(calls: Calls, known: OpenAIServer) -> FirstTokenReply:
+        async def ask(calls: ModelCalls, known: OpenAIServer) -> FirstTokenReply:
             logprobs = await first_tokens(calls, known.capabilities, request, groups)
             return FirstTokenReply(tuple(logprobs), known.identity)
 
@@ -119,7 +132,8 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         until, key = deadline_of(request.timeout_s), prompt_key(request)
         # For routers between here and the servers, and for their logs.
         headers = {SESSION_HEADER: session_of(key), **self._own_headers()}
-        headers |= router_headers(self._servers, self._tenant())
+        if self._servers.routing == "upstream" and (tenant := self._tenant()):
+            headers[FAIRNESS] = tenant
         said: list[Any] = [request.prompt, request.messages, request.tools]
         if request.answer is not None:
             said.append(request.answer.text)
@@ -127,10 +141,11 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
         async def send(server: Server[OpenAIServer]) -> Reply:
             async def ask_it(standing: Standing[OpenAIServer], known: OpenAIServer) -> Reply:
                 can = known.capabilities
-                calls = Calls(
+                calls = ModelCalls(
                     server.client,
                     can.model_id,
-                    until,
+                    known.tongue,
+                    until=until,
                     # Answers that carry a mark of the weights show a change themselves.
                     on_open=standing.doubt if can.columns is None else lambda: None,
                     headers=headers,
@@ -138,11 +153,14 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
                 )
 
                 async def extended(server: OpenAIServer) -> OpenAIServer:
-                    can = await tried_out(calls, server.capabilities, request)
-                    return replace(server, capabilities=can)
+                    if not needs_schema(server.capabilities, request):  # others have tried it out
+                        return server
+                    return replace(
+                        server, capabilities=await under_schema(calls, server.capabilities)
+                    )
 
                 try:
-                    if untried(can, request):
+                    if needs_schema(can, request):
                         known = await standing.extended(extended)
                     return await ask(calls, known)
                 finally:
@@ -163,21 +181,53 @@ class OpenAIGenerator(TriedWorker[OpenAIServer]):
     def _refusal(self, request: GenerationRequest, error: Rejected) -> CocoaError:
         """What a server means that does not take a request; it is not quoted."""
         field = "messages" if request.prompt is None else "prompt"
-        if error.code == _TOO_LONG:
+        if error.code in TOO_LONG:
             message = "prompt and new tokens exceed the model's context"
             if (context := self.info.max_context_tokens) != UNKNOWN_CONTEXT:
                 message += f" of {context} tokens"
             return PromptTooLong(message, field=field)
-        if EFFORT in request.chat_template_kwargs and error.status in (400, 422):
+        if BUDGET in error.named:
+            message = f"the server of the model refuses {BUDGET}: vLLM needs --reasoning-parser"
+            return InvalidRequest(message, field="max_reasoning_tokens")
+        is_refused = error.status in (400, 422)
+        if is_refused and (image := next(images_of(request.messages or ()), None)) is not None:
+            message = f"the server of the model takes no images, or not these messages ({error})"
+            return InvalidRequest(message, field=image[0])
+        if EFFORT in request.chat_template_kwargs and is_refused:
             message = f"the server of the model refuses this {EFFORT}, or the messages ({error})"
             return InvalidRequest(message, field=EFFORT)
-        if request.grammar is not None and error.status in (400, 422):
+        if request.grammar is not None and is_refused:
             message = f"the server of the model refuses it, or the prompt ({error})"
             return InvalidRequest(message, field="grammar")
-        if field == "messages" and error.status in (400, 422):
+        if field == "messages" and is_refused:
             message = f"the server of the model refuses the messages ({error})"
             return ChatTemplateError(message, field=field)
         return self._unavailable(f"the server of the model refuses the request ({error})")
+
+
+def needs_schema(can: Capabilities, request: GenerationRequest) -> bool:
+    """Whether a server is to be tried out under a schema before this request."""
+    grammar = request.grammar
+    if (
+        grammar is None
+        or grammar.kind != "json_schema"
+        or None not in (can.no_grammar, can.unmasked)
+    ):
+        return False
+    return not (can.calls_tools and is_call_required(request))
+
+
+def check_heeded(can: Capabilities, request: GenerationRequest) -> None:
+    """Refuse what a server does not heed.
+
+    Raises:
+        InvalidRequest: names the field, and why.
+    """
+    if request.grammar is not None and not (can.calls_tools and is_call_required(request)):
+        check_grammar(can.no_lark if request.grammar.kind == "lark" else can.no_grammar or "")
+    for field in ("max_sample_reasoning_tokens", "max_reasoning_tokens"):
+        if getattr(request.sampling, field) is not None and can.no_reasoning_limit:
+            raise InvalidRequest(f"is not heeded here: {can.no_reasoning_limit}", field=field)
 
 
 async def connect_generator(

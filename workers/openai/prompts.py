@@ -16,8 +16,9 @@ from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
+from workers.openai.called import tools_sent
 from workers.openai.capabilities import Capabilities
-from workers.openai.requests import Prompt, completion
+from workers.openai.requests import Prompt
 
 # Variables of a template that the client must not set.
 _RESERVED = frozenset(
@@ -26,8 +27,6 @@ _RESERVED = frozenset(
     | {"return_tensors", "return_assistant_tokens_mask", "tokenizer_kwargs", "raise_exception"}
     | {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
 )
-# A value of `reasoning_effort` that there is not.
-_UNKNOWN_EFFORT = "no such effort"
 # Tokens at a prompt's end that tell how it ends.
 _TAIL = 4
 
@@ -62,15 +61,16 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
     if clash := sorted(_RESERVED & request.chat_template_kwargs.keys()):
         raise InvalidRequest(f"reserved names: {', '.join(clash)}", field="chat_template_kwargs")
     variables = dict(request.chat_template_kwargs)
-    if variables.get(EFFORT) == NO_EFFORT and not can.reasons:
+    may_reason = can.reasons or can.kind == "openai-reasoning"
+    if variables.get(EFFORT) == NO_EFFORT and not may_reason:
         del variables[EFFORT]
         request = replace(request, chat_template_kwargs=variables)
     images = dict(images_of(request.messages or ()))
-    check_no_images(images, can.no_images or "")
+    check_no_images(images, can.no_images)
     if can.tokenizes and not images:  # images are of chats, never of token ids
         return await _render_ids(calls, can, request)
-    if request.tools:
-        message = "the server of the model tokenizes no such chats, by which tools are shown"
+    if request.tools and not can.calls_tools:
+        message = "the server of the model takes no tools with such a chat"
         raise InvalidRequest(message, field="tools")
     if request.chat_template_kwargs.keys() - {EFFORT}:
         message = "the server of the model takes no variables of a chat template with such a chat"
@@ -79,10 +79,8 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
         if not can.chats:
             message = "the server of the model takes no messages: send `prompt`"
             raise ChatTemplateError(message, field="messages")
-        effort = request.chat_template_kwargs.get(EFFORT)
-        if effort is not None:
-            await _check_reads_effort(calls, can)
-        return Prompt(messages=tuple(map(as_sent, request.messages)), effort=effort)
+        further = {**request.chat_template_kwargs, **tools_sent(request)}
+        return Prompt(messages=tuple(map(as_sent, request.messages)), further=further)
     text = request.prompt or ""
     if not text:
         raise InvalidRequest("the prompt has no tokens", field="prompt")
@@ -197,17 +195,6 @@ async def _check_template_reads_effort(
     if changed == ids:
         message = f"the chat template of this model does not read {EFFORT}"
         raise InvalidRequest(message, field=EFFORT)
-
-
-async def _check_reads_effort(calls: Calls, can: Capabilities) -> None:
-    """Refuse an effort where the server would not read it: one that reads it refuses nonsense.
-
-    Raises:
-        InvalidRequest: it takes whatever comes.
-    """
-    prompt = Prompt(messages=({"role": "user", "content": "Hello"},), effort=_UNKNOWN_EFFORT)
-    if await calls.try_post(prompt.path, completion(can, prompt, max_tokens=1)) is not None:
-        raise InvalidRequest(f"the server of the model does not read {EFFORT}", field=EFFORT)
 
 
 async def _render_chat(

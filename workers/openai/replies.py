@@ -18,6 +18,7 @@ from models.records import FINISH_REASON, Array, FinishReason
 from models.statistics import STATISTICS, Source
 from workers.calls import read
 from workers.client import Unreachable
+from workers.openai.called import text_of
 from workers.openai.soundness import SENTINEL, UNCOVERED, unsound
 
 # The plugin's columns, and what they are called; see docker/vllm/README.md.
@@ -35,6 +36,7 @@ _FINISHED: Mapping[str, FinishReason] = {
     "given": "unknown",
 }
 # Words for a text that the server broke off: it has failed.
+_CALLS_APART = "the server of the model tells no log-probs of the calls that it parts from text"
 _BROKEN_OFF = frozenset({"abort", "error"})
 
 _Finite = Annotated[float, Strict(), AllowInfNan(False)]
@@ -61,18 +63,28 @@ class _Logprobs(TypedDict, total=False):
     content: list[_ChatToken] | None
 
 
+class _Function(TypedDict):
+    name: str
+    arguments: str
+
+
+class _ToolCall(TypedDict):
+    function: _Function
+
+
 class _Message(TypedDict, total=False):
     content: str | None
     reasoning: str | None
     reasoning_content: str | None  # of older servers
     refusal: str | None
+    tool_calls: list[_ToolCall] | None
 
 
 class _Choice(TypedDict, total=False):
     index: int
     text: str
     message: _Message
-    finish_reason: Annotated[str, StringConstraints(pattern=FINISH_REASON)]
+    finish_reason: Annotated[str, StringConstraints(pattern=FINISH_REASON)] | None
     stop_reason: Any
     logprobs: _Logprobs | None
     token_ids: _Ids | None
@@ -158,23 +170,20 @@ def sentinel(index: int) -> str:
     return f"{_TOKEN_ID}{FIRST_SENTINEL + index}"
 
 
-def is_answer(reply: Any) -> bool:
-    """Whether it has choices."""
-    return isinstance(reply, Mapping) and bool(reply.get("choices"))
-
-
-def read_choices(reply: Any, num: int, stop: tuple[str, ...] = ()) -> list[Choice]:
+def read_choices(
+    reply: Any, num: int, stop: tuple[str, ...] = (), *, may_be_fewer: bool = False
+) -> list[Choice]:
     """The choices of a reply in their order.
 
     Raises:
-        Unreachable: there are not `num` of them, or one makes no sense.
+        Unreachable: there are not `num` of them, or at least one, or one makes no sense.
     """
     found = read(_REPLY, reply, "its answer")["choices"]
-    if len(found) != num:
+    if len(found) != num and not (may_be_fewer and 0 < len(found) < num):
         raise Unreachable(f"it answers {len(found)} choices in place of {num}")
     try:
         return [_choice(one, stop) for one in sorted(found, key=_index)]
-    except (LookupError, ValueError):
+    except (LookupError, TypeError, ValueError):
         raise Unreachable("its answer makes no sense") from None
 
 
@@ -299,12 +308,19 @@ def _choice(told: _Choice, stop: tuple[str, ...]) -> Choice:
     else:
         text, reasoning = message.get("content") or "", reasoning_in(message)
         refusal = message.get("refusal") or None
-    if told["finish_reason"] in _BROKEN_OFF:
+    end = told.get("finish_reason") or "unknown"  # Ollama may say nothing of it
+    if end in _BROKEN_OFF:
         raise ValueError("broken off")
-    finish_reason = _FINISHED.get(told["finish_reason"], told["finish_reason"])
+    finish_reason = _FINISHED.get(end, end)
     tokens, logprobs, tops = _tokens(told.get("logprobs") or {})
     ids = told.get("token_ids")
     why_unsound = ""
+    if calls := (message or {}).get("tool_calls"):
+        text, texts = text_of(text, calls, tokens)
+        if texts is None:
+            why_unsound, tokens, logprobs, tops = _CALLS_APART, None, None, None
+        else:
+            tokens = tuple(texts)
     if ids is not None and logprobs is not None and len(logprobs) != len(ids):
         why_unsound, tokens, logprobs, tops = UNCOVERED, None, None, None
     cut = cut_at_stop(text, stop)

@@ -1,13 +1,14 @@
 """The bodies of calls, and what a request may ask for. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.errors import InvalidRequest
-from models.records import DEFAULT_NEW_TOKENS, EFFORT, GenerationRequest, SamplingParams
+from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from workers.client import MAX_REPLY_BYTES
 from workers.openai.capabilities import Capabilities
+from workers.openai.profiles import NEUTRAL
 
 # What a reply may bring for each token, for each likeliest one told with it, and beside them all.
 _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
@@ -15,17 +16,6 @@ _TOKEN_BYTES, _TOP_BYTES, _OTHER_BYTES = 1024, 256, 65_536
 _TEMPLATE_TOKENS = 4096
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-
-# What would make another distribution of the model's, where a server has a default for it.
-_NEUTRAL: Mapping[str, float] = {
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "repeat_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-}
-# Parameters that not every server takes, and values of them that change nothing.
-EXTRAS: Mapping[str, float] = {"top_k": 0, **_NEUTRAL}
 
 # How vLLM calls `max_reasoning_tokens`.
 BUDGET = "thinking_token_budget"
@@ -47,7 +37,7 @@ class Prompt:
         messages: of a chat.
         num_tokens: of it; None where nobody tokenized it.
         opened: whether it ends in `<think>`.
-        effort: how long the model may reason, for a server that reads `reasoning_effort`.
+        further: what else a chat is sent with, such as tools.
         as_message: whether raw text became a message, as the server completes no text.
     """
 
@@ -56,7 +46,7 @@ class Prompt:
     messages: tuple[Mapping[str, Any], ...] | None = None
     num_tokens: int | None = None
     opened: bool = False
-    effort: str | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
     as_message: bool = False
 
     @property
@@ -96,9 +86,7 @@ def completion(
     """
     body: dict[str, Any] = {"model": can.model_id, "max_tokens": max_tokens, "temperature": 0.0}
     if prompt.messages is not None:
-        body["messages"] = list(map(dict, prompt.messages))
-        if prompt.effort is not None:
-            body[EFFORT] = prompt.effort
+        body |= {"messages": list(map(dict, prompt.messages)), **prompt.further}
         if top is not None:
             body["logprobs"] = True
         if top:
@@ -107,8 +95,8 @@ def completion(
         body["prompt"] = prompt.text or list(prompt.ids or ())
         if top is not None:
             body["logprobs"] = top
-    for name in _NEUTRAL.keys() & can.extras:
-        body[name] = _NEUTRAL[name]
+    for name in can.profile.neutral:
+        body[name] = NEUTRAL[name]
     if stop:
         body["stop"] = list(stop)
     if can.tokenizes:
@@ -126,12 +114,11 @@ def most_bytes(body: Mapping[str, Any], num: int) -> int:
 
 
 def drawn(
-    can: Capabilities, body: Mapping[str, Any], sampling: SamplingParams, *, num: int, seed: int
+    body: Mapping[str, Any], sampling: SamplingParams, *, num: int, seed: int
 ) -> dict[str, Any]:
     """The body of samples: that of a greedy answer, with what they are drawn by.
 
     Args:
-        can: what the server can.
         body: of `completion`.
         sampling: the law that they follow.
         num: of samples.
@@ -140,10 +127,9 @@ def drawn(
     law: dict[str, Any] = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
         "seed": seed,
     }
-    if "top_k" in can.extras:
-        law["top_k"] = sampling.top_k
     if num > 1:
         law["n"] = num
     return {**body, **law}

@@ -86,7 +86,8 @@ class Teller:
         whole = {**piece, "finish_reason": piece.get("finish_reason") or "length"}
         thoughts = None
         if "delta" in piece:
-            whole["message"], thoughts = piece["delta"], reasoning_in(piece["delta"])
+            delta = {**piece["delta"], "tool_calls": None}  # calls are told when they are whole
+            whole["message"], thoughts = delta, reasoning_in(delta)
         [choice] = read_choices({"choices": [whole]}, 1)
         text, logprobs = choice.text, choice.logprobs
         num_tokens = choice.num_tokens

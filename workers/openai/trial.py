@@ -1,31 +1,70 @@
-"""Trying a server out: what it is and can, by what it does, and whether it is still the same."""
+"""What a server is, by one look, and what is tried out of it: that on which numbers stand.
+
+Whether log-probs are those of the untouched distribution, whether a reasoning comes before answers,
+how a text that exists can be read; and, once a request needs it, what a schema makes of log-probs
+(`workers.openai.formats`).
+"""
 
 import logging
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from models.engines.protocol import EngineConfig
-from workers.calls import Calls, listed_model
-from workers.client import Client
-from workers.config import OpenAIServers
-from workers.openai.capabilities import Fingerprint, OpenAIServer
+from models.engines.texts import parted
+from models.errors import ModelNotLoaded
+from models.records import GenerationRequest, Sequence
+from workers.calls import Denied, Failed, Rejected, listed_model
+from workers.client import Client, Refused, Unreachable
+from workers.config import OpenAIServers, variable
+from workers.openai.capabilities import (
+    LARGEST_VOCABULARY,
+    UNKNOWN_CONTEXT,
+    Capabilities,
+    Fingerprint,
+    OpenAIServer,
+    RawLogprobs,
+    no_greedy,
+    told,
+)
 from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
-from workers.openai.declared import declared
-from workers.openai.experiments import Experiments
-from workers.openai.self_description import as_said, version_of
+from workers.openai.dialect import Dialect
+from workers.openai.formats import REFUSED
+from workers.openai.model_calls import ModelCalls, Tongue
+from workers.openai.profiles import GENERIC, PROFILES, by_entry, by_host
+from workers.openai.prompts import render, token_ids
+from workers.openai.replies import Choice, read_choices
+from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.openai.soundness import ALL_ZERO
+from workers.openai.tags import read_tag_ids, with_tags
 from workers.protocol import ProbeInfo
 
 logger = logging.getLogger(__name__)
 
-# Of a server whose capabilities are declared.
-_UNASKED = Fingerprint((), ())
+# Fixed texts, asked of every server; none of them is a client's. Where the server takes token ids,
+# all of them go with one call; else the first stands for them.
+_PROMPTS = (
+    "What is the capital of France?",
+    "The three primary colours are",
+    "Translate to German: the old house by the river.",
+)
+_SUM = {"role": "user", "content": "What is 12 + 5 + 7?"}
+_SHORT = {"role": "user", "content": "Reply with one word: yes or no?"}
+_FINGERPRINT_TOKENS = 12
+_END_TOKENS = 48
+# Likeliest tokens that are compared, and nats by which those of one distribution may differ.
+_COMPARED, _NOISE = 5, 0.05
+_HOT: Mapping[str, Any] = {"temperature": 2.0, "top_p": 1.0, "top_k": 2}
 # What of a model's entry says what it is; the rest is of the moment.
-_TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window")
+_TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
+_NO_IMAGES = "the server of the model takes no images"
+_UNASKED = Fingerprint((), ())
 
 
 class GeneratorTrial:
-    """How an OpenAI-compatible server is tried out: see `workers.standing.Trial`.
+    """How an OpenAI-compatible server is looked at: see `workers.standing.Trial`.
 
     Attributes:
         unknown_fingerprints: `system_fingerprint`s of replies that nobody knows yet.
@@ -36,66 +75,384 @@ class GeneratorTrial:
         prompts: sha256 of its calibration's prompts; "" for none.
 
     Raises:
-        ModelNotLoaded: what the deployment declares of the server makes no sense.
+        ModelNotLoaded: the deployment names a kind of server that there is not.
     """
 
     def __init__(
         self, servers: OpenAIServers, probes: Mapping[str, ProbeInfo], prompts: str
     ) -> None:
+        if servers.server and servers.server not in PROFILES:
+            message = f"must be one of {', '.join(PROFILES)}"
+            raise ModelNotLoaded(f"{variable('generation.server')} {message}")
         self.unknown_fingerprints: frozenset[str] = frozenset()
-        self._declared: Mapping[str, Any] | None = None
-        if servers.capabilities:
-            self._declared = declared(servers.capabilities)
         is_default = servers.model == EngineConfig().model
         self._model = "" if is_default else servers.model
         self._servers = servers
         self._probes = probes
         self._prompts = prompts
+        # As far as the settings and the host's name tell it.
+        self.kind = servers.server or by_host(next(iter(servers.urls)), self._model)
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether calls cost money."""
+        return PROFILES[self.kind or GENERIC].is_hosted
 
     async def look_up(self, client: Client) -> Mapping[str, Any]:
-        entry = await listed_model(Calls(client, is_trial=True), self._model)
+        if not PROFILES[self.kind or GENERIC].lists:
+            if not self._model:
+                raise Refused(f"{variable('generation.model')} must name its deployment")
+            return {"id": self._model}
+        entry = await listed_model(self._calls(client, self.kind), self._model)
         return {name: entry.get(name) for name in _TELLING}
 
     async def try_out(self, client: Client, said: Mapping[str, Any]) -> OpenAIServer:
-        can = as_said(said, await version_of(client))
+        kind, look = self.kind or by_entry(said), {}
+        for name in [kind] if kind != GENERIC or self.kind else PROFILES:
+            if look := await self._look(client, name):
+                kind = name
+                break
+        dialect, can = self._dialect(kind), _as_said(said, kind, look)
+        if type(slots := look.get("total_slots")) is int and slots > 0:
+            dialect = replace(dialect, most_samples=slots)
         if self._servers.context:
             can = replace(can, max_context_tokens=self._servers.context)
-        revision, is_routed = self._servers.revision, self._servers.routing == "upstream"
-        if self._declared is not None:
-            can = replace(can, **self._declared)
-            return OpenAIServer(can, _UNASKED, revision=revision, is_routed=is_routed)
-        tried = Experiments(client, can)
-        await tried.endpoints()
-        await tried.set_prompts()
-        await tried.logprobs()
-        fingerprint = await tried.fingerprint()
-        await tried.sampling()
-        await tried.raw_logprobs()
-        await tried.rest()
-        if tried.can.columns is None:  # else its mark tells weights
-            # Some servers answer one prompt now so, now otherwise: that tells nothing of weights.
-            fingerprint = fingerprint.common(await tried.fingerprint())
+        calls = ModelCalls(client, can.model_id, Tongue(dialect), said=_PROMPTS)
+        tried = _Trial(calls, can)
+        fingerprint = _UNASKED
+        if not can.profile.is_hosted or can.logprobs is not None:
+            fingerprint = await tried.all(self._servers.end_token)
+        if can.profile.is_hosted:  # the same weights answer now so, now otherwise
+            fingerprint = _UNASKED
         known, prompts = {}, ""
         if tried.can.columns is not None:
             known = probes_read(tried.can.columns, self._probes)
             prompts = prompts_read(tried.can.columns, self._prompts)
             check_revision(tried.can.columns, self._servers.revision)
-        told, calls = frozenset(tried.calls.system_fingerprints), tried.calls
-        price = calls.num_posts, calls.num_tokens
-        logger.info("the language model's server was tried out by %d calls of %d tokens", *price)
-        return OpenAIServer(tried.can, fingerprint, told, known, prompts, revision, is_routed)
+        server = OpenAIServer(
+            tried.can,
+            fingerprint,
+            calls.tongue,
+            frozenset(calls.system_fingerprints),
+            known,
+            prompts,
+            self._servers.revision,
+            self._servers.routing == "upstream",
+        )
+        price = kind, calls.num_posts, calls.num_tokens
+        logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
+        found = told(server.capabilities, calls.tongue.dialect).items()
+        logger.info("it can: %s", ", ".join(f"{name}={one}" for name, one in found if one))
+        lacks = {**server.info.absent, "response_format": can.no_grammar, "images": can.no_images}
+        words = [f"{name}: {reason}" for name, reason in sorted(lacks.items()) if reason]
+        logger.info("it cannot: %s", "; ".join(words))
+        return server
 
     async def ask_again(self, client: Client, known: OpenAIServer) -> OpenAIServer | None:
-        if self._declared is not None:
+        can = known.capabilities
+        if not known.fingerprint.texts:
             return known
-        tried = Experiments(client, known.capabilities)
+        tongue = Tongue(known.tongue.dialect)
+        tried = _Trial(ModelCalls(client, can.model_id, tongue, is_trial=True, said=_PROMPTS), can)
         await tried.set_prompts()
         if not known.fingerprint.agrees(await tried.fingerprint()):
             return None
-        told = frozenset(tried.calls.system_fingerprints)
-        can = tried.can
         if can.columns and await read_columns(tried.calls, can, tried.prompt) != can.columns:
             return None
-        told |= known.system_fingerprints | self.unknown_fingerprints
+        words = frozenset(tried.calls.system_fingerprints) | known.system_fingerprints
+        words |= self.unknown_fingerprints
         self.unknown_fingerprints = frozenset()
-        return replace(known, system_fingerprints=told)
+        return replace(known, system_fingerprints=words)
+
+    def _dialect(self, kind: str) -> Dialect:
+        dialect = Dialect.of(PROFILES[kind or GENERIC])
+        return replace(dialect, prefix="") if self._servers.api_version else dialect
+
+    def _calls(self, client: Client, kind: str) -> ModelCalls:
+        return ModelCalls(client, "", Tongue(self._dialect(kind)), is_trial=True)
+
+    async def _look(self, client: Client, kind: str) -> dict[str, Any]:
+        """What a server of this kind says of itself; nothing where it is none, or says nothing."""
+        path, name = PROFILES[kind].look
+        if not path:
+            return {}
+        with suppress(Rejected, Failed, Unreachable, Refused):
+            reply = await self._calls(client, kind).get(path)
+            if isinstance(reply, Mapping) and name in reply:
+                return {**reply, "version": reply[name]}
+        return {}
+
+
+def _as_said(entry: Mapping[str, Any], kind: str, look: Mapping[str, Any]) -> Capabilities:
+    """What a server says of itself in the entry of its model, each in its own way."""
+    meta, profile = _mapping(entry.get("meta")), PROFILES[kind]
+    counts = (
+        entry.get("max_model_len"),
+        _mapping(look.get("default_generation_settings")).get("n_ctx"),
+        meta.get("n_ctx"),
+        entry.get("context_length"),
+        entry.get("context_window"),
+        meta.get("n_ctx_train"),
+    )
+    sees = profile.images and _mapping(look.get("modalities")).get("vision", True)
+    version = look.get("version")
+    can = Capabilities(
+        model_id=entry["id"],
+        root=str(entry.get("root") or ""),
+        kind=kind,
+        version=version if isinstance(version, str) else "",
+        max_context_tokens=_first_count(*counts, UNKNOWN_CONTEXT),
+        vocabulary_size=_first_count(meta.get("n_vocab"), LARGEST_VOCABULARY),
+        completes=profile.completes,
+        chats=profile.chats,
+        logprobs=profile.logprobs,
+        no_images="" if sees else _NO_IMAGES,
+    )
+    if profile.formats:
+        return can if profile.logprobs is not None else replace(can, no_grammar="", unmasked="")
+    return replace(can, no_grammar=REFUSED)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _first_count(*said: Any) -> int:
+    """The first of these that is a positive integer, which the last one is."""
+    return next(one for one in said if type(one) is int and one > 0)
+
+
+class _Trial:
+    """One server while it is tried out; each step adds to what it `can`."""
+
+    def __init__(self, calls: ModelCalls, can: Capabilities) -> None:
+        self.calls = calls
+        self.can = can
+        self.prompt = Prompt()
+        self._fixed: list[Prompt] = []
+        self._greedy: list[Choice] = []
+
+    async def all(self, end_token: str) -> Fingerprint:
+        """Try it out; what it answers to the fixed prompts."""
+        fingerprint = await self._endpoints()
+        hosted = self.can.profile.is_hosted
+        asked, free = (self.prompt, None) if hosted else await self._sum_answer()
+        if no_greedy(self.calls.tongue.dialect):
+            fingerprint = _UNASKED
+        else:
+            await self._raw_logprobs()
+        can = self.can
+        scoring = can.profile.scoring if can.tells_logprobs else "none"
+        if scoring == "prompt_logprobs" and not can.tokenizes:
+            scoring = "echo"
+        if scoring == "echo" and not (can.completes and await self._echoes()):
+            scoring = "none"
+        self.can = replace(can, scoring=scoring)
+        if can.tokenizes:
+            self.can = replace(self.can, tag_ids=await read_tag_ids(self.calls, can, self.prompt))
+            self.can = replace(self.can, eos_id=await self._eos_id(free, end_token))
+        if free is not None:
+            self.can = replace(self.can, reasons=await self._reasons(asked, free))
+        if can.profile.tokenizes:
+            columns = await read_columns(self.calls, self.can, self.prompt)
+            self.can = replace(self.can, columns=columns)
+        if self.can.columns is not None or hosted or fingerprint is _UNASKED:
+            return fingerprint
+        # Some servers answer one prompt now so, now otherwise: that tells nothing of weights.
+        return fingerprint.common(await self.fingerprint())
+
+    async def set_prompts(self) -> None:
+        """Render the fixed prompts."""
+        num = len(_PROMPTS) if self.can.tokenizes else 1
+        self._fixed = []
+        for text in _PROMPTS[:num]:
+            self._fixed.append(await render(self.calls, self.can, GenerationRequest(text)))
+        self.prompt = self._fixed[0]
+
+    async def fingerprint(self) -> Fingerprint:
+        """Greedy answers to the fixed prompts, by one call."""
+        texts, means = [], []
+        body = completion(
+            self.can, self.prompt, max_tokens=_FINGERPRINT_TOKENS, top=self.can.logprobs
+        )
+        if self.can.tokenizes:
+            body["prompt"] = [list(prompt.ids or ()) for prompt in self._fixed]
+        reply = await self.calls.post(self.prompt.path, body)
+        self._greedy = read_choices(reply, len(self._fixed))
+        for choice in self._greedy:
+            texts.append(choice.text)
+            logprobs, mean = choice.logprobs, None
+            if self.can.logprobs is not None and logprobs is not None and len(logprobs):
+                mean = float(logprobs.mean())
+            means.append(mean)
+        return Fingerprint(tuple(texts), tuple(means))
+
+    async def _endpoints(self) -> Fingerprint:
+        """Find the way that answers, and tells log-probs if one does: the first answers show it."""
+        refusal: Exception | None = None
+        found: tuple[Capabilities, list[Prompt], Fingerprint] | None = None
+        for way in self._ways():
+            self.can = replace(self.can, tokenizes=way == "ids", completes=way != "chats")
+            self.can = replace(self.can, logprobs=self.calls.tongue.dialect.tops)
+            try:
+                if self.can.tokenizes:
+                    self.can = replace(self.can, **await self._tokens())
+                await self.set_prompts()
+                fingerprint = await self.fingerprint()
+            except (Rejected, Denied, Failed) as error:
+                refusal = refusal or error
+                continue
+            if self.can.tokenizes and self._greedy[0].token_ids is None:
+                continue
+            self._look_at_greedy()
+            if self.can.logprobs is not None or self.can.unsound or found is None:
+                found = self.can, self._fixed, fingerprint
+            if self.can.logprobs is not None or self.can.unsound or self.can.tokenizes:
+                break
+        if found is None:
+            raise Refused(f"it neither completes prompts nor chats ({refusal})")
+        self.can, self._fixed, fingerprint = found
+        self.prompt = self._fixed[0]
+        return fingerprint
+
+    def _ways(self) -> list[Literal["ids", "texts", "chats"]]:
+        """Ways to ask it, the richest first."""
+        profile = self.can.profile
+        if profile.tokenizes:
+            return ["ids", "texts", "chats"]
+        return ["texts", "chats"] if profile.completes else ["chats"]
+
+    async def _tokens(self) -> dict[str, Any]:
+        message = {"role": "user", "content": "Hello"}
+        chat = {"messages": [message], "add_generation_prompt": True}
+        reply = await self.calls.post("/tokenize", {"prompt": ""})
+        try:
+            prefix = token_ids(reply)
+        except Unreachable:  # it has another path of this name
+            raise Rejected(404, "") from None
+        try:
+            chats = bool(token_ids(await self.calls.post("/tokenize", chat)))
+        except Rejected:
+            chats = False
+        return {"special_prefix": prefix, "chats": chats}
+
+    def _look_at_greedy(self) -> None:
+        """What log-probs greedy answers have; none where they cannot be any."""
+        told = [one.logprobs for one in self._greedy if one.logprobs is not None]
+        reasons = [one.unsound for one in self._greedy if one.unsound]
+        if told and not any(logprobs.any() for logprobs in told):
+            reasons.append(ALL_ZERO)
+        num: int | None = None
+        if told and not reasons:
+            counts = map(len, (self._greedy[0].tops or ({},))[:2])  # tokens may share a text
+            num = min(self.calls.tongue.dialect.tops or 0, *counts)
+        self.can = replace(self.can, logprobs=num, unsound=reasons[0] if reasons else "")
+
+    async def _sum_answer(self) -> tuple[Prompt, Choice | None]:
+        """How it begins to answer a sum, which a model that reasons thinks about."""
+        for chats in (True, False) if self.can.chats else (False,):
+            request = GenerationRequest(prompt=_SUM["content"])
+            if chats:
+                request = GenerationRequest(messages=(_SUM,))
+            self.can = replace(self.can, chats=chats)
+            prompt = await render(self.calls, self.can, request)
+            body = completion(self.can, prompt, max_tokens=_END_TOKENS)
+            if (reply := await self.calls.try_post(prompt.path, body)) is not None:
+                return prompt, read_choices(reply, 1)[0]
+        return self.prompt, None
+
+    async def _reasons(self, prompt: Prompt, free: Choice) -> bool:
+        choice = await with_tags(self.calls, self.can, free, opened=prompt.opened)
+        whole = Sequence(choice.text, "", 0, choice.finish_reason)
+        return (
+            choice.reasoning is not None
+            or parted(whole, opened=prompt.opened).reasoning is not None
+        )
+
+    async def _raw_logprobs(self) -> None:
+        """Whether log-probs are those of the untouched distribution: of answers, of samples.
+
+        The first token's are compared: two laws that agree cannot both have changed them.
+        """
+        if self.can.logprobs is None:
+            return
+        greedy = _first(self._greedy[:1])
+        raw_greedy = True
+        raw_samples: RawLogprobs = "always"
+        if not _agree(greedy, await self._first_logprobs(**_HOT)):
+            narrow = await self._first_logprobs(**{**_HOT, "temperature": 1.0})
+            raw_samples = "at_temperature_one"
+            if not _agree(greedy, narrow):
+                whole = {**_HOT, "temperature": 1.0, "top_k": 0}
+                reference = await self._first_logprobs(**whole)
+                raw_greedy = _agree(reference, greedy)
+                if not _agree(reference, narrow):
+                    raw_samples = "never"
+        self.can = replace(self.can, raw_greedy=raw_greedy, raw_samples=raw_samples)
+
+    async def _echoes(self) -> bool:
+        text = self.prompt.text or ""
+        body = completion(self.can, self.prompt, max_tokens=1, top=self.can.logprobs)
+        reply = await self.calls.try_post(self.prompt.path, body | {"echo": True})
+        if reply is None or not reply.get("choices"):
+            return False
+        choice = reply["choices"][0]
+        tokens = "".join((choice.get("logprobs") or {}).get("tokens") or ())
+        return str(choice.get("text", "")).startswith(text) and len(tokens) >= len(text)
+
+    async def _eos_id(self, free: Choice | None, end_token: str) -> int | None:
+        """The id that ends answers: that of the settings, or of an answer that ends.
+
+        Raises:
+            Refused: what the settings say is no token.
+        """
+        if end_token:
+            body = {"prompt": end_token, "add_special_tokens": False}
+            ids = token_ids(await self.calls.post("/tokenize", body))
+            if len(ids) != 1:
+                raise Refused(f"{variable('generation.end_token')} is not one token there")
+            return ids[0]
+        if free is not None and free.ended_by_eos and free.token_ids:
+            return free.token_ids[-1]
+        # A reasoning may take longer than these few tokens, and is closed at once then.
+        prompts = list(self._fixed)
+        if self.can.chats:  # which most models end soonest
+            request = GenerationRequest(messages=(_SHORT,))
+            prompts.insert(0, await render(self.calls, self.can, request))
+        for closed in ((), *((one.start, *one.end) for one in self.can.tag_ids)):
+            asked = [[*(prompt.ids or ()), *closed] for prompt in prompts]
+            body = completion(self.can, prompts[0], max_tokens=_END_TOKENS) | {"prompt": asked}
+            reply = await self.calls.post(COMPLETIONS, body)
+            for choice in read_choices(reply, len(asked)):
+                if choice.ended_by_eos and choice.token_ids:
+                    return choice.token_ids[-1]
+        return None
+
+    async def _first_logprobs(self, **law: Any) -> dict[str, float]:
+        """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
+        found: list[Choice] = []
+        body = completion(self.can, self.prompt, max_tokens=1, top=self._top) | law
+        for seed in (3,) if self._top else (3, 4, 5, 6):
+            reply = await self.calls.try_post(self.prompt.path, body | {"seed": seed})
+            found += [] if reply is None else read_choices(reply, 1)
+        return _first(found)
+
+    @property
+    def _top(self) -> int | None:
+        return None if self.can.logprobs is None else min(self.can.logprobs, _COMPARED)
+
+
+def _first(choices: list[Choice]) -> dict[str, float]:
+    """Log-probs of first tokens by their names."""
+    found: dict[str, float] = {}
+    for choice in choices:
+        found |= (choice.tops or ({},))[0]
+        if choice.tokens and choice.logprobs is not None:
+            found[choice.tokens[0]] = float(choice.logprobs[0])
+    return found
+
+
+def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    """Whether the log-probs that both know are the same; where they share none, they are not."""
+    shared = one.keys() & other.keys()
+    return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)

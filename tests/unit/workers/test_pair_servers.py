@@ -88,7 +88,7 @@ async def test_contexts_are_cut_from_the_left_between_words_so_that_the_pair_fit
 )
 async def test_every_failure_is_typed_and_over_with_the_next_call(api, reply):
     async with score_server(api) as server, over(server, api) as comparer:
-        server.replies += [reply] * 4
+        server.replies += [reply] * 8
         with pytest.raises(SimilarityUnavailable) as error:
             await comparer.compare(PAIRS[:1])
         assert "answer number" not in error.value.message
@@ -103,6 +103,19 @@ async def test_scores_that_are_logits_are_refused_and_never_a_similarity(api, lo
         server.replies += [reply[api]] * 4
         with pytest.raises(SimilarityUnavailable, match=r"its scores are not all in \[0, 1\]"):
             await comparer.compare(PAIRS[:1])
+
+
+async def test_a_server_of_embeddings_is_refused_in_words(caplog):
+    async with score_server("tei", kind="embedding") as server:
+        servers = ComparerConfig(url=server.url, api="tei").place()
+        comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
+        connecting = asyncio.create_task(comparer.connect())
+        async with asyncio.timeout(20.0):
+            while "serve a cross-encoder" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        connecting.cancel()
+        await comparer.close()
+        assert not server.calls
 
 
 async def test_a_gateway_waits_for_a_server_of_logits_and_says_why(api, caplog):

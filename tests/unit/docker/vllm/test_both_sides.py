@@ -17,6 +17,9 @@ from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
 from workers.openai import columns as read
 from workers.openai.capabilities import Capabilities, Fingerprint, OpenAIServer
+from workers.openai.dialect import Dialect
+from workers.openai.model_calls import Tongue
+from workers.openai.profiles import PROFILES
 from workers.openai.replies import ENTROPY_COLUMN, FIRST_SENTINEL, read_choices
 from workers.openai.requests import Prompt
 from workers.protocol import ProbeInfo
@@ -27,6 +30,8 @@ CAN = Capabilities("fake", logprobs=20, raw_greedy=True, completes=True, tokeniz
 # As many as vLLM tells where nobody says otherwise.
 TOP = 20
 REVISION = "4bdbf27c164c" + "0" * 28
+
+TONGUE = Tongue(Dialect.of(PROFILES["vllm"]))
 
 
 class Worker:
@@ -113,7 +118,13 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
     told = await read.read_columns(worker, CAN, Prompt(ids=(1,)))
     can = Capabilities("fake", logprobs=20, columns=told)
     known_prompts = read.prompts_read(told, sha256)
-    server = OpenAIServer(can, Fingerprint((), ()), probes=known(folders), prompts=known_prompts)
+    server = OpenAIServer(
+        can,
+        Fingerprint((), ()),
+        TONGUE,
+        probes=known(folders),
+        prompts=known_prompts,
+    )
     assert known_prompts == sha256
     assert not read.prompts_read(told, "f" * 64)
     mode, top = read.mode_of(server, frozenset(statistics))

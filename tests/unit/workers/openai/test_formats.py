@@ -54,7 +54,7 @@ async def test_a_format_is_tried_out_by_who_needs_it_first_and_no_part_of_the_id
     async with openai_server(**traits) as server, over(server) as generator:
         identity = generator.info.identity
         assert generator.info.no_grammar == ""
-        assert generator.info.capabilities["response_format"] == "not tried yet"
+        assert generator.info.capabilities["response_format"] == "not known yet"
         assert not any("response_format" in body for _, body in server.bodies)
         num_trials = []
         for _ in range(2):
@@ -95,7 +95,7 @@ async def test_one_who_leaves_during_the_trial_leaves_it_to_the_next():
         server.delay_s = 0.2
         with pytest.raises(DeadlineExceeded):
             await generator.generate(replace(HELD, timeout_s=0.1))
-        assert generator.info.capabilities["response_format"] == "not tried yet"
+        assert generator.info.capabilities["response_format"] == "not known yet"
         server.delay_s = 0.0
         held = await generator.generate(HELD)
     assert json.loads(held.answer.text) in ("Rome", 7)
@@ -129,13 +129,14 @@ async def test_a_grammar_that_is_no_schema_is_vllms_with_llguidance():
     assert sent == [{"grammar": "start: /[a-z]/"}] * 2
 
 
-@pytest.mark.parametrize("traits", [{"tokenizes": False}, {"larks": False}, {"formats": "ignored"}])
-async def test_a_server_that_follows_no_such_grammar_is_not_asked_for_one(traits):
+@pytest.mark.parametrize(
+    ("traits", "why"),
+    [({"tokenizes": False}, "may call tools or not"), ({"larks": False}, "refuses it")],
+)
+async def test_a_grammar_that_a_server_does_not_follow_is_refused_by_its_field(traits, why):
     async with openai_server(**traits) as server, over(server) as generator:
-        with pytest.raises(InvalidRequest, match="may call tools or not") as caught:
+        with pytest.raises(InvalidRequest, match=why) as caught:
             await generator.generate(LARK)
-        assert generator.info.capabilities["strict_tools"] is False
-        assert not asked(server)
     assert caught.value.field == "grammar"
 
 

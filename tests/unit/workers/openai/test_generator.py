@@ -200,9 +200,17 @@ async def test_a_strict_server_gets_no_parameter_that_it_does_not_know():
 
 
 async def test_parameters_without_effect_are_told():
-    generation = await generated({**PLAIN, "heeds_top_k": False, "heeds_seed": False})
+    async with (
+        openai_server(**PLAIN, refuses=("seed", "top_k")) as server,
+        over(server) as generator,
+    ):
+        generation = await generator.generate(REQUEST)
+        num_calls = len(server.bodies)
+        await generator.generate(REQUEST)
 
     assert {"top_k_not_heeded", "seed_not_heeded"} <= set(generation.warnings)
+    assert len(generation.samples) == 3
+    assert len(server.bodies) == num_calls + 2  # what was refused once is sent no more
 
 
 async def test_an_end_without_a_log_prob_is_not_counted_and_told():

@@ -1,4 +1,4 @@
-"""Images at existing servers: tried out, passed on where they are looked at, else refused."""
+"""Images at existing servers: passed on; what a server refuses is named."""
 
 from dataclasses import replace
 
@@ -8,16 +8,16 @@ from models.errors import InvalidRequest
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_effort import CHAT, CHATS_ALONE, serving
 from tests.unit.workers.openai.test_generator import over
-from workers.openai.images import _RED
 from workers.wire import decode_generate, encode_generate
 
 pytestmark = pytest.mark.anyio
 
+RED = "A" * 30 + "CC"
 TEXT = {"type": "text", "text": "Hi"}
 NUM_TOKENS = 9
 
 
-def image(encoded=_RED):
+def image(encoded=RED):
     url = f"data:image/png;base64,{encoded}"
     return {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
 
@@ -33,35 +33,12 @@ def asked(server):
     return [body for _, body in server.bodies if body["max_tokens"] == NUM_TOKENS]
 
 
-@pytest.mark.parametrize(
-    ("traits", "why"),
-    [
-        ({"images": "heeded"}, ""),
-        ({"images": "heeded"} | CHATS_ALONE, ""),
-        ({"images": "refused"}, "takes no images"),
-        ({"images": "ignored"}, "cannot look at them"),
-        ({"images": "heeded", "chats": False}, "takes no images"),
-    ],
-)
-async def test_images_are_tried_out_and_asked_for_where_they_are_looked_at(traits, why):
-    async with openai_server(**traits) as server, over(server) as generator:
-        assert generator.info.capabilities["images"] == "not tried yet"
-        if why:
-            with pytest.raises(InvalidRequest, match=why) as caught:
-                await generator.generate(showing(image()))
-            assert not asked(server)
-            assert caught.value.field == "messages.0.content.0.image_url.url"
-        else:
+@pytest.mark.parametrize("traits", [{}, CHATS_ALONE], ids=["renders", "chats alone"])
+async def test_images_that_a_server_refuses_are_named(traits):
+    async with openai_server(images="refused", **traits) as server, over(server) as generator:
+        with pytest.raises(InvalidRequest, match="takes no images") as caught:
             await generator.generate(showing(image()))
-        told = generator.info.no_images
-        assert (told == "", why in told) == (why == "", True)
-        assert generator.info.capabilities["images"] == (why == "")
-
-
-async def test_a_first_token_behind_an_image_needs_them_to_be_tried_out_too():
-    async with openai_server(images="ignored") as server, over(server) as generator:
-        with pytest.raises(InvalidRequest, match="cannot look at them"):
-            await generator.first_token_logprobs(showing(image()), [["True"], ["False"]])
+    assert caught.value.field == "messages.0.content.0.image_url.url"
 
 
 @pytest.mark.parametrize("traits", [{}, CHATS_ALONE], ids=["renders", "chats alone"])

@@ -20,9 +20,8 @@ from tests.unit.workers.openai.test_generator import REQUEST, UNSEEDED, over
 from tests.worker_servers import listening
 from workers.config import GeneratorConfig
 from workers.hooks import Hooks
-from workers.openai.generator import OpenAIGenerator, probe_infos
+from workers.openai.generator import FAIRNESS, OpenAIGenerator, probe_infos
 from workers.openai.requests import COMPLETIONS
-from workers.openai.router_headers import FAIRNESS
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 
 from models.errors import InvalidRequest
 from tests.openai_server import decode
-from tests.unit.workers.openai.test_effort import CHAT, CHATS_ALONE, serving
+from tests.unit.workers.openai.test_effort import CHAT, serving
 from tests.unit.workers.openai.test_generator import UNSEEDED
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +34,8 @@ async def test_a_server_renders_tools_with_the_messages(calls):
 
 @pytest.mark.parametrize(
     "traits",
-    [{}, {"calls": "<function={}>"}, CHATS_ALONE | {"calls": HERMES}],
-    ids=["takes none", "another format", "renders nothing"],
+    [{}, {"calls": "<function={}>"}],
+    ids=["takes none", "another format"],
 )
 async def test_tools_are_refused_before_any_work_where_calls_could_not_be_read(traits):
     async with serving(**traits) as (server, generator):
