@@ -16,7 +16,7 @@ LANGCHAIN_VENV := .venv-langchain
 # These tests share nothing and run side by side, one process a core, with one torch thread each, and
 # with the same order of sets, since all processes have to find the tests in the same order. All other
 # tests start services and servers, and run one after the other.
-PARALLEL := tests/unit tests/golden tests/property tests/contract
+PARALLEL := tests/unit tests/golden tests/property tests/contract tests/api tests/clients
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin/pytest -n auto --maxprocesses 4 --dist worksteal
 # What needs neither a model nor a server.
 PURE := tests/golden tests/property tests/unit/app/scoring tests/unit/app/cache tests/unit/app/keys \

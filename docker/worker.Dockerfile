@@ -37,7 +37,7 @@ RUN PYTHONPATH=/opt/cocoa PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/opt/by
     && find /opt/venv /opt/cocoa /opt/bytecode /data -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
 FROM ${PYTHON_IMAGE}
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=""
 LABEL org.opencontainers.image.title="cocoa-serve worker" \
       org.opencontainers.image.description="Language model and similarity models behind cocoa-serve's gateway" \

@@ -7,8 +7,8 @@ import pytest
 
 MODULES = [
     "cocoa_lab.metrics",
-    "cocoa_lab.comparison",
     "cocoa_lab.quality",
+    "cocoa_lab.atlas.computed",
     "cocoa_lab.report",
     "cocoa_lab.probes.collecting",
     "cocoa_lab.probes.splits",
@@ -20,6 +20,7 @@ MODULES = [
     "models.similarity.lexical",
     "models.similarity.nli",
     "models.similarity.pairs",
+    "models.similarity.vectors",
     "models.estimators.overlap",
     "models.units.assignment",
     "models.units.characters",
