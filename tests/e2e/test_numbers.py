@@ -82,7 +82,7 @@ async def test_a_sentence_that_every_sample_has_is_supported_whatever_the_model_
         ("The author is Leo Tolstoy.", "Leo Tolstoy", "Fyodor Dostoevsky"),
         ("The meeting is on Tuesday.", "The meeting takes place on Tuesday.", "It is on Friday."),
         ("The bridge opened in May.", "In May the bridge was opened.", "It opened in June."),
-        ("Die Brücke ist aus Holz.", "Sie ist aus Holz.", "Sie ist aus Stahl."),
+        ("Der Turm ist aus Holz.", "Der Turm ist aus Holz gebaut.", "Er ist aus Stahl."),
     ],
 )
 async def test_texts_of_strangers_are_compared_by_what_they_say(client, answer, same, other):
