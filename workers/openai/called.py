@@ -67,10 +67,16 @@ def text_of(
 
 
 def add(calls: list[dict[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> None:
-    """Add what one event of a stream says of calls to what is known of them."""
+    """Add what one event of a stream says of calls to what is known of them.
+
+    Raises:
+        ValueError: a call is skipped; its number may be any.
+    """
     for piece in pieces:
         index = piece.get("index", len(calls))
-        while len(calls) <= index:
+        if not 0 <= index <= len(calls):
+            raise ValueError("calls are not told one after another")
+        if index == len(calls):
             calls.append({"function": {"name": "", "arguments": ""}})
         for name, value in (piece.get("function") or {}).items():
             calls[index]["function"][name] = calls[index]["function"].get(name, "") + (value or "")
