@@ -31,7 +31,8 @@ BODIES = {
 ANSWERS = {CHAT: ChatCompletion, TEXT: Completion}
 # Kinds of which some bodies must be answered: else nothing behind the parser is tried.
 ANSWERED = {"other_value", "raw_literal", "strange_text", "doubled_key", "flipped", "other_type"}
-CODES = {code for codes in REFUSED.values() for code in codes} | {"model_not_found"}
+CODES = {code for codes in REFUSED.values() for code in codes}
+CODES |= {"model_not_found", "context_length_exceeded"}
 
 
 def check(path, status, headers, data):

@@ -42,7 +42,7 @@ REFUSED = {
     "num_samples text": ({"num_samples": "10"}, "num_samples", 'integer from 1 to 64, or "auto"'),
     "num_samples true": ({"num_samples": True}, "num_samples", 'integer from 1 to 64, or "auto"'),
     "num_samples 1.5": ({"num_samples": 1.5}, "num_samples", 'integer from 1 to 64, or "auto"'),
-    "num_samples 10.0": ({"num_samples": 10.0}, "num_samples", 'integer from 1 to 64, or "auto"'),
+    "num_samples 10.5": ({"num_samples": 10.5}, "num_samples", 'integer from 1 to 64, or "auto"'),
     "num_samples of another word": (
         {"num_samples": "all"},
         "num_samples",
@@ -111,7 +111,7 @@ REFUSED = {
     "top_p 0": ({"top_p": 0}, "top_p", "greater than 0"),
     "top_p 1.01": ({"top_p": 1.01}, "top_p", "less than or equal to 1"),
     "top_p tiny": ({"top_p": 0.04}, "top_p", "at least 0.05"),
-    "seed negative": ({"seed": -1}, "seed", "greater than or equal to 0"),
+    "seed below -1": ({"seed": -2}, "seed", "greater than or equal to -1"),
     "seed 2^63": ({"seed": 2**63}, "seed", "less than 9223372036854775808"),
     "seed text": ({"seed": "1"}, "seed", "valid integer"),
     "timeout_s 0": ({"timeout_s": 0}, "timeout_s", "greater than 0"),

@@ -1,5 +1,7 @@
 """The contract of engines: the likeliest tokens in the place of each of a text's."""
 
+import re
+
 import pytest
 
 from tests.contract.generators import asked
@@ -51,5 +53,6 @@ async def test_texts_of_the_likeliest_tokens_join_to_the_answer(generator):
         pytest.skip("tells none")
     answer = (await generator.generate(asked(generator, num_tops=1))).answer
     joined = "".join(tops[0][0] for tops in answer.token_tops)
-    # Some servers tell half a code point where its first token stands.
+    # Half a code point is told by its bytes, and by some servers where its first token stands.
+    joined = re.sub(r"bytes:(\\x[0-9a-f]{2})+", "", joined)
     assert joined.replace("\ufffd", "").startswith(answer.text.replace("\ufffd", ""))
