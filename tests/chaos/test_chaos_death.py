@@ -101,7 +101,7 @@ async def test_a_slow_estimator_that_hangs_leaves_each_its_deadline_and_then_tur
     settings = Settings(
         generation=GeneratorConfig(engine="fake"), similarity=ComparerConfig(name="fake"), stall_s=1
     )
-    monkeypatch.setattr(scorer, "score", lambda *_: go_on.wait(60))
+    monkeypatch.setattr(scorer, "scored", lambda *_: go_on.wait(60))
     app = create_app(settings, on_death=lambda: deaths.append("died"))
     async with (
         app.router.lifespan_context(app),
