@@ -18,6 +18,7 @@ import app.cli.running
 import app.http.tracing
 import app.main
 import app.worker  # noqa: F401
+import cocoa_serve  # noqa: F401
 from app.cli import app as cocoa
 
 cell_len("…")  # rich reads its table of widths only for characters such as this

@@ -11,8 +11,8 @@ PAGE = (ROOT / "docs/deploy.md").read_text()
 MARK = "# needs a cluster"
 # Run by the tests of images and of compose, which have no Docker engine.
 BY_OTHERS = {
-    "docker build -f docker/gateway.Dockerfile -t cocoa-gateway:0.2.0 .",
-    "docker build -f docker/worker.Dockerfile -t cocoa-worker:0.2.0 .",
+    "docker build -f docker/gateway.Dockerfile -t cocoa-gateway:0.3.0.dev0 .",
+    "docker build -f docker/worker.Dockerfile -t cocoa-worker:0.3.0.dev0 .",
     "docker compose up --build -d",
     "docker compose down",
 }

@@ -14,7 +14,7 @@ def test_of_a_checkout_git_says_it_and_an_image_is_believed(monkeypatch, tmp_pat
     assert head.stdout.startswith(git_revision(""))
     assert git_revision("abc") == "abc"
     monkeypatch.setattr(revision, "__file__", str(tmp_path / "app" / "revision.py"))
-    assert git_revision("") is None
+    assert git_revision("") is git_revision("unknown") is None
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(), subprocess.TimeoutExpired("git", 2.0)])
