@@ -91,8 +91,9 @@ class Dialect:
             return self._with_fewer_tops(body, code in _UNSUPPORTED, unsupported)
         if name in self.names or name not in (*_RENAMED, *_LAW, *_EXTRAS, "seed"):
             return None
-        if name in self.taken and code not in _UNSUPPORTED:  # it is this value that is refused
-            return None
+        is_high = name == "temperature" and body[name] > 1.0  # some servers take no higher one
+        if (name in self.taken or is_high) and code not in _UNSUPPORTED:
+            return None  # it is this value that is refused
         return replace(self, names={**self.names, name: _RENAMED.get(name, "")})
 
     def _without_new(self, refusal: Rejected, body: Mapping[str, Any]) -> "Dialect | None":

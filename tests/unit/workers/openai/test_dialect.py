@@ -1,0 +1,40 @@
+"""What the refusals of a server teach of how it is spoken to."""
+
+import pytest
+
+from workers.calls import Rejected
+from workers.openai.dialect import Dialect
+from workers.openai.profiles import PROFILES
+
+NEW = Dialect.of(PROFILES["generic"])
+
+
+def refused(name, code=""):
+    return Rejected(400, code, frozenset({name}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "expected"),
+    [
+        ("temperature", 0.0, "", ""),
+        ("temperature", 1.5, "unsupported_value", ""),
+        ("temperature", 1.5, "", None),
+        ("seed", 7, "", ""),
+        ("max_tokens", 9, "unsupported_parameter", "max_completion_tokens"),
+    ],
+    ids=["no temperature", "fixed", "too high a temperature", "no seed", "another name"],
+)
+def test_a_parameter_that_is_refused_is_left_out_or_renamed_and_a_value_is_not(
+    name, value, code, expected
+):
+    taught = NEW.taught(refused(name, code), {name: value})
+    assert (None if taught is None else taught.names[name]) == expected
+
+
+def test_what_was_taken_once_is_refused_for_its_value():
+    known = NEW.after({"temperature": 0.0, "stop": ["a"]})
+    assert known.taught(refused("temperature"), {"temperature": 0.7}) is None
+    assert known.taught(refused("stop"), {"stop": ["a"] * 9}) is None
+    assert not known.taught(refused("temperature", "unsupported_value"), {"temperature": 0}).takes(
+        "temperature"
+    )
