@@ -200,6 +200,9 @@ def check_settings(
     if "similarity" in roles and named == "embedding" and similarity.model == "embedded":
         message = "must name an embedding model: the one that ships with the project is none"
         raise ModelNotLoaded(f"{variable('similarity.model')} {message}")
+    if "similarity" in roles and named not in LEARNED and similarity.compare != "auto":
+        reason = f"is heeded by {' and '.join(LEARNED)} alone, and answers are compared by {named}"
+        raise ModelNotLoaded(f"{variable('similarity.compare')} {reason}")
     if "similarity" in roles and named in LEARNED and not similarity.urls:
         head = "embedding" if named == "embedding" else "classifier"
         _check_checkpoint("similarity.model", similarity.model, similarity.revision, head)

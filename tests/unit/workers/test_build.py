@@ -217,6 +217,16 @@ def test_a_cross_encoder_reads_what_answers_add_where_it_is_told_to():
     assert cutting.identity != by_default.identity
 
 
+@pytest.mark.parametrize(
+    ("generation", "name"),
+    [(GeneratorConfig(), "rouge_l"), (GeneratorConfig(engine="fake", model="org/model"), "auto")],
+    ids=["named", "by default beside a foreign model"],
+)
+def test_what_a_function_without_weights_reads_cannot_be_set(generation, name):
+    with pytest.raises(ModelNotLoaded, match=r"COCOA_SIMILARITY__COMPARE is heeded by"):
+        load(generation, ComparerConfig(name=name, compare="whole"))
+
+
 def test_an_embedding_model_is_to_be_named():
     with pytest.raises(ModelNotLoaded, match="COCOA_SIMILARITY__MODEL must name an embedding"):
         load(FAKE[0], ComparerConfig(name="embedding"))
