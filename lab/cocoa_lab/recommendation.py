@@ -69,8 +69,8 @@ class Recommendation:
     Attributes:
         column: the mean over tasks, or the only task.
         num_equals: other estimators whose paired difference from it holds 0.
-        num_chosen_from: estimators of which it is the best; its gain over the default allows for
-            that choice.
+        num_chosen_from: estimators of which it is the best, where it was compared with the default;
+            its gain allows for that choice.
         halves: over the prompts of all tasks; None where quality is not right or wrong.
         is_default: whether it is what the service reports anyway.
         lengths: None where answers are of one length, or where the default was not scored.
@@ -120,7 +120,7 @@ def recommend(rankings: Rankings) -> Recommendation | None:
         estimator=best,
         prr=found[best],
         num_equals=_num_equals(best, table[column]),
-        num_chosen_from=len(found),
+        num_chosen_from=len(found) if _DEFAULT in found else 1,
         halves=halves(rankings.columns[strategy], best),
         is_default=best == _DEFAULT,
         lengths=lengths(rankings.columns[strategy], table[column]),
@@ -218,8 +218,11 @@ def sentence(recommended: Recommendation | None, why: str | None = None) -> str:
             f"answers better {where} by more than chance, PRR"
         )
     text = f"{what} {number(interval.value)} [{number(interval.low)}, {number(interval.high)}]."
-    if recommended.num_chosen_from > 1:
-        text += f" The choice is one of {recommended.num_chosen_from}, which this allows for."
+    if recommended.num_chosen_from > 1 and not recommended.is_default:
+        text += (
+            f" It is the best of {recommended.num_chosen_from} estimators; that it beats "
+            f"{_DEFAULT} holds with so many to choose from."
+        )
     if interval.low <= 0:
         text += " That may be chance."
     if recommended.num_equals:

@@ -146,6 +146,10 @@ def test_the_default_is_kept_unless_another_is_better_by_more_than_chance():
     beaten = recommend(ranked(a_column(rb_cocoa_sp=BLIND, consistency=GOOD)))
     assert (beaten.estimator, beaten.is_default) == ("consistency", False)
     assert sentence(beaten).startswith("Use consistency: it ranks greedy answers best on facts")
+    assert "It is the best of 2 estimators; that it beats rb_cocoa_sp holds" in sentence(beaten)
+    assert "It is the best of" not in sentence(kept)
+    alone = recommend(ranked(a_column(consistency=GOOD, sp=BLIND)))
+    assert "It is the best of" not in sentence(alone), "the default was not scored"
 
 
 LONG = np.where(np.arange(200) % 3 > 0, 40.0, 5.0)
