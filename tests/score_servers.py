@@ -4,6 +4,7 @@ Their model is a word overlap that a test can change, and that cuts as they do. 
 vectors as `/v1/embeddings` of many servers does.
 """
 
+import asyncio
 import zlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -173,3 +174,16 @@ async def score_server(api, port=0, **traits):
     async with listening((APPS | {"embeddings": embeddings_app})[api](state), port=port) as found:
         state.url = f"http://127.0.0.1:{found}"
         yield state
+
+
+async def reason_logged(comparer, caplog, reason):
+    """Connect a comparer whose servers are refused, until the log has the reason."""
+    connecting = asyncio.create_task(comparer.connect())
+    try:
+        async with asyncio.timeout(20.0):
+            while reason not in caplog.text:  # noqa: ASYNC110 - the log tells nobody
+                await asyncio.sleep(0.05)
+    finally:
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        await comparer.close()

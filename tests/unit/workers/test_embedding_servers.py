@@ -11,7 +11,7 @@ from models.errors import ModelNotLoaded, SimilarityUnavailable
 from models.probes.protocol import ProbeConfig
 from models.similarity.protocol import NliConfig
 from models.similarity.vectors import UNLIKE, floor_of, vector_similarity
-from tests.score_servers import score_server, vector
+from tests.score_servers import reason_logged, score_server, vector
 from tests.worker_servers import ANYWHERE, running
 from workers.build import build_workers
 from workers.config import ComparerConfig, GeneratorConfig, WorkerConfig
@@ -76,26 +76,14 @@ async def test_a_model_that_it_does_not_list_is_refused_by_name(caplog):
     async with score_server("embeddings") as server:
         place = ComparerConfig(url=server.url, api="embeddings", model="mine").place()
         comparer = PairServerComparer(place, Hooks(), ANYWHERE)
-        connecting = asyncio.create_task(comparer.connect())
-        async with asyncio.timeout(20.0):
-            while "it lists encoder" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
-        await comparer.close()
+        await reason_logged(comparer, caplog, "it lists encoder")
 
 
 async def test_vectors_that_are_all_alike_are_waited_for_and_the_reason_is_logged(caplog):
     async with score_server("embeddings", dimension=1) as server:
         place = ComparerConfig(url=server.url, api="embeddings").place()
         comparer = PairServerComparer(place, Hooks(), ANYWHERE)
-        connecting = asyncio.create_task(comparer.connect())
-        async with asyncio.timeout(20.0):
-            while "the same vector" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
-        await comparer.close()
+        await reason_logged(comparer, caplog, "the same vector")
 
 
 ROW = {"index": 0, "embedding": [0.1, 0.2]}

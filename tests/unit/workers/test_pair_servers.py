@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import JSONResponse
 
 from models.errors import SimilarityUnavailable
-from tests.score_servers import APPS, overlap, score_server
+from tests.score_servers import APPS, overlap, reason_logged, score_server
 from tests.worker_servers import ANYWHERE, running
 from workers.config import ComparerConfig
 from workers.hooks import Hooks
@@ -109,12 +109,7 @@ async def test_a_server_of_embeddings_is_refused_in_words(caplog):
     async with score_server("tei", kind="embedding") as server:
         servers = ComparerConfig(url=server.url, api="tei").place()
         comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
-        connecting = asyncio.create_task(comparer.connect())
-        async with asyncio.timeout(20.0):
-            while "serve a cross-encoder" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        connecting.cancel()
-        await comparer.close()
+        await reason_logged(comparer, caplog, "serve a cross-encoder")
         assert not server.calls
 
 
@@ -122,13 +117,7 @@ async def test_a_gateway_waits_for_a_server_of_logits_and_says_why(api, caplog):
     async with score_server(api, weights=-3.0) as server:
         servers = ComparerConfig(url=server.url, api=api).place()
         comparer = PairServerComparer(servers, Hooks(), ANYWHERE)
-        connecting = asyncio.create_task(comparer.connect())
-        async with asyncio.timeout(20.0):
-            while "its scores are not all in [0, 1]" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
-        await comparer.close()
+        await reason_logged(comparer, caplog, "its scores are not all in [0, 1]")
 
 
 async def test_a_server_that_comes_back_with_other_weights_has_another_identity_at_once(api):
