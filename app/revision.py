@@ -3,16 +3,13 @@
 import subprocess
 from pathlib import Path
 
-# What the Dockerfiles say where nobody tells them.
-_UNTOLD = "unknown"
-
 
 def git_revision(told: str) -> str | None:
     """The git revision of the sources: as an image was told, else as git says of a checkout.
 
     None where neither knows it. Blocks while git runs.
     """
-    if told not in ("", _UNTOLD):
+    if told not in ("", "unknown"):  # as the Dockerfiles have it where nobody tells them
         return told
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
