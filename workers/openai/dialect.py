@@ -91,9 +91,9 @@ class Dialect:
             return self._with_fewer_tops(body, code in _UNSUPPORTED, unsupported)
         if name in self.names or name not in (*_RENAMED, *_LAW, *_EXTRAS, "seed"):
             return None
-        is_high = name == "temperature" and body[name] > 1.0  # some servers take no higher one
-        if (name in self.taken or is_high) and code not in _UNSUPPORTED:
-            return None  # it is this value that is refused
+        is_of_value = name in self.taken or (name == "temperature" and body[name] > 1.0)
+        if is_of_value and code not in _UNSUPPORTED:  # some take no temperature above 1
+            return None
         return replace(self, names={**self.names, name: _RENAMED.get(name, "")})
 
     def _without_new(self, refusal: Rejected, body: Mapping[str, Any]) -> "Dialect | None":
