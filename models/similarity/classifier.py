@@ -40,7 +40,6 @@ class PairClassifier:
     def __init__(self, model: Any, tokenizer: Any, max_length: int) -> None:
         self._model = model.eval()
         self._tokenizer = tokenizer
-        self._max_length = max_length
         self._budget = max_length - tokenizer.num_special_tokens_to_add(pair=True)
         self._frame = _frame_of(tokenizer)
         self._fillers = {
