@@ -4,13 +4,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.conftest import until
+from tests.worker_servers import listening
 
 
 @dataclass
@@ -40,16 +39,6 @@ async def second_server(answer="Serbia"):
         return state.reply
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
-    config = uvicorn.Config(
-        app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server.serve())
-    await until(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    state.url = f"http://127.0.0.1:{port}"
-    try:
+    async with listening(app) as port:
+        state.url = f"http://127.0.0.1:{port}"
         yield state
-    finally:
-        server.should_exit = True
-        await task

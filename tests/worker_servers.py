@@ -1,7 +1,7 @@
 """Workers behind HTTP on a port of this machine, in the event loop of the test."""
 
 import asyncio
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,28 +22,40 @@ def make_app(get_served, secrets=(), **options):
     return Starlette(routes=routes(get_served, **options), middleware=[check])
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the test runner."""
-
-    def capture_signals(self):
-        return nullcontext()
-
-
 @asynccontextmanager
-async def listening(app, port=0, **options):
-    """Port of an ASGI application that is served while the context is open."""
-    config = uvicorn.Config(
-        app, port=port, log_config=None, timeout_graceful_shutdown=1, lifespan="off", **options
-    )
-    server = _Server(config)
-    task = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+async def listening(app, **options):
+    """Port of an ASGI application that is served while the context is open.
+
+    It ends at once: `uvicorn.Server.serve` looks ten times a second whether it shall.
+    """
+    config = uvicorn.Config(app, **{"port": 0, "log_config": None, "lifespan": "off"} | options)
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    await server.on_tick(0)
     try:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
-        server.should_exit = True
-        await task
+        await _end(server)
+
+
+async def _end(server):
+    """Close its connections; what it still answers has a second."""
+    for listener in server.servers:
+        listener.close()
+    state = server.server_state
+    for connection in list(state.connections):
+        connection.shutdown()
+    if state.tasks:
+        _, late = await asyncio.wait(state.tasks, timeout=1)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+    for connection in list(state.connections):
+        connection.transport.abort()
+    while state.connections:  # noqa: ASYNC110
+        await asyncio.sleep(0)
 
 
 @asynccontextmanager
