@@ -13,11 +13,12 @@ RAY_VENV := .venv-ray
 RAY := 'ray[data]==2.60.0'
 LANGCHAIN_VENV := .venv-langchain
 
-# These tests share nothing and run side by side, one process a core, with one torch thread each, and
-# with the same order of sets, since all processes have to find the tests in the same order. All other
-# tests start services and servers, and run one after the other.
+# Tests run side by side, one process a core, with the same order of sets, since all processes have to
+# find the tests in the same order. These share nothing, and have one torch thread each; all others
+# start services and servers, which the tests of a file share.
 PARALLEL := tests/unit tests/golden tests/property tests/contract tests/api tests/clients
-PYTEST_PARALLEL := OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin/pytest -n auto --maxprocesses 4 --dist worksteal
+PYTEST := PYTHONHASHSEED=0 $(VENV)/bin/pytest -n auto
+PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(PYTEST) --maxprocesses 4 --dist worksteal
 # What needs neither a model nor a server.
 PURE := tests/golden tests/property tests/unit/app/scoring tests/unit/app/cache tests/unit/app/keys \
   tests/unit/clients tests/unit/models/test_*.py
@@ -34,7 +35,7 @@ serve: $(VENV)/serve.stamp  ## Set everything up and serve the embedded models o
 	$(VENV)/bin/cocoa serve --port $(PORT)
 
 test: $(VENV)/dev.stamp lint coverage  ## Set everything up and pass the whole suite
-	$(VENV)/bin/pytest $(addprefix --ignore=,$(PARALLEL))
+	$(PYTEST) --maxprocesses 2 --dist loadfile $(addprefix --ignore=,$(PARALLEL))
 
 quick: $(VENV)/dev.stamp  ## Style, types and the pure tests: under a minute on two cores, once caches are warm
 	$(VENV)/bin/ruff check .

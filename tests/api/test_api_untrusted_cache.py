@@ -138,17 +138,6 @@ async def test_an_entry_of_statistics_that_was_damaged_or_moved_is_a_miss(servic
     await assert_missed_and_overwritten(service, 1, first, EVERYTHING)
 
 
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=list(DAMAGE))
-async def test_entries_of_pairs_that_were_damaged_or_moved_are_misses(service, damage):
-    first = await service.generate(**EVERYTHING)
-    other = seal("pair:other", b"[[0.125], false]")
-    entries = entries_of(service, "pair")
-    cache_of(service).put({name: damage(entry, other) for name, entry in entries.items()})
-
-    body = EVERYTHING | {"max_new_tokens": 63}
-    await assert_missed_and_overwritten(service, len(entries), first, body)
-
-
 # To a question for one key, as those for statistics are.
 NONSENSE = {
     "an empty array": b"*0\r\n",

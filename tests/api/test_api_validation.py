@@ -253,18 +253,6 @@ async def test_a_value_at_its_bound_is_accepted(service, change):
     assert response.status_code == 200, response.text
 
 
-@pytest.mark.parametrize(
-    "name", ["mcse", "mcnse", "consistency", "cocoa_sp", "cocoa_ppl", "cocoa_mte"]
-)
-@pytest.mark.parametrize(("field", "value"), [("temperature", 0.01), ("top_k", 1), ("top_p", 0.01)])
-async def test_sampling_that_repeats_the_greedy_answer_is_refused_for_what_reads_samples(
-    service, name, field, value
-):
-    response = await post(service, BASE | {"estimators": [name], field: value})
-    assert response.status_code == 422
-    assert response.json()["error"]["field"] == field
-
-
 @pytest.mark.parametrize("depth", [300, 3000])
 async def test_deeply_nested_template_variables_end_in_a_typed_answer(service, depth):
     nested = "[" * depth + "]" * depth

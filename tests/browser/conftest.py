@@ -1,4 +1,4 @@
-"""One browser for the tests of a file."""
+"""One browser and one service for all tests of a process."""
 
 import pytest
 
@@ -6,18 +6,18 @@ from tests.browser.chromium import chromium
 from tests.browser.pages import embedded_service
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def anyio_backend():
     return "asyncio"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def browser(anyio_backend):
     async with chromium() as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def url(anyio_backend, browser):
     """URL of the service, over the embedded models."""
     async with embedded_service() as running:

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import httpx
 import pytest
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, TypeAdapter
@@ -29,40 +28,11 @@ async def echo(request: Request):
     return json_response(await unless_gone(request, work()))
 
 
-async def posted(application, **options):
-    transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://cocoa") as client:
-        return await client.post("/", **{"json": {"prompt": "Hi"}} | options)
-
-
 def application():
     made = FastAPI()
     made.post("/")(echo)
     add_middleware(made, Telemetry(), Limits())
     return made
-
-
-@pytest.mark.parametrize("kind", ["application/json", "application/x+json", "text/plain", ""])
-async def test_json_is_read_whatever_type_it_is_declared_as(kind):
-    sent = {"content": b'{"prompt": "Hi"}', "json": None, "headers": {"Content-Type": kind}}
-    response = await posted(application(), **sent)
-    assert (response.status_code, response.json()) == (200, {"prompt": "Hi"})
-
-
-@pytest.mark.parametrize(
-    ("content", "kind", "status"),
-    [
-        (b"{", "application/json", 422),
-        (b"{", "text/plain", 415),
-        (b"\xff", "application/json", 400),
-        (b"", "text/plain", 422),
-        (b'{"prompt": 1}', "application/json", 422),
-    ],
-    ids=["no JSON", "neither JSON nor declared", "not UTF-8", "nothing", "not what is wanted"],
-)
-async def test_what_is_no_body_is_refused(content, kind, status):
-    sent = {"content": content, "json": None, "headers": {"Content-Type": kind}}
-    assert (await posted(application(), **sent)).status_code == status
 
 
 async def test_posts_go_straight_to_their_endpoints_and_all_else_to_the_application():

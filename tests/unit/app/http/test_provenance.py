@@ -10,22 +10,13 @@ from app.http.schemas import GenerateResponse
 from app.scoring.ask import Ask, GivenSample
 from app.scoring.derive import Evidence
 from app.scoring.questions import subject_of
-from models.records import GivenAnswer, ProbeReading, SamplingParams
-from tests.results import a_plan, a_result, comparer_info, generation, sequence
+from models.records import GivenAnswer, SamplingParams
+from tests.results import a_plan, a_result, generation, sequence
 
 
 def about_of(result):
     """The provenance by its documented shape."""
     return Provenance.model_validate(provenance_of(result), extra="forbid")
-
-
-def test_light_mode_has_no_samples_and_so_no_source_and_no_seed_of_them():
-    written = generation(samples=())
-    ask = Ask(prompt="Where?", light=True)
-    about = about_of(a_result(written, ask=ask))
-
-    assert about.mode == "light"
-    assert about.model_fields_set == {"model", "mode", "strategy", "degraded"}
 
 
 def test_texts_alone_name_no_model_and_cost_no_tokens():
@@ -42,10 +33,6 @@ def test_texts_alone_name_no_model_and_cost_no_tokens():
     assert body.usage.model_dump() == dict.fromkeys(body.usage.model_dump(), 0)
 
 
-def test_a_given_answer_that_a_model_scored_was_tokenised_again():
-    assert about_of(a_result(plan=a_plan(strategy="given"))).retokenized
-
-
 def test_draws_that_do_not_repeat_have_no_standard_error():
     known = {"similarity": np.array([0.5, 1.0])}
     unrepeated = Ask(prompt="Where?", sampling=SamplingParams(distinct=True))
@@ -53,26 +40,6 @@ def test_draws_that_do_not_repeat_have_no_standard_error():
     assert about_of(a_result(statistics=known)).consistency_std_error == pytest.approx(0.25)
     about = about_of(a_result(statistics=known, ask=unrepeated))
     assert "consistency_std_error" not in about.model_fields_set
-
-
-def test_the_nli_model_is_named_where_it_was_asked():
-    nli = comparer_info(model_id="judge")
-    asked = a_result(nli=nli, plan=a_plan({"entailment"}))
-
-    assert about_of(asked).nli_model.id == "judge"
-    assert about_of(a_result(nli=nli)).nli_model is MISSING
-
-
-def test_the_probe_behind_the_score_is_named_with_its_reading():
-    readings = {"predicted_dissimilarity": ProbeReading(0.25, 99.5, True)}
-    about = about_of(a_result(generation(probe_readings=readings)))
-
-    assert about.probe.model_dump() == {
-        "id": "abc",
-        "training_set": "prompts.jsonl",
-        "distance_percentile": 99.5,
-        "out_of_domain": True,
-    }
 
 
 def test_the_mass_found_is_that_of_the_answer_and_its_distinct_samples_or_absent():

@@ -24,36 +24,6 @@ def body_of(result, request_id):
 SHOWN = Ask(prompt="Where?", return_samples=True, return_tokens=True)
 
 
-def test_of_a_model_that_answered_it_names_the_weights_the_seed_and_the_tokens():
-    body = body_of(a_result(), "some-id")
-
-    about = body.provenance
-    assert (body.id, body.text, body.cached) == ("some-id", " Paris", False)
-    assert (about.model.id, about.model.revision, about.seed) == ("fake", "1", 3)
-    assert (about.mode, about.strategy) == ("full", "greedy")
-    assert (about.samples_source, about.num_samples, about.num_distinct_samples) == ("model", 2, 2)
-    usage = body.usage
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.sample_tokens) == (7, 2, 4)
-
-
-def test_what_was_not_asked_for_or_does_not_apply_is_absent_and_what_is_not_known_null():
-    told = json.loads(json_of(to_response(a_result(), "id")))
-
-    assert (told["confidence"], told["reasons"]) == (None, {})
-    assert not told.keys() & {"reasoning", "decision", "escalation", "samples", "tokens"}
-    assert not told.keys() & {"explanation", "groups"}
-    assert told["provenance"].keys() == {
-        "model",
-        "mode",
-        "strategy",
-        "samples_source",
-        "num_samples",
-        "num_distinct_samples",
-        "seed",
-        "degraded",
-    }
-
-
 JUDGED = Judgement(decision=Decision(False, 0.1, 0.05, "…"), reason="none is loaded")
 
 
@@ -172,11 +142,6 @@ def test_scores_that_waves_spoil_are_warned_of(estimator, stop_mass, codes):
 def test_an_answer_that_says_nothing_is_warned_of():
     silent = generation(replace(sequence(" "), compared_text=""))
     assert body_of(a_result(silent), "id").warnings == ["empty_answer"]
-
-
-def test_what_the_cache_held_says_so():
-    assert body_of(a_result(source="cache"), "id").cached
-    assert not body_of(a_result(source="joined"), "id").cached
 
 
 FOREIGN = comparer_info(is_out_of_domain=True)

@@ -11,7 +11,7 @@ from app.scoring.check import check
 from app.scoring.plan import NO_CALIBRATOR
 from app.scoring.units import Scored
 from models.calibration import ALL, Threshold
-from models.errors import InvalidRequest, NotCalibrated
+from models.errors import NotCalibrated
 from models.records import GivenAnswer, Grammar, ProbeReading, Reasoning, SamplingParams
 from models.statistics import STATISTICS
 from tests.made_calibrators import calibration, calibrator
@@ -254,24 +254,6 @@ def test_a_group_has_a_calibration_of_its_own():
     of_sums = replace(ASK, calibration="sums")
     reason = judge(of_sums, PLAN, calibrator(groups), 2.0).reason
     assert reason.startswith("rb_cocoa_sp is not calibrated")
-
-
-REFUSED = {
-    "an unknown target": (replace(ASK, target_error=0.07), "one of 0.01, 0.05", "target_error"),
-    "an unknown group": (replace(ASK, calibration="poems"), "one of all", "calibration"),
-    "what to do without a target": (
-        replace(ASK, on_reject="abstain"),
-        "needs target_error",
-        "on_reject",
-    ),
-}
-
-
-@pytest.mark.parametrize(("ask", "message", "field"), REFUSED.values(), ids=list(REFUSED))
-def test_a_decision_that_nobody_can_make_is_refused_before_any_work(ask, message, field):
-    with pytest.raises(InvalidRequest, match=message) as refused:
-        check_asked(ask, PLAN, calibrator())
-    assert refused.value.field == field
 
 
 @pytest.mark.parametrize("ask", [TARGET, replace(ASK, calibration="facts")])

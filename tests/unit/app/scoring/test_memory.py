@@ -177,15 +177,6 @@ async def waiting(flights, work, count, key="key"):
     return tasks
 
 
-async def test_all_who_ask_while_it_runs_share_one_result():
-    flights, work = Flights(), Work()
-    tasks = await waiting(flights, work, 50)
-    work.gate.set()
-
-    assert await asyncio.gather(*tasks) == [1] * 50
-    assert work.num_runs == 1
-
-
 async def test_what_has_ended_is_done_again():
     flights, work = Flights(), Work()
     work.gate.set()
@@ -200,41 +191,6 @@ async def test_other_keys_fly_alone():
     await asyncio.gather(*tasks)
 
     assert work.num_runs == 2
-
-
-async def test_an_error_goes_to_every_waiter_and_is_not_remembered():
-    flights, work = Flights(), Work(ValueError("broken"))
-    tasks = await waiting(flights, work, 3)
-    work.gate.set()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert [str(outcome) for outcome in outcomes] == ["broken"] * 3
-    with pytest.raises(ValueError, match="broken"):
-        await flights.run("key", work)
-    assert work.num_runs == 2
-
-
-async def test_a_waiter_that_leaves_takes_nothing_from_the_others():
-    flights, work = Flights(), Work()
-    first, second, third = await waiting(flights, work, 3)
-    first.cancel()
-    second.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
-    work.gate.set()
-
-    assert await third == 1
-    assert work.num_cancelled == 0
-
-
-async def test_the_last_that_leaves_ends_the_work():
-    flights, work = Flights(), Work()
-    tasks = await waiting(flights, work, 3)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.sleep(0)
-
-    assert work.num_cancelled == 1
 
 
 async def test_whoever_comes_while_the_abandoned_work_is_cancelled_starts_anew():
@@ -258,19 +214,3 @@ async def test_whoever_comes_while_the_abandoned_work_is_cancelled_starts_anew()
     assert await flights.run("key", slow_to_end) == 2
     released.set()
     await asyncio.sleep(0.01)
-
-
-async def test_each_waiter_has_its_own_deadline():
-    flights, work = Flights(), Work()
-
-    async def within(seconds):
-        async with asyncio.timeout(seconds):
-            return await flights.run("key", work)
-
-    hasty, patient = asyncio.create_task(within(0.01)), asyncio.create_task(within(30))
-    with pytest.raises(TimeoutError):
-        await hasty
-    work.gate.set()
-
-    assert await patient == 1
-    assert work.num_runs == 1

@@ -1,7 +1,5 @@
 """make_plan is pure: which work follows from which request, and what is refused before any."""
 
-from dataclasses import replace
-
 import pytest
 
 from app.scoring.ask import Ask, GivenSample
@@ -16,7 +14,6 @@ from models.statistics import (
     SAMPLE_STATISTICS,
     supplied_by,
 )
-from tests.made_calibrators import calibration, calibrator
 from tests.results import a_deployment
 
 ALL = ANSWER_STATISTICS | SAMPLE_STATISTICS
@@ -95,24 +92,6 @@ def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, 
 
 
 @pytest.mark.parametrize(
-    ("body", "names", "primary"),
-    [
-        ({}, DEFAULT_ESTIMATORS, "rb_cocoa_sp"),
-        ({"estimators": ("mte", "sp")}, ["mte", "sp"], "mte"),
-        ({"estimators": ("sp", "cocoa_sp")}, ["sp", "cocoa_sp"], "cocoa_sp"),
-        ({"estimators": ("sp", "mte", "sp")}, ["sp", "mte"], "sp"),
-        ({"estimators": ("sp",), "primary": "ppl"}, ["sp", "ppl"], "ppl"),
-        ({"primary": "sp"}, DEFAULT_ESTIMATORS, "sp"),
-    ],
-    ids=["default", "the first", "cocoa_sp", "repeated", "added", "among the default"],
-)
-def test_the_primary_is_as_asked_or_the_default_or_the_first(body, names, primary):
-    planned = plan(**body)
-    assert planned.estimators == tuple(names)
-    assert planned.primary == primary
-
-
-@pytest.mark.parametrize(
     ("field", "refused", "accepted"),
     [("temperature", 0.049, 0.05), ("top_k", 1, 2), ("top_p", 0.049, 0.05)],
 )
@@ -183,22 +162,6 @@ def test_what_can_be_known_follows_from_what_is_asked_and_brought(ask, expected)
     assert available_statistics(ask, a_deployment(EVERYTHING)) == expected
 
 
-# id: (ask, field at fault)
-LIGHT = {
-    "a sampled estimator": ({"estimators": ("cocoa_sp",)}, "estimators"),
-    "a sampled primary": ({"primary": "cocoa_sp"}, "primary"),
-    "a sampled answer": ({"strategy": "mbr"}, "strategy"),
-    "samples to return": ({"return_samples": True}, "return_samples"),
-}
-
-
-@pytest.mark.parametrize(("changes", "field"), LIGHT.values(), ids=list(LIGHT))
-def test_light_mode_refuses_what_needs_samples(changes, field):
-    with pytest.raises(InvalidRequest) as caught:
-        plan(ALL | PROBE_STATISTICS, light=True, **changes)
-    assert caught.value.field == field
-
-
 def test_light_mode_without_its_probe_names_the_mode_and_draws_nothing_with_it():
     with pytest.raises(ProbeMissing) as caught:
         plan(light=True)
@@ -266,33 +229,6 @@ def test_a_drawn_answer_draws_samples_where_no_estimator_reads_any():
     with pytest.raises(InvalidRequest) as refused:
         plan(strategy="sample", estimators=("ppl",), sampling=SamplingParams(temperature=0.01))
     assert refused.value.field == "temperature"
-
-
-@pytest.mark.parametrize(
-    ("ask", "field"),
-    [
-        ({}, None),
-        ({"strategy": "sample"}, None),
-        ({"strategy": "mbr"}, "strategy"),
-        ({"strategy": "most_probable"}, "strategy"),
-        ({"strategy": "most_probable_normalized"}, "strategy"),
-        ({"on_reject": "abstain", "target_error": 0.05}, "on_reject"),
-        ({"on_reject": "escalate", "target_error": 0.05}, "on_reject"),
-    ],
-    ids=["greedy", "sample", "mbr", "most probable", "normalized", "abstain", "escalate"],
-)
-def test_only_an_answer_that_is_certain_while_it_is_written_is_streamed(ask, field):
-    calibrated = calibrator({"all": {"sp": calibration()}})
-    deployment = replace(a_deployment(ALL, calibrator=calibrated), has_second_model=True)
-    made = make_plan(Ask(prompt="a", estimators=("sp",), **ask), deployment)
-    if field != "strategy":
-        check(made, deployment)
-    if field is None:
-        check(made, deployment, is_streamed=True)
-        return
-    with pytest.raises(InvalidRequest) as refused:
-        check(made, deployment, is_streamed=True)
-    assert refused.value.field == field
 
 
 # id: (an ask, what it takes of the models)

@@ -1,6 +1,5 @@
 """The one path of an ask, over the fake models: what is computed, shared, remembered, refused."""
 
-import asyncio
 import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,12 +14,11 @@ from app.scoring.computation import Recorded
 from app.scoring.memory import Memory
 from app.scoring.observer import Observer
 from app.scoring.scorer import Policy, Scorer
-from models.errors import DeadlineExceeded, InvalidRequest, Overloaded, StatisticUnavailable
+from models.errors import Overloaded, StatisticUnavailable
 from models.estimators import ESTIMATORS
 from models.records import GivenAnswer, SamplingParams
 from models.similarity.protocol import NliConfig
 from models.statistics import supplied_by
-from tests.conftest import until
 from tests.made_calibrators import calibrator
 from tests.results import generation, sequence
 from workers.admission import Admission
@@ -101,52 +99,6 @@ async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
     assert scorer.told.results == [result]
 
 
-async def test_the_second_identical_ask_is_served_from_the_cache_and_equal():
-    async with scoring() as scorer:
-        first = await scorer.run(ASK)
-        calls = num_calls(scorer)
-        again = await scorer.run(ASK)
-
-    assert num_calls(scorer) == calls
-    assert (again.source, again.scores) == ("cache", first.scores)
-    assert scorer.told.lookups == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "seed", "source"),
-    [
-        ("greedy", None, "cache"),
-        ("most_probable", None, "cache"),
-        ("sample", 0, "cache"),
-        ("sample", None, "computed"),
-    ],
-)
-async def test_only_a_draw_without_a_seed_is_another_one_each_time(strategy, seed, source):
-    ask = replace(ASK, strategy=strategy, sampling=SamplingParams(4, 16, seed=seed))
-    async with scoring() as scorer:
-        await scorer.run(ask)
-        assert (await scorer.run(ask)).source == source
-
-
-async def test_identical_asks_at_once_share_the_work():
-    async with scoring() as scorer:
-        calls = num_calls(scorer)
-        results = await asyncio.gather(*(scorer.run(ASK) for _ in range(5)))
-
-    assert num_calls(scorer) == calls + 1
-    assert sorted(result.source for result in results) == ["computed"] + 4 * ["joined"]
-    assert scorer.told.num_joined == 4
-
-
-async def test_an_ask_that_wants_no_cache_neither_reads_nor_writes_nor_shares():
-    async with scoring() as scorer:
-        calls = num_calls(scorer)
-        alone = replace(ASK, cache=False)
-        await asyncio.gather(scorer.run(alone), scorer.run(alone))
-        assert num_calls(scorer) == calls + 2
-        assert (await scorer.run(ASK)).source == "computed"
-
-
 async def test_a_reply_of_other_weights_than_the_keys_serves_and_is_not_stored():
     async with scoring() as scorer:
         generator = scorer.workers.generator
@@ -196,18 +148,6 @@ async def test_a_question_answered_by_other_weights_is_not_stored_either():
         sources = [(await scorer.run(asks)).source for _ in range(2)]
 
     assert sources == ["computed", "computed"]
-
-
-async def test_texts_alone_ask_no_model_for_an_answer():
-    async with scoring() as scorer:
-        calls = num_calls(scorer)
-        ask = Ask(answer=GivenAnswer("Paris"), samples=(GivenSample("Rome"), GivenSample("Paris")))
-        result = await scorer.run(ask)
-
-    assert num_calls(scorer) == calls
-    assert result.generation is None
-    assert result.scores["consistency"] is not None
-    assert result.reasons["sp"] == "answer_token_logprobs is not available"
 
 
 async def test_what_was_recorded_is_scored_without_asking_the_generator():
@@ -312,15 +252,6 @@ async def test_hidden_states_come_with_the_result_and_are_never_cached():
     assert results[0].generation.answer_hidden_mean.shape == (2, 8)
 
 
-async def test_the_deadline_is_the_asks_own():
-    async with scoring() as scorer:
-        slow = asyncio.Event()
-        scorer.workers.generator.generate = lambda *_: slow.wait()
-        with pytest.raises(DeadlineExceeded, match=r"timeout_s = 0\.05 s"):
-            await scorer.run(replace(ASK, timeout_s=0.05))
-        await until(lambda: scorer.admission.num_admitted == 0)
-
-
 async def test_a_timeout_that_is_not_the_deadline_is_no_deadline():
     async def fail(*_):
         raise TimeoutError
@@ -340,24 +271,6 @@ async def test_above_the_admission_limit_it_is_refused_and_the_cache_still_serve
                 await scorer.run(replace(ASK, prompt="Another?"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"similarity": "nosuch"}, "similarity"),
-        ({"light": True}, "light"),
-        ({"estimators": ("cocoa_ppl_light",)}, "estimators"),
-    ],
-    ids=["function", "mode", "probe"],
-)
-async def test_what_cannot_be_done_here_is_refused_before_any_work(changes, field):
-    async with scoring() as scorer:
-        calls = num_calls(scorer)
-        with pytest.raises(InvalidRequest) as caught:
-            await scorer.run(replace(ASK, **changes))
-        assert num_calls(scorer) == calls
-    assert caught.value.field == field
-
-
 async def test_a_strategy_that_reads_what_cannot_be_supplied_is_refused():
     async with scoring() as scorer:
         generator = scorer.workers.generator
@@ -366,13 +279,6 @@ async def test_a_strategy_that_reads_what_cannot_be_supplied_is_refused():
             with pytest.raises(StatisticUnavailable) as caught:
                 await scorer.run(replace(ASK, strategy=strategy))
             assert caught.value.field == "strategy"
-
-
-async def test_an_ask_leaves_what_is_available_to_the_next_one_as_it_was():
-    async with scoring() as scorer:
-        before = scorer.available_statistics(ASK)
-        await scorer.run(replace(ASK, answer=GivenAnswer("Paris"), samples=(GivenSample("Rome"),)))
-        assert scorer.available_statistics(ASK) == before
 
 
 @pytest.mark.parametrize("name", ["sp", "lexical_similarity"], ids=["at once", "on a thread"])

@@ -101,15 +101,6 @@ def test_of_an_answer_unlike_the_calibrated_ones_no_part_passes(answer, options,
         assert one.reason.startswith(code)
 
 
-def test_an_answer_without_parts_or_with_more_than_are_told_does_not_pass():
-    none = judged(scored(text="Lima"), answer=sequence("Lima"))
-    cut = judged(scored(0.1, 0.1, is_whole=False))
-
-    assert (none.decision.accept, cut.decision.accept) == (False, False)
-    assert none.decision.guarantee == "the answer has no parts: not accepted"
-    assert cut.decision.guarantee == "the answer has more parts than are scored: not accepted"
-
-
 def test_where_no_threshold_keeps_the_target_nothing_passes_and_what_is_missing_is_told():
     one = calibration(thresholds=(Threshold(0.1, None, labels_missing=300),))
     made = with_fields(calibrator())

@@ -18,7 +18,6 @@ from app.scoring.scorer import Policy, Scorer
 from app.scoring.units import (
     TOKENS_UNKNOWN,
     Fields,
-    Parts,
     unknown_pairs,
 )
 from app.scoring.units import (
@@ -167,16 +166,6 @@ def test_no_more_is_told_of_what_the_answer_lacks():
     assert (len(parts.missing), parts.warnings) == (10, ("units_cut",))
 
 
-def test_an_answer_that_is_no_json_has_no_parts_and_says_so():
-    given_subject = subject(sequence("Lima"))
-
-    parts = parts_of(given_subject)
-
-    assert parts == Parts(warnings=("answer_not_json",))
-    units = scored(given_subject, parts)
-    assert (len(units.units), units.mean, units.greatest) == (1, None, None)
-
-
 def test_of_a_sampled_answer_the_other_samples_are_asked():
     given_subject = subject(sequence(SAMPLES[0]), index=0)
 
@@ -242,10 +231,6 @@ def test_each_text_of_a_token_stands_where_its_span_says(texts, leftover):
 # Through the path of an ask, over the fake models.
 
 
-def num_compared(scorer):
-    return sum(scorer.workers.comparers["fake"]._model.batches)
-
-
 @pytest.mark.anyio
 async def test_units_are_scored_and_asked_in_one_batch_with_the_rest():
     async with scoring() as scorer:
@@ -260,18 +245,6 @@ async def test_units_are_scored_and_asked_in_one_batch_with_the_rest():
     assert "rb_cocoa_sp" not in city.scores
     assert city.uncertainty == city.scores["cocoa_sp"] > distance.uncertainty > 0
     assert len(batches) == 1
-
-
-@pytest.mark.anyio
-async def test_the_units_of_a_remembered_answer_cost_no_model():
-    async with scoring() as scorer:
-        first = await scorer.run(FIELDS)
-        calls, compared = num_calls(scorer), num_compared(scorer)
-        again = await scorer.run(FIELDS)
-
-        assert (num_calls(scorer), num_compared(scorer)) == (calls, compared)
-    assert again.source == "cache"
-    assert again.units.units[1].scores == first.units.units[1].scores
 
 
 @pytest.mark.anyio
@@ -301,16 +274,6 @@ async def test_units_of_what_was_recorded_are_scored():
         result = await scorer.run(ask, recorded)
 
     assert [one.unit.path for one in result.units.units] == [None, "/city", "/km"]
-
-
-@pytest.mark.anyio
-async def test_the_answer_alone_is_one_unit():
-    async with scoring() as scorer:
-        result = await scorer.run(replace(FIELDS, units="answer"))
-
-    [answer] = result.units.units
-    assert (answer.unit.kind, answer.scores) == ("answer", result.scores)
-    assert result.units.mean is None
 
 
 @pytest.mark.anyio
@@ -355,26 +318,7 @@ async def refused(ask, limits=None):
 
 
 @pytest.mark.anyio
-async def test_ten_thousand_fields_of_a_given_answer_are_refused_before_any_work():
-    many = GivenAnswer(json.dumps(list(range(10_000)))[:32_000].rsplit(",", 1)[0] + "]")
-
-    error = await refused(replace(FIELDS, answer=many), AskLimits(max_text_characters=10**6))
-
-    assert (error.field, error.message) == (
-        "answer",
-        "must have at most 1024 fields where units are told",
-    )
-
-
-@pytest.mark.anyio
 async def test_too_many_pairs_of_fields_are_refused_before_any_work():
     error = await refused(FIELDS, AskLimits(max_pairs=1))
 
     assert error.field == "samples"
-
-
-@pytest.mark.anyio
-async def test_log_probs_alone_have_no_parts_that_could_be_scored():
-    ask = Ask(answer=GivenAnswer("{}"), answer_token_logprobs=(-0.5,), units="fields")
-
-    assert (await refused(ask)).field == "units"

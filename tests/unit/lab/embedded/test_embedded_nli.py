@@ -2,14 +2,11 @@
 
 import json
 import random
-import stat
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 from transformers import (
     AutoModelForSequenceClassification,
@@ -48,11 +45,7 @@ from cocoa_lab.embedded.pairs import Pair, Sources
 from cocoa_lab.embedded.testbed import HeldOut
 from cocoa_lab.embedded.training import Schedule
 from cocoa_lab.embedded.weights import load_cross_encoder
-from models.embedded import CROSS_ENCODER_DIR, LANGUAGE_MODELS, NLI_DIR, TESTBED_DIR
-
-MAX_PARAMETERS = 3_000_000
-# All embedded models and the testbed together.
-MAX_BYTES = 30_000_000
+from models.embedded import CROSS_ENCODER_DIR, NLI_DIR
 
 TINY_JUDGE = CrossEncoderShape(hidden=32, layers=2, heads=2, feed_forward=64)
 
@@ -193,20 +186,6 @@ def test_two_different_samples_of_one_meaning_are_a_pair_of_the_same():
         Pair("It is Paris.", "Rome", False, "facts"),
         Pair("Paris", "Rome", False, "facts"),
     ]
-
-
-def test_all_that_ships_is_small_and_readable_by_every_user():
-    folders = (*LANGUAGE_MODELS.values(), CROSS_ENCODER_DIR, NLI_DIR, TESTBED_DIR)
-    files = chain.from_iterable(folder.iterdir() for folder in folders)
-    assert sum(file.stat().st_size for file in files) <= MAX_BYTES
-    assert {oct(stat.S_IMODE(file.stat().st_mode)) for file in NLI_DIR.iterdir()} == {"0o644"}
-
-
-def test_tensors_are_float16_on_disk_and_few():
-    tensors = load_file(NLI_DIR / "model.safetensors")
-    assert {t.dtype for t in tensors.values()} == {torch.float16}
-    assert sum(t.numel() for t in tensors.values()) <= MAX_PARAMETERS
-    assert all(bool(t.isfinite().all()) for t in tensors.values())
 
 
 def test_it_loads_without_a_warning_in_float32_with_named_labels_and_512_tokens(capfd):

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from cocoa_lab.embedded.language_model import LanguageModelShape, new_language_model
@@ -60,27 +59,6 @@ def test_eight_steps_lower_the_loss_and_the_log_tells_it_by_kind(trained):
     assert all(line["tokens"] > 1000 for line in lines)
     for kind in RECIPE.counts:
         assert lines[1]["loss"][kind] < lines[0]["loss"][kind]
-
-
-def test_a_training_cut_off_goes_on_to_the_weights_of_an_unbroken_one(
-    tokenizer, trained, tmp_path, monkeypatch
-):
-    model, losses, _ = trained
-    documents = type(RECIPE.corpus).documents
-
-    def cut_off(corpus, step):
-        if step == 5:
-            raise KeyboardInterrupt
-        return documents(corpus, step)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(RECIPE.corpus), "documents", cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            train_world_model(RECIPE, tokenizer, tmp_path)
-    resumed, resumed_losses = train_world_model(RECIPE, tokenizer, tmp_path)
-
-    assert resumed_losses == pytest.approx(losses)
-    torch.testing.assert_close(resumed.state_dict(), model.state_dict())
 
 
 def test_micro_batches_hold_every_example_once_and_keep_to_their_size(tokenizer):
