@@ -38,7 +38,9 @@ GENERATE = "/generate-with-uncertainty"
 
 # A test measures no time: on a busy machine any example may take long.
 _SLOW = [hypothesis.HealthCheck.too_slow]
-hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=_SLOW)
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=_SLOW, max_examples=50
+)
 hypothesis.settings.load_profile("untimed")
 
 

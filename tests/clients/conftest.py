@@ -1,4 +1,4 @@
-"""A running service for clients: the embedded language model, in one process or behind workers."""
+"""A running service for clients: the embedded language model, behind workers."""
 
 from contextlib import ExitStack
 
@@ -11,19 +11,15 @@ WITHOUT_NLI = {"COCOA_NLI__MODEL": ""}
 START_S = 300
 
 
-@pytest.fixture(scope="session", params=["embedded workers", "remote workers"])
-def url(request):
+@pytest.fixture(scope="session")
+def url():
     """URL of the service."""
     with ExitStack() as stack:
-        settings = WITHOUT_NLI
-        if request.param == "remote workers":
-            workers = {}
-            for role in ("generation", "similarity"):
-                workers[role] = stack.enter_context(cocoa("worker", role, **WITHOUT_NLI))
-            settings = {}
-            for role, worker in workers.items():
-                worker.wait_ready(START_S)
-                settings[f"COCOA_{role.upper()}__URL"] = worker.url
+        settings = {}
+        for role in ("generation", "similarity"):
+            worker = stack.enter_context(cocoa("worker", role, **WITHOUT_NLI))
+            worker.wait_ready(START_S)
+            settings[f"COCOA_{role.upper()}__URL"] = worker.url
         serving = stack.enter_context(cocoa_serve(**settings))
         serving.wait_ready(START_S)
         yield serving.url

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.estimators import ESTIMATORS, Undefined, consistency_std_error, needs, score
@@ -78,37 +78,25 @@ def test_the_strategy_supplies_every_statistic():
     assert needs(ESTIMATORS) == of_answer | of_samples | of_question | {*PREDICTED}
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-@given(stats=statistics())
-@settings(max_examples=40)
-def test_every_value_is_finite(name, stats):
-    assert math.isfinite(value(name, stats))
-
-
 # Likelihoods summed over samples or similarities can exceed 1, and densities and overlaps are
 # negated.
 SIGNED = {"semantic_entropy", "lexical_similarity", "semantic_density", "sentence_sar", "sar"}
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - SIGNED))
-@given(stats=statistics())
-@settings(max_examples=40)
-def test_values_are_not_negative_but_for_those_that_are_signed(name, stats):
-    assert value(name, stats) >= -1e-12
-
-
 @pytest.mark.parametrize("name", ESTIMATORS)
 @given(stats=statistics())
-@settings(max_examples=40)
-def test_values_lie_within_the_range_that_is_told(name, stats):
+def test_values_are_finite_and_lie_within_the_range_that_is_told(name, stats):
     low, high = ESTIMATORS[name].range
-    assert low is None or value(name, stats) >= low - 1e-9
-    assert high is None or value(name, stats) <= high + 1e-9
+    found = value(name, stats)
+
+    assert math.isfinite(found)
+    assert (low is not None and low >= 0) == (name not in SIGNED)
+    assert low is None or found >= low - 1e-9
+    assert high is None or found <= high + 1e-9
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"semantic_entropy"}))
 @given(stats=statistics(), seed=st.integers(0, 1000))
-@settings(max_examples=40)
 def test_the_order_of_samples_does_not_matter_but_to_semantic_entropy(name, stats, seed):
     order = np.random.default_rng(seed).permutation(len(stats["similarity"]))
     expected = pytest.approx(value(name, stats), rel=1e-9, abs=1e-9)
@@ -159,7 +147,6 @@ MONOTONE += ["mcse", "mcnse", "token_sar", "sentence_sar", "sar"]
 
 @pytest.mark.parametrize("name", MONOTONE)
 @given(stats=statistics(), raised=st.floats(0, 5))
-@settings(max_examples=40)
 def test_a_likelier_token_never_raises_uncertainty(name, stats, raised):
     likelier_answer = stats["answer_token_logprobs"].copy()
     likelier_answer[0] = min(0.0, likelier_answer[0] + raised)

@@ -1,10 +1,8 @@
 """What the core is asked by OpenAI's bodies."""
 
-from typing import Any
-
 from app.http.openai.requests import ChatRequest, CompletionRequest
 from app.http.requests.fields import check_light, template_variables
-from app.http.requests.messages import messages_of, unheeded
+from app.http.requests.messages import messages_asked
 from app.http.requests.tools import tools_asked
 from app.scoring.ask import Ask
 from models.errors import InvalidRequest
@@ -34,19 +32,14 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
             message = "must be 0 or left out in light mode, whose probe reads the greedy answer"
             raise InvalidRequest(message, field="temperature")
         temperature, strategy = body.drawn_at, wanted.strategy or "sample"
-    own: dict[str, Any] = {"units": wanted.units}
+    own = wanted.asked()
     if isinstance(body, ChatRequest):
-        own["messages"] = messages_of(body.messages)
-        own["unheeded"] = unheeded(body.messages)
+        own |= messages_asked(body.messages)
         variables = template_variables(body.chat_template_kwargs, body.reasoning_effort)
         own["chat_template_kwargs"] = variables
         own |= tools_asked(body, wanted, strategy=strategy, light=light)
     else:
         own["prompt"] = "".join(body.prompt)  # a list holds one
-    if wanted.estimators is not None:
-        own["estimators"] = tuple(wanted.estimators)
-    if wanted.json_schema is not None:
-        own["json_schema"] = wanted.json_schema
     num_samples, stop_mass = wanted.sample_bounds
     num_samples = max(num_samples, body.n)
     if own.get("of_tokens"):
@@ -66,19 +59,8 @@ def ask_of(body: ChatRequest | CompletionRequest, *, light: bool) -> Ask:
         ),
         strategy=strategy,
         light=light,
-        primary=wanted.estimator,
-        similarity=wanted.similarity,
-        return_samples=wanted.return_samples,
         return_tokens=body.wants_logprobs,
         num_tops=body.num_tops,
         num_shown=body.n,
-        explain=wanted.explain,
-        cache=wanted.cache,
-        timeout_s=wanted.timeout_s,
-        target_error=wanted.target_error,
-        on_reject=wanted.on_reject,
-        escalate_below=wanted.escalate_below,
-        on_unit_reject=wanted.on_unit_reject,
-        calibration=wanted.calibration,
         **own,
     )

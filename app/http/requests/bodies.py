@@ -24,7 +24,7 @@ from app.http.requests.fields import (
     encodable,
     template_variables,
 )
-from app.http.requests.messages import ChatMessage, messages_of, unheeded
+from app.http.requests.messages import ChatMessage, messages_asked
 from app.http.requests.tools import ToolsWanted, tools_asked
 from app.scoring.ask import Ask, GivenClaim, GivenSample
 from models.records import DEFAULT_NEW_TOKENS, GivenAnswer, SamplingParams
@@ -66,6 +66,10 @@ _OF_LOGPROBS: JsonDict = {
     "required": ["answer_token_logprobs"],
     "properties": {**_WITHOUT_PROMPT, "answer_token_logprobs": {"type": "array"}},
 }
+
+
+# What only a prompt to be answered says of how texts are drawn.
+_OF_DRAWING = (*ReasoningBounds.model_fields, "distinct")
 
 
 class Prompted(NullIsDefault):
@@ -235,21 +239,16 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
     Raises:
         InvalidRequest: a light request says something of samples.
     """
-    if isinstance(body, GenerateRequest) and body.mode == "light":
-        check_light(body)
-    own: dict[str, Any] = {"units": body.units}
-    bounds: tuple[int | None, int | None] = (None, None)
-    distinct = False
+    own, drawn = body.asked(), dict[str, Any]()
     if body.messages is not None:
-        own["messages"] = messages_of(body.messages)
-        own["unheeded"] = unheeded(body.messages)
-    if body.estimators is not None:
-        own["estimators"] = tuple(body.estimators)
+        own |= messages_asked(body.messages)
     if isinstance(body, GenerateRequest):
-        own |= {"strategy": body.strategy, "light": body.mode == "light"}
-        bounds = body.max_reasoning_tokens, body.max_sample_reasoning_tokens
-        own |= tools_asked(body, body, strategy=body.strategy, light=own["light"])
-        distinct = body.distinct
+        light = body.mode == "light"
+        if light:
+            check_light(body)
+        own |= {"strategy": body.strategy, "light": light}
+        own |= tools_asked(body, body, strategy=body.strategy, light=light)
+        drawn = {name: getattr(body, name) for name in _OF_DRAWING}
     else:
         own["answer"] = GivenAnswer(body.answer, body.append_eos)
         if body.answer_token_logprobs is not None:
@@ -259,8 +258,6 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
         if body.claims is not None:
             claims = [GivenClaim(one.text, tuple(one.quotes)) for one in body.claims]
             own |= {"units": "claims", "claims": tuple(claims)}
-    if body.json_schema is not None:
-        own["json_schema"] = body.json_schema
     num_samples, stop_mass = body.sample_bounds
     if own.get("of_tokens"):
         num_samples = 1
@@ -276,22 +273,9 @@ def ask_of(body: GenerateRequest | ScoreRequest) -> Ask:
             stop=tuple(body.stop),
             seed=body.seed,
             stop_mass=stop_mass,
-            max_reasoning_tokens=bounds[0],
-            max_sample_reasoning_tokens=bounds[1],
-            distinct=distinct,
+            **drawn,
         ),
-        primary=body.estimator,
-        similarity=body.similarity,
-        return_samples=body.return_samples,
         return_tokens=body.return_tokens,
-        explain=body.explain,
-        cache=body.cache,
-        timeout_s=body.timeout_s,
-        target_error=body.target_error,
-        on_reject=body.on_reject,
-        escalate_below=body.escalate_below,
-        on_unit_reject=body.on_unit_reject,
-        calibration=body.calibration,
         **own,
     )
 

@@ -250,6 +250,10 @@ class ReasoningBounds(NullIsDefault):
     """The same for each sample. Default: `max_reasoning_tokens`."""
 
 
+_OF_ASK = {"similarity", "return_samples", "explain", "units", "timeout_s", "cache"}
+_OF_ASK |= {"target_error", "on_reject", "escalate_below", "on_unit_reject", "calibration"}
+
+
 class ScoresWanted(NullIsDefault):
     """Which scores are wanted, and of which samples."""
 
@@ -323,6 +327,15 @@ class ScoresWanted(NullIsDefault):
     where the schema allows it, `abstain` holds the whole answer back."""
     calibration: Annotated[str | None, Field(max_length=64)] = None
     """Group of the calibrator, such as a task. Default: "all"."""
+
+    def asked(self) -> dict[str, Any]:
+        """What an `Ask` says of scores; it calls most as they are called here."""
+        own = {name: getattr(self, name) for name in _OF_ASK} | {"primary": self.estimator}
+        if self.estimators is not None:
+            own["estimators"] = tuple(self.estimators)
+        if self.json_schema is not None:
+            own["json_schema"] = self.json_schema
+        return own
 
     @property
     def sample_bounds(self) -> tuple[int, float | None]:

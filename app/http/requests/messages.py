@@ -260,9 +260,13 @@ class ChatMessage(NullIsDefault):
 _OF_CALL: dict[str, Any] = {"id": True, "type": True, "function": {"name", "arguments"}}
 
 
-def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
-    """Messages as the model's template gets them; a tool's result has the tool's name."""
+def messages_asked(messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    """What an `Ask` says of messages, and codes of what is accepted in them and shown to no model.
+
+    They are as the model's template gets them; a tool's result has the tool's name.
+    """
     names: dict[str | None, str] = {}
+    own: dict[str, Any] = {"unheeded": ()}
     plain = []
     for message in messages:
         for call in message.tool_calls or ():
@@ -270,8 +274,10 @@ def messages_of(messages: Sequence[ChatMessage]) -> tuple[dict[str, Any], ...]:
         one = _message_of(message)
         if message.role == "tool" and message.tool_call_id in names:
             one.setdefault("name", names[message.tool_call_id])
+        elif message.role != "tool" and message.name is not None:
+            own["unheeded"] = ("names_not_shown",)
         plain.append(one)
-    return tuple(plain)
+    return own | {"messages": tuple(plain)}
 
 
 def _message_of(message: ChatMessage) -> dict[str, Any]:
@@ -290,10 +296,3 @@ def _message_of(message: ChatMessage) -> dict[str, Any]:
     if message.name is not None and message.role == "tool":
         plain["name"] = message.name
     return plain
-
-
-def unheeded(messages: Sequence[ChatMessage]) -> tuple[str, ...]:
-    """Codes of what is accepted in messages and shown to no model."""
-    if any(message.name is not None and message.role != "tool" for message in messages):
-        return ("names_not_shown",)
-    return ()

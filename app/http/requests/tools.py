@@ -175,8 +175,7 @@ def tools_asked(
     Raises:
         InvalidRequest: answers cannot be held to the parameters of a tool, or to the format.
     """
-    own: dict[str, Any] = {"units": wanted.units}
-    own |= held_to(body.response_format, wanted.json_schema, wanted.units)
+    own = held_to(body.response_format, wanted.json_schema, wanted.units)
     if not body.tools:
         return own
     own["tools"] = body.tools_shown
