@@ -62,7 +62,9 @@ def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, co
 
     results = json.loads((out / "results.json").read_text())
     prrs = results["prr"]["greedy"]
-    assert list(prrs) == ["facts", "sums", "poems", "mean"]
+    assert list(prrs) == ["facts", "sums", "poems", "mean", "pooled"]
+    controls = results["controls"]["prr"]["greedy"]
+    assert set(controls["facts"]) == set(controls["pooled"]) == {"length", "equal_texts"}
     for name, value in prrs["mean"].items():
         both = prrs["facts"][name]["value"], prrs["sums"][name]["value"]
         assert value["value"] == pytest.approx(sum(both) / 2)
@@ -84,11 +86,13 @@ def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, co
         f"intervals: {undefined['poems']} (greedy) of 200.",
         contained,
     ]
-    assert results["notes"] == told
+    of_controls = [note for note in results["notes"] if "which is no estimator" in note]
+    assert results["notes"] == of_controls + told
     tables, page = (out / "report.md").read_text(), (out / "report.html").read_text()
-    assert "| method | facts | sums | poems (left out) | mean |" in tables
+    assert "| method | facts | sums | poems (left out) | mean | pooled |" in tables
     for text in (tables, page):
         assert "poems (left out)" in text
+        assert "equal_texts" in text
         for note in told:
             assert note in text
     for note in told:
