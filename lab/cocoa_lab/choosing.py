@@ -94,7 +94,8 @@ def answers_of(folder: Path, similarity: str | None = None) -> Column:
         scores[name] = np.array(values, dtype=np.float64)  # NaN for None
     counts = np.array(num_tokens, dtype=np.float64)
     is_binary = bool(np.isin(quality[~np.isnan(quality)], (0.0, 1.0)).all())
-    return Column(folder.name, quality, is_binary, scores, counts)
+    kinds = [line["task"] for line in lines.values()]
+    return Column(folder.name, quality, is_binary, scores, counts, kinds)
 
 
 def mixed(name: str, columns: Sequence[Column], seed: int = 0) -> Column:

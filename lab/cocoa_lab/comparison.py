@@ -26,6 +26,7 @@ class Column:
         is_binary: whether quality is 0 or 1.
         scores: estimator to its uncertainties (n,), NaN where it has no value.
         num_tokens: (n,) lengths of the answers; None where they are not known.
+        kinds: (n,) tasks of answers that are pooled; else none.
     """
 
     task: str
@@ -33,6 +34,7 @@ class Column:
     is_binary: bool
     scores: Mapping[str, Array]
     num_tokens: Array | None = None
+    kinds: Sequence[str] = ()
 
     @property
     def known_quality(self) -> Array:
