@@ -14,6 +14,7 @@ from tests.results import generation, sequence
 
 RNG = np.random.default_rng(0)
 NUM_PROMPTS = 120
+SAMPLING = {"num_samples": 3, "temperature": 1.0, "top_k": 50, "top_p": 1.0}
 RIGHT = (RNG.random(NUM_PROMPTS) < 0.6).astype(float)
 # Of the samples of a right answer most say the same, in whatever case.
 SAMPLES = [("Rome", "rome ", "Paris") if right else ("Rome", "Oslo", "Paris") for right in RIGHT]
@@ -41,7 +42,7 @@ def results_of(folder, scores):
     prompts = [a_prompt(number, float(score)) for number, score in enumerate(scores)]
     run = Run(
         header=RecordingHeader(
-            "made", "fake", "1", 0, {"num_samples": 3}, ("sample_texts",), asks_p_true=False
+            "made", "fake", "1", 0, SAMPLING, ("sample_texts",), asks_p_true=False
         ),
         prompts=prompts,
         num_failed=0,
