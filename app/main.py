@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,9 @@ def create_app(settings: Settings, on_death: Callable[[], None] | None = None) -
     telemetry = Telemetry()
     cache = make_cache(settings.cache, telemetry.set_breaker)
     access = make_access(settings.keys, settings.cache, telemetry)
-    labels = make_feedback(settings.feedback, telemetry.observe_remembered, telemetry.observe_label)
+    of_labels = partial(telemetry.observe_one, "feedback_labels")
+    of_answers = partial(telemetry.observe_one, "feedback_answers")
+    labels = make_feedback(settings.feedback, of_answers, of_labels)
     supervisor = Supervisor(on_death, settings.stall_s)
     tracing = make_tracing()
     hooks = hooks_of(telemetry, tracing)

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import typer
@@ -71,7 +72,7 @@ def run(
         logger.critical("start-up failed: %s", error)
         _leave(2)
     telemetry: Telemetry = app.state.service.telemetry
-    log.on_lost = telemetry.observe_lost_line
+    log.on_lost = partial(telemetry.observe_one, "lost_log_lines")
 
     def config(
         served: ASGIApp, host: str, port: int, drain_s: float, **more: Any

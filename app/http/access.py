@@ -73,7 +73,7 @@ class Access:
         Raises:
             RateLimited: a limit of the key is reached.
         """
-        self._telemetry.observe_key(key.name)
+        self._telemetry.observe_one("key_requests", key.name)
         async with self._limits.held(key, costs_tokens=costs_tokens):
             charge = partial(self.charge, key)
             in_asks = current_caller.set(Caller(key.name, key.namespace, key.modes, charge))

@@ -79,7 +79,7 @@ class ConnectionLimits:
             if (idle := self._oldest_idle(among_reserved=is_full)) is not None:
                 idle.drop("evicted")
             elif is_full:
-                self.telemetry.observe_closed("refused")
+                self.telemetry.observe_one("closed_connections", "refused")
                 return False
             else:
                 connection.is_reserved = True
@@ -173,7 +173,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.cycle.message_event.set()
         elif passed_s > max_s:
             if self._num_raw or (self._reading == "head" and self.headers is not None):
-                self._all.telemetry.observe_closed("slow_request")
+                self._all.telemetry.observe_one("closed_connections", "slow_request")
                 message = f"the head of the request was not there in {max_s:g} s"
                 self._refuse(408, "request_timeout", message)
             else:
@@ -181,7 +181,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def drop(self, reason: str) -> None:
         """Close the connection, whatever still waits to be written."""
-        self._all.telemetry.observe_closed(reason)
+        self._all.telemetry.observe_one("closed_connections", reason)
         self._all.remove(self)
         self.transport.abort()
 
@@ -290,14 +290,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse_half_a_body(self) -> None:
         if self._reading == "body" and self.cycle is not None and not self.cycle.response_started:
-            self._all.telemetry.observe_closed("slow_request")
+            self._all.telemetry.observe_one("closed_connections", "slow_request")
             message = "the service is going down, and the body was not complete"
             self._refuse(503, NotReady.code, message)
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer what is no whole request, and close the connection."""
         if self.awaits_client:
-            self._all.telemetry.observe_error(code)
+            self._all.telemetry.observe_one("errors", code)
             self.transport.write(_raw_response(status, code, message))
         self.transport.close()
 

@@ -56,7 +56,7 @@ def answer_to(error: Exception, scope: Scope, telemetry: Telemetry) -> Response:
     state = scope["state"]
     status, body = failure(error, state["request_id"])
     state["error_code"] = body.code
-    telemetry.observe_error(body.code)
+    telemetry.observe_one("errors", body.code)
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         headers |= error.headers or {}

@@ -159,7 +159,7 @@ class EventStream(Response):
         state = scope["state"]
         status, body = failure(error, state["request_id"])
         state["status"], state["error_code"] = status, body.code
-        self._telemetry.observe_error(body.code)
+        self._telemetry.observe_one("errors", body.code)
         return self._format.error(body, status)
 
     async def _say_farewell(self, scope: Scope, send: Send) -> None:

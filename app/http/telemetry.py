@@ -22,7 +22,6 @@ from prometheus_client import (
 )
 
 from app.cache.protocol import State
-from app.feedback.collecting import AnswerOutcome, LabelOutcome
 from app.http.logs import places_of
 from app.http.metrics import (
     CONSISTENCY_NAMES,
@@ -103,6 +102,11 @@ class Telemetry(Observer):
             configured = str(bool(one.setting)).lower()
             self.gauges["capability"].labels(name, configured).set(not one.lacks)
 
+    def observe_one(self, counter: str, *labels: str) -> None:
+        """Count one more under these labels."""
+        counted = self.counters[counter]
+        (counted.labels(*labels) if labels else counted).inc()
+
     # HTTP
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
@@ -112,16 +116,8 @@ class Telemetry(Observer):
     def observe_first_token(self, route: str, seconds: float) -> None:
         self.histograms["first_token_seconds"].labels(route).observe(seconds)
 
-    def observe_error(self, code: str) -> None:
-        self.counters["errors"].labels(code).inc()
-
-    def observe_closed(self, reason: str) -> None:
-        self.counters["closed_connections"].labels(reason).inc()
-
-    def observe_lost_line(self) -> None:
-        self.counters["lost_log_lines"].inc()
-
     # the core
+
     def observe_result(self, result: Result) -> None:
         if result.source == "computed":  # the others cost nothing
             if (generation := result.generation) is not None:
@@ -197,14 +193,6 @@ class Telemetry(Observer):
         self.counters["worker_calls"].labels(worker, outcome).inc()
         self.histograms["worker_call_seconds"].labels(worker).observe(seconds)
 
-    # feedback
-
-    def observe_remembered(self, outcome: AnswerOutcome) -> None:
-        self.counters["feedback_answers"].labels(outcome).inc()
-
-    def observe_label(self, outcome: LabelOutcome) -> None:
-        self.counters["feedback_labels"].labels(outcome).inc()
-
     # keys
 
     def set_keys(self, names: Sequence[str]) -> None:
@@ -217,9 +205,6 @@ class Telemetry(Observer):
 
     def set_keys_broken(self, broken: bool) -> None:
         self.gauges["keys_file_broken"].set(broken)
-
-    def observe_key(self, name: str) -> None:
-        self.counters["key_requests"].labels(name).inc()
 
     def observe_charge(self, name: str, tokens: int) -> None:
         self.counters["key_tokens"].labels(name).inc(tokens)

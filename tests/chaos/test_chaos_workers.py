@@ -201,40 +201,6 @@ def test_with_certificates_on_both_sides_nobody_else_is_let_in(worker, tmp_path)
         assert outcome(serving.generate("Hello")) == (200, None)
 
 
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        ({"COCOA_GENERATION__URL": "localhost:8001"}, "must begin with http:// or https://"),
-        (
-            {"COCOA_GENERATION__URL": "http://a", "COCOA_GENERATION__DTYPE": "float32"},
-            "COCOA_GENERATION__DTYPE is for the process that loads the model",
-        ),
-        (
-            {"COCOA_GENERATION__URL": "http://a", "COCOA_PROBES__CONSISTENCY": "/x"},
-            "COCOA_PROBES__CONSISTENCY is for",
-        ),
-        (
-            {"COCOA_SIMILARITY__URL": "http://a", "COCOA_NLI__MODEL": "org/nli"},
-            "COCOA_NLI__MODEL is for",
-        ),
-        (
-            {"COCOA_GENERATION__ENGINE": "fake", "COCOA_GENERATION__API_KEY": "geheim"},
-            "COCOA_GENERATION__API_KEY is heeded with COCOA_GENERATION__URL only",
-        ),
-        (
-            {"COCOA_GENERATION__URL": "https://a", "COCOA_GENERATION__TLS_CA_FILE": "/no/where"},
-            "COCOA_GENERATION__TLS_CA_FILE",
-        ),
-    ],
-    ids=["no scheme", "dtype", "probe", "nli", "key without url", "no such file"],
-)
-def test_settings_that_nobody_would_heed_end_the_process_with_2(environment, message):
-    with cocoa_serve(**{"COCOA_SIMILARITY__NAME": "cross_encoder"} | environment) as process:
-        assert process.exit_code() == 2
-    assert message in "".join(process.log)
-    assert "geheim" not in "".join(process.log)
-
-
 def test_a_worker_without_its_certificate_ends_with_2(worker):
     process = worker("generation", COCOA_WORKER__TLS_CERT_FILE="/no/where")
     assert process.exit_code() == 2

@@ -90,6 +90,37 @@ def test_invalid_settings_end_with_2_and_their_name(cocoa, command, variable, va
     assert "pydantic" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"GENERATION__URL": "localhost:8001"}, "must begin with http:// or https://"),
+        (
+            {"GENERATION__URL": "http://a", "GENERATION__DTYPE": "float32"},
+            "COCOA_GENERATION__DTYPE is for the process that loads the model",
+        ),
+        (
+            {"GENERATION__URL": "http://a", "PROBES__CONSISTENCY": "/x"},
+            "COCOA_PROBES__CONSISTENCY is for",
+        ),
+        ({"SIMILARITY__URL": "http://a", "NLI__MODEL": "org/nli"}, "COCOA_NLI__MODEL is for"),
+        (
+            {"GENERATION__ENGINE": "fake", "GENERATION__API_KEY": "geheim"},
+            "COCOA_GENERATION__API_KEY is heeded with COCOA_GENERATION__URL only",
+        ),
+        (
+            {"GENERATION__URL": "https://a", "GENERATION__TLS_CA_FILE": "/no/where"},
+            "COCOA_GENERATION__TLS_CA_FILE",
+        ),
+    ],
+    ids=["no scheme", "dtype", "probe", "nli", "key without url", "no such file"],
+)
+def test_settings_that_nobody_would_heed_end_a_command_with_2(cocoa, environment, message, caplog):
+    named = {f"COCOA_{name}": value for name, value in environment.items()}
+    result = cocoa("ask", "a", COCOA_SIMILARITY__NAME="cross_encoder", **named)
+    assert (result.exit_code, message in caplog.text) == (2, True)
+    assert "geheim" not in result.output + caplog.text
+
+
 def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa):
     options = ["--seed", "6", "--num-samples", "10"]
     result = cocoa("ask", "What is the capital of France?", *options, **FAKE)
@@ -172,8 +203,8 @@ def in_a_process(*arguments, **environment):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("ask", "Hi"), ("evaluate", "testbed"), ("probe", "collect", "--prompts", "testbed")],
-    ids=["ask", "evaluate", "probe collect"],
+    [("ask", "Hi"), ("evaluate", "testbed")],
+    ids=["ask", "evaluate"],
 )
 def test_a_model_that_is_not_there_ends_a_command_with_2_and_one_line(arguments, tmp_path):
     out = () if "ask" in arguments else ("--out", str(tmp_path), "--limit", "1")

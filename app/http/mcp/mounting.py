@@ -69,7 +69,7 @@ def _here(service: Service) -> Post:
             status, told = failure(error, request_id)
         else:
             return 200, json.loads(json_of(response))
-        service.telemetry.observe_error(told.code)
+        service.telemetry.observe_one("errors", told.code)
         return status, ErrorResponse(error=told).model_dump()
 
     return post

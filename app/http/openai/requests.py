@@ -14,7 +14,6 @@ from pydantic import (
     Tag,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from app.http.requests.fields import (
     MAX_SAMPLES,
@@ -29,6 +28,7 @@ from app.http.requests.fields import (
     TemplateVariables,
     Whole,
     encodable,
+    refuse_if,
 )
 from app.http.requests.messages import ChatMessage, kind_of
 from app.http.requests.neutral import (
@@ -116,11 +116,26 @@ class SharedRequest(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_stream(self) -> Self:
-        if self.stream_options is not None and not self.stream:
-            raise PydanticCustomError(
-                "one_of", "is heeded with stream only", {"field": "stream_options"}
-            )
+        is_alone = self.stream_options is not None and not self.stream
+        refuse_if(is_alone, "stream_options", "is heeded with stream only")
         return self
+
+
+class ChatFields(SharedRequest):
+    """What chats and responses take, which are chats by other names."""
+
+    chat_template_kwargs: TemplateVariables | None = None
+    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
+    refused."""
+
+    metadata: Platform | None = None
+    moderation: NoModeration = None
+    prompt_cache_key: Label | None = None
+    prompt_cache_options: Platform | None = None
+    prompt_cache_retention: Label | None = None
+    safety_identifier: Label | None = None
+    service_tier: UsualTier = None
+    store: NoStore = False
 
 
 class _OpenAIRequest(SharedRequest):
@@ -144,12 +159,9 @@ class _OpenAIRequest(SharedRequest):
 
     @model_validator(mode="after")
     def _check_drawn(self) -> Self:
-        if self.drawn_at is not None and "temperature" in self.uncertainty.model_fields_set:
-            raise PydanticCustomError(
-                "one_of",
-                "is the samples' where the answer is greedy; here it is that of the request",
-                {"field": "uncertainty.temperature"},
-            )
+        is_twofold = "temperature" in self.uncertainty.model_fields_set
+        why = "is the samples' where the answer is greedy; here it is that of the request"
+        refuse_if(self.drawn_at is not None and is_twofold, "uncertainty.temperature", why)
         if self.n > 1:
             self._check_several()
         return self
@@ -157,32 +169,16 @@ class _OpenAIRequest(SharedRequest):
     def _check_several(self) -> None:
         """Refuse several choices where they would be one, or where only one of them is meant."""
         wanted = self.uncertainty
-        faults = {
-            "n": (
-                self.drawn_at is None,
-                f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one",
-            ),
-            "uncertainty.strategy": (
-                wanted.strategy == "greedy",
-                "must be a sample with n above 1: the greedy answer is one text",
-            ),
-            "uncertainty.num_samples": (
-                "num_samples" in wanted.model_fields_set
-                and (wanted.num_samples == "auto" or wanted.num_samples < self.n),
-                "must be at least n: choices are samples",
-            ),
-            "uncertainty.on_reject": (
-                wanted.on_reject != "answer",
-                "must be answer with n above 1: the decision is about the first choice alone",
-            ),
-            "uncertainty.on_unit_reject": (
-                wanted.on_unit_reject != "keep",
-                "must be keep with n above 1: the decision is about the first choice alone",
-            ),
-        }
-        for field, (applies, message) in faults.items():
-            if applies:
-                raise PydanticCustomError("one_of", message, {"field": field})
+        why = f"needs a temperature of {MIN_SAMPLING_TEMPERATURE} or more: all would be one"
+        refuse_if(self.drawn_at is None, "n", why)
+        why = "must be a sample with n above 1: the greedy answer is one text"
+        refuse_if(wanted.strategy == "greedy", "uncertainty.strategy", why)
+        is_few = wanted.num_samples == "auto" or wanted.num_samples < self.n
+        is_few &= "num_samples" in wanted.model_fields_set
+        refuse_if(is_few, "uncertainty.num_samples", "must be at least n: choices are samples")
+        for name, one in (("on_reject", "answer"), ("on_unit_reject", "keep")):
+            why = f"must be {one} with n above 1: the decision is about the first choice alone"
+            refuse_if(getattr(wanted, name) != one, f"uncertainty.{name}", why)
 
     @property
     def drawn_at(self) -> float | None:
@@ -200,15 +196,12 @@ class _OpenAIRequest(SharedRequest):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-class ChatRequest(ToolsWanted, _OpenAIRequest):
+class ChatRequest(ToolsWanted, ChatFields, _OpenAIRequest):
     """A chat, as OpenAI's clients send it."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1024, fail_fast=True)]
     max_completion_tokens: NewTokens | None = None
     """`max_tokens` by its later name."""
-    chat_template_kwargs: TemplateVariables | None = None
-    """Variables of the chat template, such as `enable_thinking`; one that it does not read is
-    refused."""
     reasoning_effort: ReasoningEffort | None = None
     """How long the model may reason: the chat template's variable of that name."""
     logprobs: bool = False
@@ -219,16 +212,8 @@ class ChatRequest(ToolsWanted, _OpenAIRequest):
     audio: NoSound = None
     function_call: NoTool = None
     functions: NoFunctions = None
-    metadata: Platform | None = None
     modalities: Annotated[list[Literal["text"]] | None, Field(max_length=1)] = None
-    moderation: NoModeration = None
     prediction: NoPrediction = None
-    prompt_cache_key: Label | None = None
-    prompt_cache_options: Platform | None = None
-    prompt_cache_retention: Label | None = None
-    safety_identifier: Label | None = None
-    service_tier: UsualTier = None
-    store: NoStore = False
     verbosity: FixedVerbosity = None
     web_search_options: NoSearch = None
 
@@ -239,18 +224,15 @@ class ChatRequest(ToolsWanted, _OpenAIRequest):
 
     @model_validator(mode="after")
     def _check_tops(self) -> Self:
-        if self.top_logprobs and not self.logprobs:
-            raise PydanticCustomError("one_of", "needs logprobs", {"field": "top_logprobs"})
+        refuse_if(self.top_logprobs and not self.logprobs, "top_logprobs", "needs logprobs")
         return self
 
     @model_validator(mode="after")
     def _one_bound(self) -> Self:
         if self.max_completion_tokens is None:
             return self
-        if self.max_tokens is not None and self.max_tokens != self.max_completion_tokens:
-            raise PydanticCustomError(
-                "one_of", "differs from max_completion_tokens", {"field": "max_tokens"}
-            )
+        is_another = self.max_tokens not in (None, self.max_completion_tokens)
+        refuse_if(is_another, "max_tokens", "differs from max_completion_tokens")
         self.max_tokens = self.max_completion_tokens
         return self
 

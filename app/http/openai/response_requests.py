@@ -6,25 +6,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.openai.requests import SharedRequest
+from app.http.openai.requests import ChatFields
 from app.http.requests.fields import (
     NewTokens,
     NullIsDefault,
     ReasoningEffort,
-    TemplateVariables,
     Whole,
+    refuse_if,
 )
 from app.http.requests.messages import SHOWN, Echoed, Text, kind_of
 from app.http.requests.neutral import (
     FixedVerbosity,
-    Label,
     No,
-    NoModeration,
     NoReference,
-    NoStore,
     NoTruncation,
-    Platform,
-    UsualTier,
 )
 from app.http.requests.response_format import FORMATS, JsonObjectFormat, NamedSchema, TextFormat
 from app.http.requests.tools import Function, FunctionNamed, ToolName
@@ -226,7 +221,7 @@ class Reasoning(NullIsDefault):
     """As `summary`."""
 
 
-class ResponseRequest(SharedRequest):
+class ResponseRequest(ChatFields):
     """An input, as OpenAI's clients send it to `/v1/responses`; nothing is stored of it."""
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -265,32 +260,22 @@ class ResponseRequest(SharedRequest):
     include: Annotated[list[str], Field(max_length=16)] = []  # noqa: RUF012
     """`message.output_text.logprobs` for log-probs of the answer's tokens; others are of tools and
     stores that are not here, and add nothing."""
-    chat_template_kwargs: TemplateVariables | None = None
-    """As those of chats."""
 
     background: No = False
     context_management: NoReference = None
     conversation: NoReference = None
     max_tool_calls: Annotated[int, Field(ge=1), Whole] | None = None
     """Accepted and ignored: of tools of a platform, which are not here."""
-    metadata: Platform | None = None
-    moderation: NoModeration = None
     previous_response_id: NoReference = None
     prompt: NoReference = None
-    prompt_cache_key: Label | None = None
-    prompt_cache_options: Platform | None = None
-    prompt_cache_retention: Label | None = None
-    safety_identifier: Label | None = None
-    service_tier: UsualTier = None
-    store: NoStore = False
     truncation: NoTruncation = "disabled"
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
         items = self.input if isinstance(self.input, list) else []
-        if items and all(isinstance(item, ReasoningItem) for item in items):
-            message = "must have an item beside reasonings, which are shown to no model"
-            raise PydanticCustomError("one_of", message, {"field": "input"})
+        is_empty = items and all(isinstance(item, ReasoningItem) for item in items)
+        why = "must have an item beside reasonings, which are shown to no model"
+        refuse_if(is_empty, "input", why)
         return self
 
     @property

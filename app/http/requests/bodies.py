@@ -22,6 +22,7 @@ from app.http.requests.fields import (
     TokenLogprobs,
     check_light,
     encodable,
+    refuse_if,
     template_variables,
 )
 from app.http.requests.messages import ChatMessage, messages_asked
@@ -116,14 +117,13 @@ class ScoringRequest(ScoresWanted, Prompted):
 
     @model_validator(mode="after")
     def _check_input(self) -> Self:
-        if self.prompt is not None and self.messages is not None:
-            both = "exactly one of prompt and messages must be given"
-            raise PydanticCustomError("one_of", both, {"field": "prompt"})
+        is_both = self.prompt is not None and self.messages is not None
+        refuse_if(is_both, "prompt", "exactly one of prompt and messages must be given")
         if self.prompt is None and self.messages is None and (missing := self._without_input):
-            raise PydanticCustomError("one_of", missing, {"field": "prompt"})
+            refuse_if(missing, "prompt", missing)
         for name in ("chat_template_kwargs", "reasoning_effort"):
-            if getattr(self, name) is not None and self.messages is None:
-                raise PydanticCustomError("one_of", "{field} needs messages", {"field": name})
+            is_alone = getattr(self, name) is not None and self.messages is None
+            refuse_if(is_alone, name, "{field} needs messages")
         return self
 
 
@@ -147,8 +147,7 @@ class GenerateRequest(ScoringRequest, ReasoningBounds, ToolsWanted):
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
-        if self.tools and self.messages is None:
-            raise PydanticCustomError("one_of", "{field} needs messages", {"field": "tools"})
+        refuse_if(self.tools and self.messages is None, "tools", "{field} needs messages")
         return self
 
 
@@ -211,9 +210,8 @@ class ScoreRequest(ScoringRequest):
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
-        if self.claims is not None and self.units not in (None, "claims"):
-            message = "are the units: leave units out, or name claims"
-            raise PydanticCustomError("one_of", message, {"field": "claims"})
+        is_twofold = self.claims is not None and self.units not in (None, "claims")
+        refuse_if(is_twofold, "claims", "are the units: leave units out, or name claims")
         return self
 
     @property

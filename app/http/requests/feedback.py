@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from app.feedback.protocol import CONTROL, MAX_PARTS
-from app.http.requests.fields import NULL, Body, Whole, encodable
+from app.http.requests.fields import NULL, Body, Whole, encodable, refuse_if
 from models.calibration import ALL
 
 
@@ -64,10 +64,8 @@ class UnitFeedback(Body):
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:
-        if (self.path is None) == (self.span is None):
-            raise PydanticCustomError(
-                "one_of", "exactly one of path and span must be given", {"field": "path"}
-            )
+        is_named_once = (self.path is None) != (self.span is None)
+        refuse_if(not is_named_once, "path", "exactly one of path and span must be given")
         return self
 
     @property
@@ -107,12 +105,8 @@ class FeedbackRequest(Body):
     def _one_label(self) -> Self:
         is_both = self.correct is not None and self.quality is not None
         is_none = self.correct is None and self.quality is None and self.units is None
-        if is_both or is_none:
-            raise PydanticCustomError(
-                "one_of",
-                "exactly one of correct and quality must be given, or units",
-                {"field": "correct"},
-            )
+        why = "exactly one of correct and quality must be given, or units"
+        refuse_if(is_both or is_none, "correct", why)
         return self
 
     @property

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, LiteralString, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -43,6 +43,16 @@ def _known_estimator(name: str) -> str:
         meant = did_you_mean(closest(name, ESTIMATORS)) or ";"
         raise PydanticCustomError("unknown_estimator", message, {"meant": meant})
     return name
+
+
+def refuse_if(applies: object, field: str, why: LiteralString) -> None:
+    """Refuse a field that does not go with others.
+
+    Raises:
+        PydanticCustomError: it does not, as `applies` says; names the field.
+    """
+    if applies:
+        raise PydanticCustomError("one_of", why, {"field": field})
 
 
 def encodable(value: Value) -> Value:
@@ -346,13 +356,9 @@ class ScoresWanted(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_heeded(self) -> Self:
-        if self.json_schema is not None and self.units != "fields":
-            raise PydanticCustomError(
-                "one_of", "is heeded with units fields only", {"field": "json_schema"}
-            )
+        is_alone = self.json_schema is not None and self.units != "fields"
+        refuse_if(is_alone, "json_schema", "is heeded with units fields only")
         for name in ("max_samples", "stop_mass"):
-            if self.num_samples != "auto" and getattr(self, name) is not None:
-                raise PydanticCustomError(
-                    "one_of", 'is heeded with num_samples "auto" only', {"field": name}
-                )
+            is_alone = self.num_samples != "auto" and getattr(self, name) is not None
+            refuse_if(is_alone, name, 'is heeded with num_samples "auto" only')
         return self

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import NULL, NullIsDefault, encodable, few_values
+from app.http.requests.fields import NULL, NullIsDefault, encodable, few_values, refuse_if
 from app.http.requests.neutral import EmptyList, NoFunctions, NoSound
 from app.http.requests.tools import ToolName
 from models.images import PARTS
@@ -232,20 +232,17 @@ class ChatMessage(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
-        if self.refusal and self.role != "assistant":
-            message = "is an assistant's: leave it out of messages of other roles"
-            raise PydanticCustomError("one_of", message, {"field": "refusal"})
+        is_answer, is_told = self.role == "assistant", self.tool_call_id is not None
+        why = "is an assistant's: leave it out of messages of other roles"
+        refuse_if(self.refusal and not is_answer, "refusal", why)
         if self.content is None and not (self.tool_calls or self.refusal):
             raise PydanticCustomError("missing", "Field required", {"field": "content"})
-        if self.tool_calls and self.role != "assistant":
-            message = "are an assistant's: leave them out of messages of other roles"
-            raise PydanticCustomError("one_of", message, {"field": "tool_calls"})
-        if self.tool_call_id is not None and self.role != "tool":
-            message = "is of a tool's result: leave it out of messages of other roles"
-            raise PydanticCustomError("one_of", message, {"field": "tool_call_id"})
-        if self.images and self.role != "user":
-            message = "images are a user's: leave them out of messages of other roles"
-            raise PydanticCustomError("one_of", message, {"field": "content"})
+        why = "are an assistant's: leave them out of messages of other roles"
+        refuse_if(self.tool_calls and not is_answer, "tool_calls", why)
+        why = "is of a tool's result: leave it out of messages of other roles"
+        refuse_if(is_told and self.role != "tool", "tool_call_id", why)
+        why = "images are a user's: leave them out of messages of other roles"
+        refuse_if(self.images and self.role != "user", "content", why)
         return self
 
     @property

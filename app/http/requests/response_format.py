@@ -3,9 +3,8 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import JsonSchema, NullIsDefault
+from app.http.requests.fields import JsonSchema, NullIsDefault, refuse_if
 from app.scoring.ask import Units
 from models.errors import InvalidRequest
 from models.grammars import grammar_of
@@ -41,8 +40,7 @@ class NamedSchema(NullIsDefault):
 
     @model_validator(mode="after")
     def _check_strict(self) -> Self:
-        if self.strict and self.schema_ is None:
-            raise PydanticCustomError("one_of", "is needed with strict", {"field": "schema"})
+        refuse_if(self.strict and self.schema_ is None, "schema", "is needed with strict")
         return self
 
 

@@ -95,7 +95,7 @@ async def _score_all(service: Service, items: list[JsonValue], request_id: str) 
             return {"result": await scored(item, item_id), "error": None}
         except Exception as error:
             _, body = failure(error, item_id)
-        service.telemetry.observe_error(body.code)
+        service.telemetry.observe_one("errors", body.code)
         logger.info("item failed", extra={"route": "/score", "code": body.code})
         return {"result": None, "error": body}
 

@@ -114,7 +114,7 @@ async def stretched(request, generation, on_token):
     """What a worker tells that does not stop."""
     while True:
         on_token(Token("more "))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
 
 
 async def padded(request, generation, on_token):

@@ -85,7 +85,7 @@ def test_the_labels_are_those_that_dashboards_know():
     telemetry.set_keys(["a"])
     telemetry.observe_request("/score", 200, 0.5)
     telemetry.observe_first_token("/score", 0.5)
-    telemetry.observe_error("overloaded")
+    telemetry.observe_one("errors", "overloaded")
     telemetry.set_server("generation", "http://a:8000", "")
     telemetry.set_capabilities({"light": Capability("")})
     found = {}

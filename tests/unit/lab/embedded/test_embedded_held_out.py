@@ -44,16 +44,21 @@ def course(request) -> Course:
     return request.param.course
 
 
+@pytest.fixture(scope="module")
+def trained_on(course) -> set[str]:
+    return set(training_prompts(course))
+
+
 @pytest.mark.parametrize("task", TASKS)
-def test_no_prompt_of_the_testbed_occurs_in_training(task, testbed, course):
+def test_no_prompt_of_the_testbed_occurs_in_training(task, testbed, course, trained_on):
     asked = {course.prompt_form(line.prompt) for line in testbed[task]}
     assert len(asked) == len(testbed[task])
-    assert not asked & set(training_prompts(course))
+    assert not asked & trained_on
 
 
-def test_training_shows_only_prompts_from_its_list(course):
+def test_training_shows_only_prompts_from_its_list(course, trained_on):
     shown = {example.prompt for example in training_examples(3000, 1, course)}
-    assert shown <= set(training_prompts(course))
+    assert shown <= trained_on
 
 
 def test_the_second_language_model_is_shown_the_split_of_the_first_in_its_own_form(trained):
