@@ -13,6 +13,9 @@ RAY_VENV := .venv-ray
 RAY := 'ray[data]==2.60.0'
 LANGCHAIN_VENV := .venv-langchain
 
+# Processes keep the bytecode of what they import: else each compiles all of torch, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests run side by side, one process a core, with the same order of sets, since all processes have to
 # find the tests in the same order. These share nothing, and have one torch thread each; all others
 # start services and servers, which the tests of a file share.
