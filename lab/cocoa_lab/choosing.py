@@ -178,7 +178,8 @@ def main(
         scores = candidates(column)
         columns.append(Column(name, column.quality, column.is_binary, scores, column.num_tokens))
         typer.echo(f"{name}: {len(column.quality)} answers, {np.nanmean(column.quality):.2f} right")
-    prrs = table(prr, columns, num_resamples=num_resamples)
+    prrs = dict(table(prr, columns, num_resamples=num_resamples))
+    prrs.setdefault(MEAN, prrs[columns[0].task])  # of one cell
     verdict = choose(prrs)
     found = intervals(prrs[MEAN])[verdict.winner]
     typer.echo(markdown(prrs))
