@@ -27,7 +27,6 @@ from app.http.openai.responses import (
     uncertainty_of,
 )
 from app.http.openai.schemas import ChatLogprobs, TextLogprobs
-from app.http.openai.tools import CallStream
 from app.http.schemas import ErrorBody
 from app.scoring.result import Result
 from models.records import Token
@@ -88,13 +87,12 @@ class Chunks:
     Args:
         kind: of the endpoint.
         wanted: of the response.
-        calls: for answers that may call tools.
     """
 
-    def __init__(self, kind: ChunkKind, wanted: Wanted, calls: CallStream | None = None) -> None:
+    def __init__(self, kind: ChunkKind, wanted: Wanted) -> None:
         self._kind = kind
         self._wanted = wanted
-        self._pieces = Pieces(with_logprobs=wanted.logprobs, is_message=kind.is_chat, calls=calls)
+        self._pieces = Pieces(wanted, is_message=kind.is_chat)
         self._num_calls = 0
         self._created = int(time.time())
         self._is_open = False

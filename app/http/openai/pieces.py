@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.http.openai.logprobs import BLANK, Known, known_of, without_blank
-from app.http.openai.responses import Said
-from app.http.openai.tools import CallStream
+from app.http.openai.responses import Said, Wanted
 from app.scoring.result import Result
 from models.records import Token
-from models.units.tool_calls import Call
+from models.units.tool_calls import Call, num_settled, segments
 
 
 class Piece(NamedTuple):
@@ -27,17 +26,14 @@ class Pieces:
     """Makes pieces of tokens.
 
     Args:
-        with_logprobs: whether the log-probs of all tokens are wanted.
+        wanted: of the response.
         is_message: whether the answer begins without its leading blank.
-        calls: for answers that may call tools.
     """
 
-    def __init__(
-        self, *, with_logprobs: bool, is_message: bool, calls: CallStream | None = None
-    ) -> None:
-        self._with_logprobs = with_logprobs
+    def __init__(self, wanted: Wanted, *, is_message: bool) -> None:
+        self._with_logprobs = wanted.logprobs
         self._is_message = is_message
-        self._calls = calls
+        self._calls = _CallStream(wanted.tools) if wanted.tools else None
         # Tokens of text that may yet become a call.
         self._held: list[Known] = []
         self._has_begun = self._has_text = False
@@ -90,3 +86,53 @@ class Pieces:
                 yield Piece(one, known)
             else:
                 yield Piece(known=known, call=one)
+
+
+class _CallStream:
+    """An answer that grows: the same texts and calls that `parted` finds in the whole one.
+
+    Args:
+        names: of the tools that there are.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._pending = ""
+        self._is_start = True
+        self._in_text = False
+        self._has_text = False
+
+    def add(self, text: str) -> list[str | Call]:
+        """What became certain with a further text."""
+        self._pending += text
+        settled = num_settled(self._pending, is_start=self._is_start)
+        if not settled:
+            return []
+        text, self._pending = self._pending[:settled], self._pending[settled:]
+        return self._told(text)
+
+    def finish(self) -> list[str | Call]:
+        """The rest."""
+        text, self._pending = self._pending, ""
+        return self._told(text)
+
+    def _told(self, text: str) -> list[str | Call]:
+        found = segments(text, self._names if self._is_start else ())
+        self._is_start = False
+        told: list[str | Call] = []
+        for i, one in enumerate(found):
+            if isinstance(one, Call):
+                self._in_text = False
+                told.append(one)
+                continue
+            if i + 1 < len(found) or not self._pending:
+                one = one.rstrip()
+            if not self._in_text:
+                one = one.lstrip()
+            if not one:
+                continue
+            if self._has_text and not self._in_text:
+                one = f"\n{one}"
+            self._in_text = self._has_text = True
+            told.append(one)
+        return told

@@ -23,7 +23,6 @@ from app.http.openai.responses import (
     uncertainty_of,
 )
 from app.http.openai.schemas import Uncertainty
-from app.http.openai.tools import CallStream
 from app.http.responses import timing_of
 from app.http.schemas import ErrorBody, Timing
 from app.scoring.result import Result
@@ -160,12 +159,11 @@ class ResponseEvents:
 
     Args:
         wanted: of the response.
-        calls: for answers that may call tools.
     """
 
-    def __init__(self, wanted: Wanted, calls: CallStream | None = None) -> None:
+    def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._pieces = Pieces(with_logprobs=wanted.logprobs, is_message=True, calls=calls)
+        self._pieces = Pieces(wanted, is_message=True)
         self._num_events = 0
         self._items: list[dict[str, Any]] = []
         self._is_open = False  # whether the last item may yet grow

@@ -37,6 +37,7 @@ class Wanted:
         logprobs: whether it wants the log-probs of the answer's tokens.
         usage: whether its stream ends with the usage.
         n: how many choices it wants.
+        tools: names of those that its answer may call.
         repeated: fields of it that the response has, too.
     """
 
@@ -45,6 +46,7 @@ class Wanted:
     logprobs: bool = False
     usage: bool = False
     n: int = 1
+    tools: Sequence[str] = ()
     repeated: Mapping[str, Any] = field(default_factory=dict)
 
 

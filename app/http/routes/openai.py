@@ -32,7 +32,6 @@ from app.http.openai.schemas import (
     ServedModel,
     ServedModels,
 )
-from app.http.openai.tools import CallStream
 from app.http.repeats import Repeats
 from app.http.requests.faults import faults_of
 from app.http.service import Service
@@ -54,7 +53,7 @@ class _Door(NamedTuple):
     body: TypeAdapter[Any]
     whole: Callable[[Result, Wanted], Any]
     renew: Callable[[Any, Result, str], None]
-    events: Callable[[Wanted, CallStream | None], EventFormat]
+    events: Callable[[Wanted], EventFormat]
 
 
 _CHAT = _Door(TypeAdapter(ChatRequest), chat_completion, renew, partial(Chunks, CHAT_CHUNKS))
@@ -118,6 +117,7 @@ async def _respond(request: Request, door: _Door) -> Response:
         body.wants_logprobs,
         body.wants_usage,
         body.n,
+        names_of(body.tools_shown) if isinstance(body, ChatRequest) else (),
         said,
     )
 
@@ -129,10 +129,7 @@ async def _respond(request: Request, door: _Door) -> Response:
             return await service.run(ask, wanted.id, on_token)
 
     if body.stream:
-        calls = None
-        if isinstance(body, ChatRequest) and body.tools_shown:
-            calls = CallStream(names_of(body.tools_shown))
-        return EventStream(run, door.events(wanted, calls), service.telemetry)
+        return EventStream(run, door.events(wanted), service.telemetry)
 
     result = await unless_gone(request, run())
     return json_response(repeats.keep(seen, result, door.whole(result, wanted), door.renew))
