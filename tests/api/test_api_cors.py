@@ -50,15 +50,15 @@ async def test_by_default_no_page_is_let_in():
     ],
     ids=["a foreign page", "a foreign name that leads here", "a form in a frame"],
 )
-@pytest.mark.parametrize("path", [GENERATE, "/v1/completions", "/score", "/feedback"])
-async def test_plain_text_of_a_foreign_page_is_refused_without_keys(path, headers):
+async def test_plain_text_of_a_foreign_page_is_refused_without_keys(headers):
     async with serving() as service:
         calls = service.engine.num_calls
         headers = headers | {"Content-Type": "text/plain"}
         body = b'{"prompt": "Hi", "model": "cocoa"}'
-        response = await service.client.post(path, content=body, headers=headers)
-        error = response.json()["error"]
-        assert (response.status_code, error["code"]) == (403, "forbidden")
+        for path in (GENERATE, "/v1/completions", "/score", "/feedback"):
+            response = await service.client.post(path, content=body, headers=headers)
+            error = response.json()["error"]
+            assert (response.status_code, error["code"]) == (403, "forbidden"), path
         assert service.engine.num_calls == calls
 
 
