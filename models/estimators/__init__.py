@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any, Literal
 
 from models.estimators import (
-    capped,
     cocoa,
     information,
     light,
     reflection,
     relevance,
+    rooted,
     semantic,
     unseen,
 )
@@ -53,7 +53,7 @@ Family = Literal[
     "relevance",
     "reflection",
 ]
-Base = Literal["sp", "ppl", "mte"]
+Base = Literal["sp", "root_sp", "ppl", "mte"]
 # Told of an estimator that failed.
 OnFailure = Callable[[str, Exception], None]
 
@@ -141,6 +141,7 @@ _counting = partial(row, counts=True)
 
 _ROWS = (
     row(information.sp, "likelihood", grows=True),
+    row(rooted.root_sp, "likelihood"),
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
     row(information.reasoning_length, "reasoning"),
@@ -148,6 +149,7 @@ _ROWS = (
     _counting(information.mcnse, "likelihood", moves=True),
     _counting(cocoa.consistency, "consistency"),
     _counting(cocoa.cocoa_sp, "cocoa", "sp", grows=True),
+    _counting(rooted.cocoa_root_sp, "cocoa", "root_sp"),
     _counting(cocoa.cocoa_ppl, "cocoa", "ppl"),
     _counting(cocoa.cocoa_mte, "cocoa", "mte"),
     row(light.consistency_light, "consistency"),
@@ -165,11 +167,9 @@ _ROWS = (
     _counting(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
     row(cocoa.rb_consistency, "rao_blackwell"),
     row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp", grows=True),
+    row(rooted.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
     row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
     row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
-    row(capped.capped_sp, "alternative"),
-    _counting(capped.capped_cocoa_sp, "alternative", "sp"),
-    row(capped.capped_rb_cocoa_sp, "alternative", "sp"),
     row(unseen.unseen_rb_consistency, "unseen"),
     row(unseen.unseen_rb_cocoa_sp, "unseen", "sp", grows=True),
     _counting(semantic.degmat, "semantic"),

@@ -23,6 +23,7 @@ class ClientSample(TypedDict, total=False):
 
 EstimatorName: TypeAlias = Literal[
     "sp",
+    "root_sp",
     "ppl",
     "mte",
     "reasoning_length",
@@ -30,6 +31,7 @@ EstimatorName: TypeAlias = Literal[
     "mcnse",
     "consistency",
     "cocoa_sp",
+    "cocoa_root_sp",
     "cocoa_ppl",
     "cocoa_mte",
     "consistency_light",
@@ -47,11 +49,9 @@ EstimatorName: TypeAlias = Literal[
     "full_sample_cocoa_mte",
     "rb_consistency",
     "rb_cocoa_sp",
+    "rb_cocoa_root_sp",
     "rb_cocoa_ppl",
     "rb_cocoa_mte",
-    "capped_sp",
-    "capped_cocoa_sp",
-    "capped_rb_cocoa_sp",
     "unseen_rb_consistency",
     "unseen_rb_cocoa_sp",
     "degmat",

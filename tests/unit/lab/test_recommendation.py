@@ -192,7 +192,7 @@ def test_of_answers_of_one_length_or_of_none_that_is_known_nothing_is_said(num_t
     ("names", "grows"),
     [
         (["sp", "cocoa_sp", "rb_cocoa_sp", "cocoa_sp_light", "additive_cocoa_sp", "mcse"], True),
-        (["ppl", "mte", "rb_cocoa_ppl", "consistency", "capped_sp", "prob_cocoa_sp"], False),
+        (["ppl", "mte", "rb_cocoa_ppl", "consistency", "root_sp", "prob_cocoa_sp"], False),
     ],
 )
 def test_sums_over_tokens_grow_with_an_answer_and_means_do_not(names, grows):
