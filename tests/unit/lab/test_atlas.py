@@ -167,6 +167,7 @@ def test_a_paragraph_has_the_share_of_its_sentences_that_is_right():
     peru = examples["Peru"]
     text = "Peru lies in South America. Its capital is Cusco. It is beautiful."
     assert facts(text, peru) == 0.5
+    assert peru.references[0].startswith("Lima; South America; ")
     assert math.isnan(facts("It is beautiful.", peru))
     assert set(quality_names(examples.values(), None).values()) == {"facts"}
 
