@@ -6,14 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.http.requests.fields import (
-    Body,
-    JsonSchema,
-    NullIsDefault,
-    ScoresWanted,
-    encodable,
-    refuse_if,
-)
+from app.http.requests.fields import Body, JsonSchema, NullIsDefault, ScoresWanted, encodable
 from app.http.requests.response_format import ResponseFormat, held_to, schema_of
 from models.call_grammars import grammar_of_calls
 from models.errors import InvalidRequest
@@ -159,9 +152,11 @@ class ToolsWanted(NullIsDefault):
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
         names = [tool.function.name for tool in self.tools]
-        refuse_if(len(set(names)) < len(names), "tools", "two tools have one name")
-        is_missing = self.tool_choice not in ("none", "auto") and not self.tools_required
-        refuse_if(is_missing, "tool_choice", "there is no such tool among tools")
+        if len(set(names)) < len(names):
+            raise PydanticCustomError("one_of", "two tools have one name", {"field": "tools"})
+        if self.tool_choice not in ("none", "auto") and not self.tools_required:
+            message = "there is no such tool among tools"
+            raise PydanticCustomError("one_of", message, {"field": "tool_choice"})
         return self
 
 
