@@ -210,6 +210,11 @@ class Row:
     stop_reason: str | None = None
 
 
+def _shown_tags(traits, body):
+    """How texts show tags: special tokens as they are, where the body says so."""
+    return traits.tags if body.get("skip_special_tokens", True) else "tokens"
+
+
 def generate(traits, body, prompt, child):
     """The child-th sequence of a request."""
     temperature = body.get("temperature", 1.0)
@@ -232,7 +237,7 @@ def generate(traits, body, prompt, child):
         row.ids.append(token)
         row.logprobs.append(float(told[token]))
         row.tops.append(_tops(traits, body, told, raw, token, row))
-        row.text = decode(row.ids, tags=traits.tags)
+        row.text = decode(row.ids, tags=_shown_tags(traits, body))
         if token == EOS:
             row.finish_reason = "stop"
             break
@@ -729,7 +734,7 @@ def _piece(traits, body, row, i):
     held = max((len(one) for one in body.get("stop") or ()), default=1) - 1
 
     def shown(end):
-        texts = ["", decode(row.ids[:end], tags=traits.tags)]
+        texts = ["", decode(row.ids[:end], tags=_shown_tags(traits, body))]
         if "messages" in body:
             texts = _parted(traits, row.ids[:end])
         found = [text.rstrip("\ufffd") for text in texts]

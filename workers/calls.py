@@ -146,15 +146,29 @@ class Calls:
         return _parsed(content)
 
     async def post(
-        self, path: str, body: Mapping[str, Any], max_bytes: int = MAX_REPLY_BYTES
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        max_bytes: int = MAX_REPLY_BYTES,
+        *,
+        may_be_rejected: bool = False,
     ) -> Any:
-        """What a POST answers; what it says in place of an answer is logged."""
-        return await self._post(path, body, max_bytes)
+        """What a POST answers.
+
+        What it says in place of an answer is logged; that it does not take the body is no news
+        where it `may_be_rejected`.
+        """
+        self.num_posts += 1
+        posted = self._posted(path, body, may_be_rejected=may_be_rejected)
+        async with self._in_time(), posted as response:
+            reply = _parsed(await body_of(response, max_bytes))
+        self._look_at(reply)
+        return reply
 
     async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
         """What a POST answers; None where the server takes no such body, or fails on it."""
         with suppress(Rejected, Failed):
-            return await self._post(path, body, may_be_rejected=True)
+            return await self.post(path, body, may_be_rejected=True)
         return None
 
     async def post_for_events(
@@ -188,21 +202,6 @@ class Calls:
             raise Unreachable("its stream broke off")
         return events
 
-    async def _post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        max_bytes: int = MAX_REPLY_BYTES,
-        *,
-        may_be_rejected: bool = False,
-    ) -> Any:
-        self.num_posts += 1
-        posted = self._posted(path, body, may_be_rejected=may_be_rejected)
-        async with self._in_time(), posted as response:
-            reply = _parsed(await body_of(response, max_bytes))
-        self._look_at(reply)
-        return reply
-
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
         try:
@@ -217,10 +216,7 @@ class Calls:
     async def _posted(
         self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
     ) -> AsyncIterator[httpx.Response]:
-        """A response that is a success, its body not yet read; what else comes is logged.
-
-        That the server does not take the body is no news where it `may_be_rejected`.
-        """
+        """A response that is a success, its body not yet read; what else comes is logged."""
 
         async def trace(name: str, info: object) -> None:
             if name == _OPENED:

@@ -3,10 +3,11 @@
 They are vLLM's `/score`, text-embeddings-inference's `/predict`, and `/v1/embeddings`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, NotRequired, Protocol
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from annotated_types import Ge, MinLen
@@ -18,9 +19,12 @@ from models.ranges import PROBABILITIES
 from models.records import Array, Pair
 from models.similarity.vectors import MOST_FLOOR, UNLIKE, floor_of, vector_similarity
 from workers.calling import together
-from workers.calls import Calls, listed_model, read
-from workers.client import Refused, Unreachable
+from workers.calls import Calls, Failed, Rejected, listed_model, read
+from workers.client import Client, Refused, Unreachable
 
+# Pairs by which a server is known, and what two scores of one may differ by.
+_FIXED = (("Paris", "It is Paris."), ("The answer is 42.", "There is no answer."))
+_APART = 1e-4
 _DIGITS = 4
 # Pairs of one call, where a server does not say how many it takes.
 _VLLM_CALL, _TEI_CALL = 256, 32
@@ -100,27 +104,51 @@ class PairServer:
         return digest_of(*parts, [round(score, _DIGITS) + 0.0 for score in self.scores])
 
 
-class PairApi(Protocol):
-    """How one kind of server is asked. Raises what calls do."""
+class PairApi(ABC):
+    """How one kind of server is asked, and found out: see `workers.standing.Kind`."""
 
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
-        """What it says it is, in a call that costs it nothing; equal while it is the same."""
+    async def look_up(self, client: Client) -> Mapping[str, Any]:
+        try:
+            return await self.said(Calls(client, is_trial=True))
+        except (Rejected, Failed) as error:
+            raise Unreachable(f"it does not say what it is ({error})") from None
 
+    async def try_out(self, client: Client, said: Mapping[str, Any]) -> PairServer:
+        calls = Calls(client, is_trial=True)
+        server = await self.fitted(calls, self.server(said))
+        return replace(server, scores=tuple(await self.score(calls, server, _FIXED)))
+
+    async def ask_again(self, client: Client, known: PairServer) -> PairServer | None:
+        scores = await self.score(Calls(client, is_trial=True), known, _FIXED)
+        for score, before in zip(scores, known.scores, strict=True):
+            if abs(score - before) > _APART:
+                return None
+        said = self.server(await self.look_up(client))
+        return known if replace(said, scores=known.scores, floor=known.floor) == known else None
+
+    @abstractmethod
+    async def said(self, calls: Calls) -> Mapping[str, Any]:
+        """What a server says it is."""
+
+    @abstractmethod
     def server(self, said: Mapping[str, Any]) -> PairServer:
-        """What it says it is, understood."""
+        """The same, understood."""
 
     async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
         """The same with what is measured before its first pair is scored."""
+        return server
 
+    @abstractmethod
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         """Score of each pair in [0, 1]; what is too long is cut by the server."""
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        """Tokens of a text, special ones included."""
+        """Tokens of a text, special ones included; 0 where nothing is cut."""
+        return 0
 
 
-class VllmApi:
-    """vLLM's `/score`, of a model that was served with `--runner pooling`.
+class _ListedApi(PairApi):
+    """One that lists its models.
 
     Args:
         model: the served model's name; "" for the first that it lists.
@@ -129,18 +157,19 @@ class VllmApi:
     def __init__(self, model: str) -> None:
         self._model = model
 
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
+    async def said(self, calls: Calls) -> Mapping[str, Any]:
         entry = await listed_model(calls, self._model)
         return {name: entry.get(name) for name in ("id", "root", "max_model_len")}
+
+
+class VllmApi(_ListedApi):
+    """vLLM's `/score`, of a model that was served with `--runner pooling`."""
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         length = read(_VLLM_MODEL, said, "what it says of its model")["max_model_len"]
         if length in _ROBERTA_LENGTHS:
             length = 512
         return PairServer(said["id"], "", length, _VLLM_CALL, flags=(str(said["root"]),))
-
-    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        return server
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         firsts, seconds = zip(*pairs, strict=True)
@@ -159,10 +188,10 @@ class VllmApi:
         return read(_VLLM_TOKENS, reply, "its count of tokens")["count"]
 
 
-class TeiApi:
+class TeiApi(PairApi):
     """text-embeddings-inference's `/predict`."""
 
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
+    async def said(self, calls: Calls) -> Mapping[str, Any]:
         reply = await calls.get("/info")
         return read(_TEI_INFO, reply, "what it says of its model")
 
@@ -184,9 +213,6 @@ class TeiApi:
             flags=(str(said.get("model_dtype")), str(said.get("version"))),
         )
 
-    async def fitted(self, calls: Calls, server: PairServer) -> PairServer:
-        return server
-
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         body = {"inputs": pairs, "raw_scores": False, "truncate": True}
         rows: Any = read(_TEI_REPLY, await calls.post("/predict", body), "its answer")
@@ -201,19 +227,8 @@ class TeiApi:
         return len(tokens)
 
 
-class EmbeddingsApi:
-    """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`.
-
-    Args:
-        model: its name there; "" for the first that it lists.
-    """
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-
-    async def look_up(self, calls: Calls) -> Mapping[str, Any]:
-        entry = await listed_model(calls, self._model)
-        return {name: entry.get(name) for name in ("id", "root")}
+class EmbeddingsApi(_ListedApi):
+    """The `/v1/embeddings` of any OpenAI-compatible server; see `models.similarity.vectors`."""
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         return PairServer(said["id"], "", None, _VLLM_CALL, flags=(str(said["root"]),))
@@ -233,9 +248,6 @@ class EmbeddingsApi:
             vectors[first], vectors[second], server.floor
         ).tolist()
         return found
-
-    async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        return 0  # nothing is cut
 
     async def _vectors(self, calls: Calls, server: PairServer, texts: Sequence[str]) -> Array:
         """Of each text (N, d)."""

@@ -5,12 +5,14 @@ import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from models.codec import generation_to_json
 from models.errors import CocoaError, EngineError, InvalidRequest, NotReady
 from models.records import OnToken
 from workers import wire
@@ -36,7 +38,8 @@ class Served:
 
 # What is served, once it is loaded; None before, and after a loop has died.
 GetServed = Callable[[], Served | None]
-Work = Callable[[OnToken], Awaitable[bytes]]
+# Awaited, it is the result of a call.
+Work = Callable[[OnToken], Awaitable[Any]]
 # Told of an exception that no error of ours is; its text may quote a prompt.
 OnDefect = Callable[[Exception], None]
 
@@ -149,9 +152,9 @@ def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, streams = wire.decode_generate(body, timeout_s)
     generator = _generator_of(served)
 
-    async def work(on_token: OnToken) -> bytes:
+    async def work(on_token: OnToken) -> Any:
         listener = on_token if streams else None
-        return wire.encode_generation(await generator.generate(request, listener))
+        return generation_to_json(await generator.generate(request, listener))
 
     return work
 
@@ -159,20 +162,17 @@ def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
 def _first_token_logprobs(served: Served, body: bytes, timeout_s: float | None) -> Work:
     request, groups = wire.decode_first_token(body, timeout_s)
     generator = _generator_of(served)
-
-    async def work(on_token: OnToken) -> bytes:
-        reply = await generator.first_token_logprobs(request, groups)
-        return wire.encode_first_token_reply(reply)
-
-    return work
+    return lambda _: generator.first_token_logprobs(request, groups)
 
 
 def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
     name, pairs = wire.decode_compare(body)
     comparer = _comparer_of(served, name)
 
-    async def work(on_token: OnToken) -> bytes:
-        return wire.encode_pair_reply(pairs, await comparer.compare(pairs))
+    async def work(on_token: OnToken) -> Any:
+        reply = await comparer.compare(pairs)
+        scores = list(map(reply.scores.__getitem__, pairs))
+        return {"scores": scores, "identity": reply.identity}
 
     return work
 
@@ -180,22 +180,14 @@ def _compare(served: Served, body: bytes, timeout_s: float | None) -> Work:
 def _fit_contexts(served: Served, body: bytes, timeout_s: float | None) -> Work:
     name, texts = wire.decode_fit(body)
     comparer = _comparer_of(served, name)
-
-    async def work(on_token: OnToken) -> bytes:
-        return wire.encode_contexts(await comparer.fit_contexts(texts))
-
-    return work
+    return lambda _: comparer.fit_contexts(texts)
 
 
 def _token_ends(served: Served, body: bytes, timeout_s: float | None) -> Work:
     texts = wire.decode_texts(body)
     if (nli := served.nli) is None:
         raise InvalidRequest("this worker has no such comparer")
-
-    async def work(on_token: OnToken) -> bytes:
-        return wire.encode_token_ends(await nli.token_ends(texts))
-
-    return work
+    return lambda _: nli.token_ends(texts)
 
 
 # How each call is read: what is left of it is to be awaited.
@@ -230,9 +222,9 @@ async def _lines(work: Work, digest: bytes, on_defect: OnDefect) -> AsyncIterato
             await task
 
 
-def _last_line(task: "asyncio.Future[bytes]", on_defect: OnDefect) -> bytes:
+def _last_line(task: "asyncio.Future[Any]", on_defect: OnDefect) -> bytes:
     try:
-        return task.result()
+        return wire.encode_result(task.result())
     except CocoaError as error:
         return wire.encode_error(error)
     except asyncio.CancelledError:

@@ -23,6 +23,7 @@ from models.statistics import (
     SAMPLE_STATISTICS,
     STATISTICS,
     Source,
+    fields_of,
     supplied_by,
 )
 from models.waves import num_further
@@ -30,19 +31,16 @@ from workers.calling import Listener, together
 from workers.calls import Rejected
 from workers.client import Unreachable
 from workers.openai import columns
-from workers.openai.called import is_call_required
-from workers.openai.capabilities import OpenAIServer, no_greedy
 from workers.openai.dialect import TOO_LONG
-from workers.openai.events import merged
 from workers.openai.explaining import SCALED, explained
 from workers.openai.formats import check_called, check_followed, for_tokens, with_grammar
+from workers.openai.found import BOUNDS_TOP, OpenAIServer
 from workers.openai.given import Forms, forms_of, score_given, texts_of
 from workers.openai.model_calls import ModelCalls
 from workers.openai.prompts import render
 from workers.openai.reasoning import behind_reasoning, needs_texts
 from workers.openai.replies import (
     TOO_MANY,
-    fields_of,
     likeliest,
     read_choices,
     to_sequence,
@@ -58,8 +56,7 @@ from workers.openai.requests import (
     within_budget,
 )
 from workers.openai.soundness import ALL_ZERO, UNCOVERED, are_of, contradict
-from workers.openai.tags import with_tags
-from workers.openai.telling import Teller
+from workers.openai.streaming import Teller, merged
 from workers.openai.usage import Counted, count, counted
 
 # Tokens of a reasoning's tags, at most.
@@ -73,7 +70,7 @@ class OpenAIRequest:
 
     Args:
         calls: of the server.
-        server: what it can do.
+        can: what it can do.
         request: that it is asked.
         budget: tokens of prompt, answer and samples together; 0 for any number.
         listener: told the tokens that are streamed.
@@ -82,14 +79,13 @@ class OpenAIRequest:
     def __init__(
         self,
         calls: ModelCalls,
-        server: OpenAIServer,
+        can: OpenAIServer,
         request: GenerationRequest,
         budget: int,
         listener: Listener,
     ) -> None:
         self._calls = calls
-        self._server = server
-        self._can = server.capabilities
+        self._can = can
         self._request = request
         self._budget = budget
         self._listener = listener
@@ -127,8 +123,8 @@ class OpenAIRequest:
         if not asked.num_drawn:
             forms = await forms_of(self._calls, self._can, self._prompt, asked.answer)
         self._request = self._fitted(asked, max(map(len, forms.values()), default=0))
-        num, dialect = num_further(asked, None, ()), self._calls.tongue.dialect
-        if num and asked.answer is None and no_greedy(dialect):  # the first draw is the answer
+        num = num_further(asked, None, ())
+        if num and asked.answer is None and self._can.no_greedy:  # the first draw is the answer
             samples = await self._draw(num, asked.num_drawn)
             answer = samples[0]
         else:
@@ -138,16 +134,16 @@ class OpenAIRequest:
             samples += await self._draw(num, asked.num_drawn + len(samples))
             answer, samples = self._without_zeros(answer, samples)
         self._listener.tell_rest((answer, *samples)[asked.streamed])
-        if asked.answer is None and no_greedy(self._calls.tongue.dialect):
+        if asked.answer is None and self._can.no_greedy:
             self._warn("answer_is_drawn")
         generation = Generation(
             answer=answer,
             samples=tuple(samples),
             prompt_tokens=self._prompt.num_tokens or self._prompt_tokens,
             seed=self._seed,
-            model_id=self._server.info.model_id,
-            revision=self._server.info.revision,
-            identity=self._server.identity,
+            model_id=self._can.info.model_id,
+            revision=self._can.info.revision,
+            identity=self._can.identity,
             generate_s=time.monotonic() - began_at,
             answer_form=self._form,
             probe_readings=self._readings,
@@ -155,7 +151,7 @@ class OpenAIRequest:
             absent=self._absent,
             warnings=tuple(self._warnings),
         )
-        return explained(generation, self._request, self._can, self._calls.tongue.dialect)
+        return explained(generation, self._request, self._can)
 
     def _fitted(self, asked: GenerationRequest, num_answer: int) -> GenerationRequest:
         """The request with a `max_new_tokens` that fits the context and the budget."""
@@ -177,9 +173,9 @@ class OpenAIRequest:
         if self._request.num_drawn:  # an earlier request has brought it
             return records.Sequence(answer.text, answer.text, 0, "given")
         wanted = self._request.statistics
-        if await columns.is_prompt_foreign(self._calls, self._server, self._prompt):
+        if await columns.is_prompt_foreign(self._calls, self._can, self._prompt):
             self._warn(PROMPT_OUT_OF_DOMAIN)
-        given = await score_given(self._calls, self._server, self._prompt, answer, forms, wanted)
+        given = await score_given(self._calls, self._can, self._prompt, answer, forms, wanted)
         self._form = given.form
         self._absent |= given.absent
         if not given.shows_its_end:
@@ -188,12 +184,12 @@ class OpenAIRequest:
 
     async def _greedy(self) -> records.Sequence:
         can, wanted = self._can, self._request.statistics
-        mode, num_columns = columns.mode_of(self._server, wanted)
+        mode, num_columns = columns.mode_of(self._can, wanted)
         top: int | None = None
         if can.tells_logprobs and (mode or wanted & ANSWER_STATISTICS):
             top = max(num_columns, min(can.logprobs or 0, 1))
             if "answer_token_logprobs" in wanted and not mode:
-                top = can.bounds_top
+                top = can.tops(BOUNDS_TOP)
         num_tops = self._request.num_tops_of(0)
         if num_tops and top is not None:
             top = max(top, num_tops)
@@ -202,12 +198,12 @@ class OpenAIRequest:
         [told] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         choice = told.choice
         if mode:
-            columns.check(choice, self._server)
-            self._readings = columns.readings_of(choice, self._server, wanted)
-            is_foreign = columns.is_foreign(choice, self._server)
+            columns.check(choice, self._can)
+            self._readings = columns.readings_of(choice, self._can, wanted)
+            is_foreign = columns.is_foreign(choice, self._can)
         else:
-            is_foreign = await columns.is_prompt_foreign(self._calls, self._server, self._prompt)
-            self._absent |= columns.absent_beside_texts(self._server, wanted)
+            is_foreign = await columns.is_prompt_foreign(self._calls, self._can, self._prompt)
+            self._absent |= columns.absent_beside_texts(self._can, wanted)
             if top and not choice.unsound and (tops := choice.likeliest(top)) is not None:
                 self._bounds = mean_bounds(tops, can.vocabulary_size)
         if is_foreign:
@@ -294,7 +290,7 @@ class OpenAIRequest:
     @property
     def _holds_calls(self) -> bool:
         """Whether the server is told in its own way that a call has to come."""
-        return self._can.calls_tools and is_call_required(self._request)
+        return self._can.holds_calls(self._request)
 
     async def _choices(
         self, body: Mapping[str, Any], num: int, *, is_streamed: bool, place: int = 0
@@ -322,7 +318,6 @@ class OpenAIRequest:
             raise Unreachable(TOO_MANY)
         if choice.finish_reason == "length" and ids is not None and len(ids) < self._most:
             raise EngineError("the server ended a text before its time")
-        choice = await with_tags(self._calls, self._can, choice, opened=opened)
         sequence = to_sequence(choice, wanted=wanted, opened=opened, num_tokens=told.num_tokens)
         num_tops = self._request.num_tops_of(index)
         if num_tops and not (choice.unsound or sequence.is_withheld):

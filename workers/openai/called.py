@@ -12,23 +12,17 @@ from models.records import GenerationRequest
 from models.units.tool_calls import Call, read
 
 
-def tools_sent(request: GenerationRequest) -> dict[str, Any]:
+def tools_sent(request: GenerationRequest, *, must_call: bool) -> dict[str, Any]:
     """What a body says of tools; a grammar that is a schema of one call asks for one."""
     if not request.tools:
         return {}
     sent: dict[str, Any] = {"tools": list(request.tools)}
-    if is_call_required(request):
+    if must_call:
         allowed = _allowed(json.loads(request.grammar.source if request.grammar else "{}"))
         sent["tool_choice"] = "required"
         if len(allowed) == 1 < len(request.tools):
             sent["tool_choice"] = {"type": "function", "function": {"name": allowed[0]}}
     return sent
-
-
-def is_call_required(request: GenerationRequest) -> bool:
-    """Whether the answer has to be a call, which a server with tools is told in its own way."""
-    grammar = request.grammar
-    return bool(request.tools) and grammar is not None and grammar.kind == "json_schema"
 
 
 def _allowed(schema: Mapping[str, Any]) -> list[str]:

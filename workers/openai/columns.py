@@ -8,7 +8,7 @@ from models.probes.domain import is_beyond
 from models.records import ProbeReading
 from workers.calls import Calls
 from workers.client import Refused
-from workers.openai.capabilities import Capabilities, Columns, OpenAIServer
+from workers.openai.found import Columns, OpenAIServer
 from workers.openai.replies import (
     ENTROPY_COLUMN,
     FIRST_FURTHER_COLUMN,
@@ -51,7 +51,7 @@ _NO_LIGHT = {
 }
 
 
-async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Columns | None:
+async def read_columns(calls: Calls, can: OpenAIServer, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
     top = can.logprobs or 0
     if not can.tokenizes:  # several tokens may have had one text, which was told once
@@ -78,7 +78,7 @@ async def read_columns(calls: Calls, can: Capabilities, prompt: Prompt) -> Colum
 
 
 async def _identity(
-    calls: Calls, can: Capabilities, prompt: Prompt, top: int
+    calls: Calls, can: OpenAIServer, prompt: Prompt, top: int
 ) -> Mapping[str, float]:
     """The columns of the mode "identity", as far as so many likeliest tokens hold them.
 
@@ -138,7 +138,7 @@ def mode_of(server: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]
     Every answer has at least its mark and entropies, by which other weights are noticed, but one
     whose tokens' texts are wanted of a server that tells no texts beside columns.
     """
-    columns = server.capabilities.columns
+    columns = server.columns
     if columns is None or _exclude_texts(server, statistics):
         return "", 0
     mode, num_columns = "entropy", FIRST_FURTHER_COLUMN
@@ -151,7 +151,7 @@ def mode_of(server: OpenAIServer, statistics: frozenset[str]) -> tuple[str, int]
 
 def absent_beside_texts(server: OpenAIServer, statistics: frozenset[str]) -> dict[str, str]:
     """What columns would tell, and why they do not where the texts of tokens are wanted."""
-    if server.capabilities.columns is None or not _exclude_texts(server, statistics):
+    if server.columns is None or not _exclude_texts(server, statistics):
         return {}
     return dict.fromkeys(statistics & {"answer_token_entropies", *server.probes}, _TEXTS_INSTEAD)
 
@@ -161,7 +161,7 @@ def _exclude_texts(server: OpenAIServer, statistics: frozenset[str]) -> bool:
 
     Columns need tokens called by their ids, whose texts a server that takes ids tells afterwards.
     """
-    return not server.capabilities.tokenizes and "answer_token_texts" in statistics
+    return not server.tokenizes and "answer_token_texts" in statistics
 
 
 def check(choice: Choice, server: OpenAIServer) -> None:
@@ -171,7 +171,7 @@ def check(choice: Choice, server: OpenAIServer) -> None:
         ChangedModel: its marks are not those of the server that was tried out.
         InvalidLogits: an entropy is no number, so the model's logits were none.
     """
-    columns = server.capabilities.columns
+    columns = server.columns
     if columns is None or _mark(choice, MARK_COLUMN) != columns.mark:
         raise ChangedModel
     wanted = int(server.prompts[:_PROMPTS_MARK_DIGITS] or "0", 16)
@@ -185,7 +185,7 @@ async def is_prompt_foreign(calls: Calls, server: OpenAIServer, prompt: Prompt) 
     if not server.prompts:
         return False
     mode, top = mode_of(server, frozenset())
-    body = completion(server.capabilities, prompt, max_tokens=1, top=top, mode=mode)
+    body = completion(server, prompt, max_tokens=1, top=top, mode=mode)
     [choice] = read_choices(await calls.post(prompt.path, body), 1)
     check(choice, server)
     return is_foreign(choice, server)
@@ -218,7 +218,7 @@ def readings_of(
     A reading that is no number, or out of its range, is left out.
     """
     readings: dict[str, ProbeReading] = {}
-    columns, first_probe = server.capabilities.columns, FIRST_FURTHER_COLUMN
+    columns, first_probe = server.columns, FIRST_FURTHER_COLUMN
     if server.prompts:
         first_probe += _PROMPT_COLUMNS
     for statistic, probe in server.probes.items():

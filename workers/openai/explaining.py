@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from models.records import Generation, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, SAMPLE_STATISTICS, STATISTICS
-from workers.openai.capabilities import Capabilities, heeds
-from workers.openai.dialect import Dialect
+from workers.openai.found import OpenAIServer
 
 # Why a sequence lacks what was wanted of it, by its field.
 _MISSING = {
@@ -17,27 +16,20 @@ _NOT_APART = "the server does not tell the tokens of the answer from those of it
 SCALED = "the server's log-probs are raw at temperature 1 only"
 
 
-def explained(
-    generation: Generation, request: GenerationRequest, can: Capabilities, dialect: Dialect
-) -> Generation:
+def explained(generation: Generation, request: GenerationRequest, can: OpenAIServer) -> Generation:
     """The generation without what is not what was wanted, and with the reasons and warnings.
 
     Args:
         generation: with the warnings and reasons that are known so far.
         request: that it answers.
         can: what the server can.
-        dialect: what it has been found to take.
     """
     sampling, samples = request.sampling, generation.samples
     readings, absent = generation.probe_readings, dict(generation.absent)
     warnings = {
-        "temperature_not_heeded": samples and _is_fixed(request, dialect),
-        "top_k_not_heeded": samples
-        and sampling.top_k
-        and heeds(can.profile.heeds_top_k, dialect, "top_k") is False,
-        "seed_not_heeded": samples
-        and sampling.seed is not None
-        and heeds(can.profile.heeds_seed, dialect, "seed") is False,
+        "temperature_not_heeded": samples and _is_fixed(request, can),
+        "top_k_not_heeded": samples and sampling.top_k and can.heeds("top_k") is False,
+        "seed_not_heeded": samples and sampling.seed is not None and can.heeds("seed") is False,
         "one_token_answer": readings and generation.answer.num_tokens == 1,
         "out_of_domain": any(one.out_of_domain for one in readings.values()),
     }
@@ -62,9 +54,9 @@ def explained(
     return replace(generation, samples=samples, absent=absent, warnings=tuple(warned))
 
 
-def _is_fixed(request: GenerationRequest, dialect: Dialect) -> bool:
+def _is_fixed(request: GenerationRequest, can: OpenAIServer) -> bool:
     """Whether samples were wanted of another law than the only one that the server has."""
     for name in ("temperature", "top_p"):
-        if getattr(request.sampling, name) != 1.0 and not dialect.takes(name):
+        if getattr(request.sampling, name) != 1.0 and not can.tongue.dialect.takes(name):
             return True
     return False

@@ -8,7 +8,7 @@ from models.engines.texts import unshared
 from models.records import GenerationRequest
 from workers.calls import Calls
 from workers.client import Unreachable
-from workers.openai.capabilities import Capabilities
+from workers.openai.found import OpenAIServer
 from workers.openai.prompts import render, tokenize
 from workers.openai.replies import read_choices
 from workers.openai.requests import Prompt, completion
@@ -16,7 +16,7 @@ from workers.openai.requests import Prompt, completion
 
 async def first_tokens(
     calls: Calls,
-    can: Capabilities,
+    can: OpenAIServer,
     request: GenerationRequest,
     groups: Sequence[Sequence[str]],
 ) -> list[float | None]:
@@ -46,7 +46,7 @@ async def first_tokens(
 
 
 async def _likeliest(
-    calls: Calls, can: Capabilities, prompt: Prompt, ids: Sequence[int]
+    calls: Calls, can: OpenAIServer, prompt: Prompt, ids: Sequence[int]
 ) -> Mapping[str, float]:
     """Log-probs of the next token by its name: of these ids, or of the likeliest ones.
 

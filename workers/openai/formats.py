@@ -12,12 +12,11 @@ from models.grammars import grammar_of
 from models.records import GenerationRequest, Grammar
 from models.units.tool_calls import Call, names_of, read
 from workers.calls import Calls
-from workers.openai.capabilities import Capabilities
+from workers.openai.found import OpenAIServer
 from workers.openai.prompts import render, tokenize
 from workers.openai.replies import Choice, read_choices
 from workers.openai.requests import completion
 from workers.openai.soundness import UNMASKED
-from workers.openai.tags import with_tags
 
 # What the server is held to while it is tried out: nobody answers the question so by chance.
 _QUESTION = "What is the capital of France?"
@@ -38,7 +37,7 @@ REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 
 
-async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Grammar:
+async def for_tokens(calls: Calls, can: OpenAIServer, grammar: Grammar) -> Grammar:
     """A grammar in which a mark that is a token of the server's is one."""
     if grammar.kind == "json_schema" or not can.tokenizes:
         return grammar
@@ -48,7 +47,7 @@ async def for_tokens(calls: Calls, can: Capabilities, grammar: Grammar) -> Gramm
     return Grammar("lark", with_mark(grammar, ids[0]))
 
 
-def with_grammar(can: Capabilities, body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
+def with_grammar(can: OpenAIServer, body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
     """A body that asks for texts under a grammar."""
     if grammar.kind != "json_schema":
         return body | {"structured_outputs": {"grammar": grammar.source}}
@@ -87,7 +86,7 @@ def check_followed(grammar: Grammar, sequence: records.Sequence) -> None:
         raise EngineError(message) from None
 
 
-async def under_schema(calls: Calls, can: Capabilities) -> Capabilities:
+async def under_schema(calls: Calls, can: OpenAIServer) -> OpenAIServer:
     """What the server can, `no_grammar` and `unmasked` included."""
     grammar, unmasked = grammar_of(_SCHEMA), ""
     if not can.tells_logprobs:
@@ -121,7 +120,7 @@ def is_masked(choice: Choice) -> bool:
 
 
 async def _held(
-    calls: Calls, can: Capabilities, grammar: Grammar, top: int | None = None
+    calls: Calls, can: OpenAIServer, grammar: Grammar, top: int | None = None
 ) -> tuple[str, Choice | None]:
     """Why it does not follow a grammar that has one text, "" where it does; and its last answer.
 
@@ -142,7 +141,6 @@ async def _held(
         if reply is None:
             return reason, choice
         [choice] = read_choices(reply, 1)
-        choice = await with_tags(calls, can, choice, opened=asked.opened)
         if _is_held(choice.text):
             return "", choice
         reason = _IGNORED

@@ -11,8 +11,8 @@ from models.records import AnswerForm, Array, GivenAnswer
 from models.statistics import ANSWER_STATISTICS
 from workers.calling import together
 from workers.calls import Calls
-from workers.openai.capabilities import Capabilities, OpenAIServer
 from workers.openai.columns import check_entropies
+from workers.openai.found import NOT_READ, OpenAIServer
 from workers.openai.prompts import answer_forms
 from workers.openai.replies import (
     ENTROPY_COLUMN,
@@ -25,7 +25,6 @@ from workers.openai.replies import (
 from workers.openai.requests import COMPLETIONS, Prompt, completion
 from workers.openai.soundness import UNCOVERED, are_of, unsound
 
-_NOT_READ = "the server of the model cannot read an answer that is given"
 _BEHIND_IMAGES = "the server of the model reads no answer that is given behind images"
 _NO_ENTROPIES = "the server of the model tells no entropies of an answer that is given"
 # Prompts of one call by which the entropies at each token of an answer are asked, in tokens.
@@ -68,7 +67,7 @@ class _Read:
 
 
 async def forms_of(
-    calls: Calls, can: Capabilities, prompt: Prompt, answer: GivenAnswer | None
+    calls: Calls, can: OpenAIServer, prompt: Prompt, answer: GivenAnswer | None
 ) -> Forms:
     """Token ids of a given answer in each of its forms; empty where nobody can tokenize it."""
     if answer is None or prompt.ids is None or can.scoring != "prompt_logprobs":
@@ -78,7 +77,7 @@ async def forms_of(
 
 async def score_given(
     calls: Calls,
-    server: OpenAIServer,
+    can: OpenAIServer,
     prompt: Prompt,
     answer: GivenAnswer,
     forms: Forms,
@@ -88,13 +87,12 @@ async def score_given(
 
     Args:
         calls: of the server.
-        server: what it can do.
+        can: what it can do.
         prompt: that the answer continues.
         answer: that is given.
         forms: of `forms_of`.
         statistics: that are wanted.
     """
-    can = server.capabilities
     read: dict[AnswerForm, _Read] = {}
     if forms:
         found = await together(*(_by_ids(calls, can, prompt, ids) for ids in forms.values()))
@@ -102,7 +100,7 @@ async def score_given(
     elif can.scoring == "echo" and prompt.text is not None:
         read = await _by_echo(calls, can, prompt.text, answer.text)
     if not read:
-        reason = _NOT_READ
+        reason = NOT_READ
         if can.scoring == "prompt_logprobs":  # all else is asked by token ids there
             reason = _BEHIND_IMAGES
         absent = dict.fromkeys(statistics & ANSWER_STATISTICS, reason)
@@ -128,7 +126,7 @@ async def score_given(
 
 
 async def texts_of(
-    calls: Calls, can: Capabilities, prompt: Prompt, choice: Choice
+    calls: Calls, can: OpenAIServer, prompt: Prompt, choice: Choice
 ) -> tuple[str, ...] | None:
     """Texts of an answer's tokens that came as ids: one more prefill tells them."""
     ids, before = choice.token_ids, prompt.ids
@@ -143,7 +141,7 @@ async def texts_of(
     return token_texts(replace(choice, tokens=texts))
 
 
-async def _by_ids(calls: Calls, can: Capabilities, prompt: Prompt, ids: tuple[int, ...]) -> _Read:
+async def _by_ids(calls: Calls, can: OpenAIServer, prompt: Prompt, ids: tuple[int, ...]) -> _Read:
     if not ids:
         return _Read(np.zeros(0), (), ())
     longer = replace(prompt, ids=(*(prompt.ids or ()), *ids))
@@ -157,7 +155,7 @@ async def _by_ids(calls: Calls, can: Capabilities, prompt: Prompt, ids: tuple[in
 
 
 async def _by_echo(
-    calls: Calls, can: Capabilities, prompt: str, text: str
+    calls: Calls, can: OpenAIServer, prompt: str, text: str
 ) -> dict[AnswerForm, _Read]:
     texts: dict[AnswerForm, str] = {"literal": text}
     if text[:1].strip() and prompt[-1:].strip():
@@ -182,7 +180,7 @@ def _sequence(answer: GivenAnswer) -> records.Sequence:
 
 
 async def _entropies(
-    calls: Calls, can: Capabilities, prompt: Prompt, ids: tuple[int, ...] | None
+    calls: Calls, can: OpenAIServer, prompt: Prompt, ids: tuple[int, ...] | None
 ) -> Array | None:
     """Exact entropies (T,) at each token of an answer, each asked of what comes before it.
 

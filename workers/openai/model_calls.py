@@ -1,14 +1,15 @@
 """Calls of one server of the language model, in its own dialect."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
+
+import httpx
 
 from workers.calls import Calls, Denied, Rejected
-from workers.client import MAX_REPLY_BYTES, Client
+from workers.client import Client
 from workers.openai.dialect import Dialect
-
-Reply = TypeVar("Reply")
 
 
 class Tongue:
@@ -47,51 +48,30 @@ class ModelCalls(Calls):
     async def get(self, path: str) -> Any:
         return await super().get(self._at(path))
 
-    async def post_for_events(
-        self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int
-    ) -> list[Any]:
-        send = super().post_for_events
-
-        async def stream(spoken: Mapping[str, Any]) -> list[Any]:
-            return await send(self._at(path), spoken, on_event, max_bytes)
-
-        return await self._understood(body, stream)
-
-    async def _post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        max_bytes: int = MAX_REPLY_BYTES,
-        *,
-        may_be_rejected: bool = False,
-    ) -> Any:
-        send = super()._post
-
-        async def post(spoken: Mapping[str, Any]) -> Any:
-            return await send(self._at(path), spoken, max_bytes, may_be_rejected=may_be_rejected)
-
-        return await self._understood(body, post)
-
-    async def _understood(
-        self, body: Mapping[str, Any], send: Callable[[Mapping[str, Any]], Awaitable[Reply]]
-    ) -> Reply:
-        """What the server answers, once it is spoken to as it wants; else its first refusal."""
+    @asynccontextmanager
+    async def _posted(
+        self, path: str, body: Mapping[str, Any], *, may_be_rejected: bool = False
+    ) -> AsyncIterator[httpx.Response]:
+        """The response once the server is spoken to as it wants; raises its first refusal."""
         dialect = at_first = self.tongue.dialect
         first: Exception | None = None
-        while True:
-            try:
-                reply = await send(dialect.spoken(body))
-            except (Rejected, Denied) as refusal:
-                first = first or refusal
-                rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
-                if (taught := dialect.taught(rejected, body)) is None:
-                    raise first from None
-                dialect = taught
-            else:
-                if dialect is at_first:
-                    dialect = self.tongue.dialect  # others may have learnt something meanwhile
-                self.tongue.dialect = dialect.after(body)
-                return reply
+        async with AsyncExitStack() as stack:
+            while True:
+                spoken = dialect.spoken(body)
+                posted = super()._posted(self._at(path), spoken, may_be_rejected=may_be_rejected)
+                try:
+                    response = await stack.enter_async_context(posted)
+                    break
+                except (Rejected, Denied) as refusal:
+                    first = first or refusal
+                    rejected = refusal if isinstance(refusal, Rejected) else Rejected(403, "")
+                    if (taught := dialect.taught(rejected, body)) is None:
+                        raise first from None
+                    dialect = taught
+            if dialect is at_first:
+                dialect = self.tongue.dialect  # others may have learnt something meanwhile
+            self.tongue.dialect = dialect.after(body)
+            yield response
 
     def _at(self, path: str) -> str:
         if path.startswith("/v1/"):

@@ -17,7 +17,7 @@ from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
 from workers.openai.called import tools_sent
-from workers.openai.capabilities import Capabilities
+from workers.openai.found import OpenAIServer
 from workers.openai.requests import Prompt
 
 # Variables of a template that the client must not set.
@@ -51,7 +51,7 @@ def token_ids(reply: Any) -> tuple[int, ...]:
     return tuple(read(_TOKENS, reply, "its token ids")["tokens"])
 
 
-async def render(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
+async def render(calls: Calls, can: OpenAIServer, request: GenerationRequest) -> Prompt:
     """What the server is asked for a request.
 
     Raises:
@@ -79,7 +79,8 @@ async def render(calls: Calls, can: Capabilities, request: GenerationRequest) ->
         if not can.chats:
             message = "the server of the model takes no messages: send `prompt`"
             raise ChatTemplateError(message, field="messages")
-        further = {**request.chat_template_kwargs, **tools_sent(request)}
+        tools = tools_sent(request, must_call=can.holds_calls(request))
+        further = {**request.chat_template_kwargs, **tools}
         return Prompt(messages=tuple(map(as_sent, request.messages)), further=further)
     text = request.prompt or ""
     if not text:
@@ -98,7 +99,7 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
 
 
 async def answer_forms(
-    calls: Calls, can: Capabilities, prompt: Prompt, text: str, *, append_eos: bool
+    calls: Calls, can: OpenAIServer, prompt: Prompt, text: str, *, append_eos: bool
 ) -> dict[AnswerForm, tuple[int, ...]]:
     """Ways in which a given answer may continue its prompt; see `models.engines.prompts`."""
     end = (can.eos_id,) if append_eos and can.eos_id is not None else ()
@@ -111,7 +112,7 @@ async def answer_forms(
     return forms
 
 
-async def _render_ids(calls: Calls, can: Capabilities, request: GenerationRequest) -> Prompt:
+async def _render_ids(calls: Calls, can: OpenAIServer, request: GenerationRequest) -> Prompt:
     if request.prompt is not None:
         ids = token_ids(await calls.post("/tokenize", {"prompt": request.prompt}))
         # A prompt that spells out the BOS token would otherwise start with two.

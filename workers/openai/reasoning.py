@@ -9,11 +9,8 @@ from dataclasses import replace
 from models import records
 from models.engines.texts import behind, tags_in
 from models.units.reasoning import Reasoning, part
-from workers.openai.capabilities import TagIds
+from workers.openai.found import TagIds
 from workers.openai.replies import Choice
-
-# Tokens of white space that may stand before a start tag.
-_MOST_BEFORE = 2
 
 
 def behind_reasoning(
@@ -55,15 +52,6 @@ def behind_reasoning(
         sequence = replace(sequence, num_tokens=max(0, sequence.num_tokens - num_hidden))
     sequence = behind(replace(sequence, token_texts=texts), reasoning, answer, first)
     return replace(sequence, token_texts=_without_end(sequence))
-
-
-def hidden_tags(tag_ids: Sequence[TagIds], ids: Sequence[int], *, opened: bool) -> TagIds | None:
-    """The tags by which a reasoning begins with these ids and that no text shows; None for none."""
-    for known in tag_ids:
-        is_begun = opened or known.start in ids[: _MOST_BEFORE + 1]
-        if is_begun and not known.are_shown:
-            return known
-    return None
 
 
 def needs_texts(choice: Choice, tag_ids: Sequence[TagIds], *, opened: bool) -> bool:

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 from models import records
 from models.engines.texts import cut_at_stop
 from models.records import FINISH_REASON, Array, FinishReason
-from models.statistics import STATISTICS, Source
 from workers.calls import read
 from workers.client import Unreachable
 from workers.openai.called import text_of
@@ -257,12 +256,6 @@ def to_sequence(
     if "token_entropies" in wanted and (column := choice.column(ENTROPY_COLUMN)) is not None:
         changed["token_entropies"] = np.maximum(column, 0.0)
     return replace(sequence, **changed)
-
-
-def fields_of(statistics: frozenset[str], source: Source) -> frozenset[str]:
-    """Fields of a sequence that hold those of the statistics which have this source."""
-    rows = (STATISTICS[name] for name in statistics if name in STATISTICS)
-    return frozenset(row.field for row in rows if row.source == source and row.field)
 
 
 def token_texts(choice: Choice) -> tuple[str, ...] | None:

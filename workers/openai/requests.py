@@ -7,7 +7,7 @@ from typing import Any
 from models.errors import InvalidRequest
 from models.records import DEFAULT_NEW_TOKENS, GenerationRequest, SamplingParams
 from workers.client import MAX_REPLY_BYTES
-from workers.openai.capabilities import Capabilities
+from workers.openai.found import OpenAIServer
 from workers.openai.profiles import NEUTRAL
 
 # What a reply may bring for each token, for each likeliest one told with it, and beside them all.
@@ -64,7 +64,7 @@ class Prompt:
 
 
 def completion(
-    can: Capabilities,
+    can: OpenAIServer,
     prompt: Prompt,
     *,
     max_tokens: int,
@@ -101,6 +101,8 @@ def completion(
         body["stop"] = list(stop)
     if can.tokenizes:
         body |= {"return_token_ids": True, "return_tokens_as_token_ids": not by_text}
+    if any(known.are_special for known in can.tag_ids):
+        body["skip_special_tokens"] = False
     if mode:
         body |= {"vllm_xargs": {"cocoa": mode}, "return_tokens_as_token_ids": True}
     return body

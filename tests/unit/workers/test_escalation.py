@@ -50,9 +50,9 @@ async def test_a_prompt_is_sent_as_one_message_with_the_key():
         (
             Response(rb'{"choices": [{"message": {"content": "\ud800"}}]}'),
             200,
-            "no chat completion",
+            "it answers no JSON",
         ),
-        (Response(b"[" * 5_000), 200, "no chat completion"),
+        (Response(b"[" * 5_000), 200, "it answers no JSON"),
         ({"choices": [{"message": {"content": "x" * 80_000}}]}, 200, "longer than 73728 bytes"),
     ],
     ids=["an error", "no answer", "no text", "a lone surrogate", "deep JSON", "endless text"],

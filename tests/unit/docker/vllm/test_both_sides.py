@@ -16,8 +16,8 @@ from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
 from workers.openai import columns as read
-from workers.openai.capabilities import Capabilities, Fingerprint, OpenAIServer
 from workers.openai.dialect import Dialect
+from workers.openai.found import OpenAIServer
 from workers.openai.model_calls import Tongue
 from workers.openai.profiles import PROFILES
 from workers.openai.replies import ENTROPY_COLUMN, FIRST_SENTINEL, read_choices
@@ -26,12 +26,11 @@ from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
 
 pytestmark = pytest.mark.anyio
-CAN = Capabilities("fake", logprobs=20, raw_greedy=True, completes=True, tokenizes=True)
+TONGUE = Tongue(Dialect.of(PROFILES["vllm"]))
+CAN = OpenAIServer("fake", TONGUE, logprobs=20, raw_greedy=True, completes=True, tokenizes=True)
 # As many as vLLM tells where nobody says otherwise.
 TOP = 20
 REVISION = "4bdbf27c164c" + "0" * 28
-
-TONGUE = Tongue(Dialect.of(PROFILES["vllm"]))
 
 
 class Worker:
@@ -116,15 +115,9 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
         sha256 = digest_of(prompts)
     worker = Worker(reader(*folders, prompts=prompts, revision=REVISION))
     told = await read.read_columns(worker, CAN, Prompt(ids=(1,)))
-    can = Capabilities("fake", logprobs=20, columns=told)
     known_prompts = read.prompts_read(told, sha256)
-    server = OpenAIServer(
-        can,
-        Fingerprint((), ()),
-        TONGUE,
-        probes=known(folders),
-        prompts=known_prompts,
-    )
+    found = {"columns": told, "probes": known(folders), "prompts": known_prompts}
+    server = OpenAIServer("fake", TONGUE, logprobs=20, **found)
     assert known_prompts == sha256
     assert not read.prompts_read(told, "f" * 64)
     mode, top = read.mode_of(server, frozenset(statistics))

@@ -14,8 +14,11 @@ from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
-from workers.openai.capabilities import Capabilities
+from workers.openai.dialect import Dialect
 from workers.openai.formats import check_followed, for_tokens
+from workers.openai.found import OpenAIServer
+from workers.openai.model_calls import Tongue
+from workers.openai.profiles import PROFILES
 from workers.openai.soundness import UNMASKED
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +80,7 @@ async def test_requests_that_need_it_at_once_wait_for_one_trial():
     async with openai_server() as server, over(server) as generator:
         await asyncio.gather(*(generator.generate(HELD) for _ in range(3)))
         assert len(trials(server)) == 1
-        generator._standing(generator.upstream.servers[0]).doubt()
+        generator.upstream.servers[0].doubt()
         await generator.generate(HELD)
         assert len(trials(server)) == 1  # the same weights do the same
 
@@ -149,7 +152,7 @@ class OneToken:
 
 async def test_a_mark_of_calls_that_is_one_token_of_the_servers_is_that_token():
     calls = grammar_of_calls([TOOL], several=True, answer=None)
-    can = Capabilities("tiny", tokenizes=True)
+    can = OpenAIServer("tiny", Tongue(Dialect.of(PROFILES["vllm"])), tokenizes=True)
     told = await for_tokens(OneToken(), can, calls)
     assert told.source == calls.source.replace(f'mark: "{MARK}"', "mark: <[5]>")
     assert told != calls

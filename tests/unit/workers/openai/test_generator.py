@@ -44,7 +44,7 @@ async def over(server, probes=None, prompts="", **settings):
     """The adapter over a server, connected; its watch does not run, which would ask in between."""
     servers = GeneratorConfig(url=server.url, api="openai", **settings).place()
     generator = OpenAIGenerator(servers, probes=probes, prompts=prompts)
-    await generator.connect()
+    await generator.upstream.connect()
     try:
         yield generator
     finally:

@@ -7,7 +7,7 @@ from models.records import GenerationRequest, Token
 from workers.calling import Listener
 from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import read_choices, to_sequence, token_texts
-from workers.openai.telling import Teller
+from workers.openai.streaming import Teller
 
 CUT = "reasoning_unfinished"
 WANTED = frozenset({"token_logprobs", "token_texts"})
