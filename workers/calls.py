@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
@@ -164,12 +164,6 @@ class Calls:
             reply = _parsed(await body_of(response, max_bytes))
         self._look_at(reply)
         return reply
-
-    async def try_post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a POST answers; None where the server takes no such body, or fails on it."""
-        with suppress(Rejected, Failed):
-            return await self.post(path, body, may_be_rejected=True)
-        return None
 
     async def post_for_events(
         self, path: str, body: Mapping[str, Any], on_event: Callable[[Any], None], max_bytes: int

@@ -6,18 +6,17 @@ from models.errors import InvalidLogits
 from models.probes.distance import DOMAIN_PERCENTILE
 from models.probes.domain import is_beyond
 from models.records import ProbeReading
-from workers.calls import Calls
 from workers.client import Refused
 from workers.openai.found import Columns, OpenAIServer
+from workers.openai.model_calls import ModelCalls
 from workers.openai.replies import (
     ENTROPY_COLUMN,
     FIRST_FURTHER_COLUMN,
     MARK_COLUMN,
     Choice,
-    read_choices,
     sentinel,
 )
-from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.openai.requests import COMPLETIONS, Prompt
 from workers.probe_reading import is_sound
 from workers.protocol import ProbeInfo
 from workers.standing import ChangedModel
@@ -51,15 +50,15 @@ _NO_LIGHT = {
 }
 
 
-async def read_columns(calls: Calls, can: OpenAIServer, prompt: Prompt) -> Columns | None:
+async def read_columns(calls: ModelCalls, prompt: Prompt) -> Columns | None:
     """What the plugin says of itself; None where there is none, or one of another format."""
-    top = can.logprobs or 0
-    if not can.tokenizes:  # several tokens may have had one text, which was told once
+    top = calls.can.logprobs or 0
+    if not calls.can.tokenizes:  # several tokens may have had one text, which was told once
         top = _USUAL_TOP
-    told = await _identity(calls, can, prompt, top)
+    told = await _identity(calls, prompt, top)
     needed = _columns_of(round(told.get(sentinel(_NUM_PROBES), 0.0)))
     if told and needed > len(told):
-        told = await _identity(calls, can, prompt, needed) or told
+        told = await _identity(calls, prompt, needed) or told
     if round(told.get(sentinel(_FORMAT), 0.0)) != FORMAT:
         return None
     num_probes = round(told.get(sentinel(_NUM_PROBES), 0.0))
@@ -77,22 +76,19 @@ async def read_columns(calls: Calls, can: OpenAIServer, prompt: Prompt) -> Colum
     )
 
 
-async def _identity(
-    calls: Calls, can: OpenAIServer, prompt: Prompt, top: int
-) -> Mapping[str, float]:
+async def _identity(calls: ModelCalls, prompt: Prompt, top: int) -> Mapping[str, float]:
     """The columns of the mode "identity", as far as so many likeliest tokens hold them.
 
     None without the plugin. A prompt may be a text: columns need no token ids of it.
     """
+    can = calls.can
     if not can.tells_logprobs or prompt.path != COMPLETIONS or top < _PROBES:
         return {}
     if not can.tokenizes and can.reasons:  # the texts that end its reasoning are not told then
         return {}
     top = min(top, _columns_of(_MOST_PROBES))
-    body = completion(can, prompt, max_tokens=1, top=top, mode="identity")
-    if (reply := await calls.try_post(COMPLETIONS, body)) is None:
-        return {}
-    tops = read_choices(reply, 1)[0].tops
+    choices = await calls.try_complete(prompt, max_tokens=1, top=top, mode="identity")
+    tops = choices[0].tops if choices else None
     return tops[0] if tops else {}
 
 
@@ -180,15 +176,14 @@ def check(choice: Choice, server: OpenAIServer) -> None:
     check_entropies(choice)
 
 
-async def is_prompt_foreign(calls: Calls, server: OpenAIServer, prompt: Prompt) -> bool:
+async def is_prompt_foreign(calls: ModelCalls, prompt: Prompt) -> bool:
     """What `is_foreign` says of a prompt whose answer is given: by one token of the server's."""
-    if not server.prompts:
+    if not calls.can.prompts:
         return False
-    mode, top = mode_of(server, frozenset())
-    body = completion(server, prompt, max_tokens=1, top=top, mode=mode)
-    [choice] = read_choices(await calls.post(prompt.path, body), 1)
-    check(choice, server)
-    return is_foreign(choice, server)
+    mode, top = mode_of(calls.can, frozenset())
+    [choice] = await calls.complete(prompt, max_tokens=1, top=top, mode=mode)
+    check(choice, calls.can)
+    return is_foreign(choice, calls.can)
 
 
 def is_foreign(choice: Choice, server: OpenAIServer) -> bool:

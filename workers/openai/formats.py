@@ -11,11 +11,11 @@ from models.errors import EngineError
 from models.grammars import grammar_of
 from models.records import GenerationRequest, Grammar
 from models.units.tool_calls import Call, names_of, read
-from workers.calls import Calls
 from workers.openai.found import OpenAIServer
+from workers.openai.model_calls import ModelCalls
 from workers.openai.prompts import render, tokenize
-from workers.openai.replies import Choice, read_choices
-from workers.openai.requests import completion
+from workers.openai.replies import Choice
+from workers.openai.requests import COMPLETIONS, Prompt
 from workers.openai.soundness import UNMASKED
 
 # What the server is held to while it is tried out: nobody answers the question so by chance.
@@ -37,9 +37,9 @@ REFUSED = "the server of the model takes no response_format"
 _IGNORED = "the server of the model takes a response_format, and answers otherwise"
 
 
-async def for_tokens(calls: Calls, can: OpenAIServer, grammar: Grammar) -> Grammar:
+async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
     """A grammar in which a mark that is a token of the server's is one."""
-    if grammar.kind == "json_schema" or not can.tokenizes:
+    if grammar.kind == "json_schema" or not calls.can.tokenizes:
         return grammar
     ids = await tokenize(calls, MARK)
     if len(ids) != 1:
@@ -47,17 +47,17 @@ async def for_tokens(calls: Calls, can: OpenAIServer, grammar: Grammar) -> Gramm
     return Grammar("lark", with_mark(grammar, ids[0]))
 
 
-def with_grammar(can: OpenAIServer, body: dict[str, Any], grammar: Grammar) -> dict[str, Any]:
-    """A body that asks for texts under a grammar."""
+def under_grammar(can: OpenAIServer, prompt: Prompt, grammar: Grammar) -> dict[str, Any]:
+    """What a body says that asks for texts under a grammar."""
     if grammar.kind != "json_schema":
-        return body | {"structured_outputs": {"grammar": grammar.source}}
+        return {"structured_outputs": {"grammar": grammar.source}}
     schema = json.loads(grammar.source)
     if can.kind != "vllm":  # others refuse llguidance's hints, or hold a text to nothing for them
         schema.pop(_HINTS, None)
-    if can.profile.schema_of_texts and "prompt" in body:
-        return body | {can.profile.schema_of_texts: schema}
+    if can.profile.schema_of_texts and prompt.path == COMPLETIONS:
+        return {can.profile.schema_of_texts: schema}
     named = {"name": "answer", "schema": schema, "strict": True}
-    return body | {"response_format": {"type": "json_schema", "json_schema": named}}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def check_called(tools: Sequence[Mapping[str, Any]], answer: records.Sequence) -> None:
@@ -86,15 +86,15 @@ def check_followed(grammar: Grammar, sequence: records.Sequence) -> None:
         raise EngineError(message) from None
 
 
-async def under_schema(calls: Calls, can: OpenAIServer) -> OpenAIServer:
+async def under_schema(calls: ModelCalls) -> OpenAIServer:
     """What the server can, `no_grammar` and `unmasked` included."""
-    grammar, unmasked = grammar_of(_SCHEMA), ""
+    can, grammar, unmasked = calls.can, grammar_of(_SCHEMA), ""
     if not can.tells_logprobs:
-        reason, _ = await _held(calls, can, grammar)
+        reason, _ = await _held(calls, grammar)
         return replace(can, no_grammar=reason, unmasked=unmasked)
-    reason, choice = await _held(calls, can, grammar, min(can.logprobs or 0, _TOP))
+    reason, choice = await _held(calls, grammar, min(can.logprobs or 0, _TOP))
     if choice is None:  # maybe it takes one of the two alone
-        reason, _ = await _held(calls, can, grammar)
+        reason, _ = await _held(calls, grammar)
     if choice is None or (choice.logprobs is None and not choice.unsound):
         unmasked = _NO_LOGPROBS
     elif not is_masked(choice):
@@ -120,27 +120,29 @@ def is_masked(choice: Choice) -> bool:
 
 
 async def _held(
-    calls: Calls, can: OpenAIServer, grammar: Grammar, top: int | None = None
+    calls: ModelCalls, grammar: Grammar, top: int | None = None
 ) -> tuple[str, Choice | None]:
     """Why it does not follow a grammar that has one text, "" where it does; and its last answer.
 
     `top` is how many likeliest tokens are asked for with it; None for no log-probs.
     """
-    request = GenerationRequest(prompt=_QUESTION)
+    can, request = calls.can, GenerationRequest(prompt=_QUESTION)
     if can.chats:
         request = GenerationRequest(messages=({"role": "user", "content": _QUESTION},))
-    prompt = await render(calls, can, request)
+    prompt = await render(calls, request)
     reason, choice = REFUSED, None
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
         asked = prompt
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
-        body = completion(can, asked, max_tokens=_NUM_TOKENS, top=top, by_text=True)
-        reply = await calls.try_post(asked.path, with_grammar(can, body, grammar))
-        if reply is None:
-            return reason, choice
-        [choice] = read_choices(reply, 1)
+        held = under_grammar(can, asked, grammar)
+        choices = await calls.try_complete(
+            asked, held, max_tokens=_NUM_TOKENS, top=top, by_text=True
+        )
+        if not choices:
+            break
+        [choice] = choices
         if _is_held(choice.text):
             return "", choice
         reason = _IGNORED

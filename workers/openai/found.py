@@ -13,7 +13,7 @@ from models.locations import public_name
 from models.records import MAX_TOPS, GenerationRequest
 from models.statistics import ANSWER_STATISTICS, PROBE_STATISTICS, SAMPLE_STATISTICS, supplied_by
 from models.units.reasoning import Tags
-from workers.openai.model_calls import Tongue
+from workers.openai.dialect import Tongue
 from workers.openai.profiles import GENERIC, PROFILES, Profile, Scoring
 from workers.protocol import GeneratorInfo, ProbeInfo
 

@@ -30,10 +30,10 @@ from workers.config import OpenAIServers, api_keys, further_headers, probe_folde
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.dialect import TOO_LONG
-from workers.openai.first_tokens import first_tokens
 from workers.openai.formats import under_schema
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.model_calls import ModelCalls
+from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
 from workers.openai.trial import GeneratorTrial
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
@@ -43,7 +43,7 @@ from workers.upstream import Upstream, session_of
 from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")
-Ask = Callable[[ModelCalls, OpenAIServer], Awaitable[Reply]]
+Ask = Callable[[ModelCalls], Awaitable[Reply]]
 
 # By which llm-d, and endpoint pickers of Kubernetes' inference extension from 0.8 on, know whose
 # calls share a queue.
@@ -102,19 +102,19 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
         check_hidden_layers(request, num_layers=0)
         listener = Listener(on_token)
 
-        async def ask(calls: ModelCalls, known: OpenAIServer) -> Generation:
-            check_heeded(known, request)
+        async def ask(calls: ModelCalls) -> Generation:
+            check_heeded(calls.can, request)
             budget = self._servers.max_request_tokens
-            return await OpenAIRequest(calls, known, request, budget, listener).run()
+            return await OpenAIRequest(calls, request, budget, listener).run()
 
         return await self._ask(request, ask, listener.has_heard_nothing)
 
     async def first_token_logprobs(
         self, request: GenerationRequest, groups: Sequence[Sequence[str]]
     ) -> FirstTokenReply:
-        async def ask(calls: ModelCalls, known: OpenAIServer) -> FirstTokenReply:
-            logprobs = await first_tokens(calls, known, request, groups)
-            return FirstTokenReply(tuple(logprobs), known.identity)
+        async def ask(calls: ModelCalls) -> FirstTokenReply:
+            logprobs = await first_tokens(calls, request, groups)
+            return FirstTokenReply(tuple(logprobs), calls.can.identity)
 
         return await self._ask(request, ask, lambda: True)
 
@@ -135,8 +135,7 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
             async def ask_it(known: OpenAIServer) -> Reply:
                 calls = ModelCalls(
                     server.client,
-                    known.model_id,
-                    known.tongue,
+                    known,
                     until=until,
                     # Answers that carry a mark of the weights show a change themselves.
                     on_open=server.doubt if known.columns is None else lambda: None,
@@ -147,12 +146,13 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                 async def extended(found: OpenAIServer) -> OpenAIServer:
                     if not found.needs_schema(request):  # others have tried it out
                         return found
-                    return await under_schema(calls, found)
+                    calls.can = found
+                    return await under_schema(calls)
 
                 try:
                     if known.needs_schema(request):
-                        known = await server.extended(extended)
-                    return await ask(calls, known)
+                        calls.can = await server.extended(extended)
+                    return await ask(calls)
                 finally:
                     if unknown := calls.system_fingerprints - known.system_fingerprints:
                         self._trial.unknown_fingerprints |= unknown

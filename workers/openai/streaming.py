@@ -10,7 +10,6 @@ from models.statistics import Source, fields_of
 from models.units.reasoning import KNOWN_TAGS, part
 from workers.calling import Listener
 from workers.client import Unreachable
-from workers.openai.called import add
 from workers.openai.found import TagIds
 from workers.openai.replies import (
     ENTROPY_COLUMN,
@@ -53,7 +52,7 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
         message = choice.setdefault("message", {"content": ""})
         message["content"] += piece["delta"].get("content") or ""
         if calls := piece["delta"].get("tool_calls"):
-            add(message.setdefault("tool_calls", []), calls)
+            _add_calls(message.setdefault("tool_calls", []), calls)
         told = {"refusal": piece["delta"].get("refusal"), "reasoning": reasoning_in(piece["delta"])}
         for name, more in told.items():
             if more:
@@ -69,6 +68,22 @@ def _add(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
     for name in ("finish_reason", "stop_reason"):
         if piece.get(name) is not None:
             choice[name] = piece[name]
+
+
+def _add_calls(calls: list[dict[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> None:
+    """Add what one event of a stream says of calls to what is known of them.
+
+    Raises:
+        ValueError: a call is skipped; its number may be any.
+    """
+    for piece in pieces:
+        index = piece.get("index", len(calls))
+        if not 0 <= index <= len(calls):
+            raise ValueError("calls are not told one after another")
+        if index == len(calls):
+            calls.append({"function": {"name": "", "arguments": ""}})
+        for name, value in (piece.get("function") or {}).items():
+            calls[index]["function"][name] = calls[index]["function"].get(name, "") + (value or "")
 
 
 class Teller:

@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from models.engines.protocol import EngineConfig
-from models.engines.texts import parted
 from models.errors import ModelNotLoaded
-from models.records import GenerationRequest, Sequence
+from models.records import GenerationRequest
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import OpenAIServers, variable
 from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
-from workers.openai.dialect import Dialect
+from workers.openai.dialect import Dialect, Tongue
 from workers.openai.formats import REFUSED
 from workers.openai.found import (
     LARGEST_VOCABULARY,
@@ -32,11 +31,12 @@ from workers.openai.found import (
     TagIds,
     common,
 )
-from workers.openai.model_calls import ModelCalls, Tongue
+from workers.openai.model_calls import ModelCalls
 from workers.openai.profiles import GENERIC, PROFILES, Profile, by_entry, by_host
 from workers.openai.prompts import detokenize, render, token_ids, tokenize
-from workers.openai.replies import Choice, read_choices
-from workers.openai.requests import COMPLETIONS, Prompt, completion
+from workers.openai.reasoning import behind_reasoning
+from workers.openai.replies import Choice, to_sequence
+from workers.openai.requests import Prompt
 from workers.openai.soundness import ALL_ZERO
 from workers.protocol import ProbeInfo
 
@@ -152,9 +152,7 @@ class GeneratorTrial:
         await tried.set_prompts()
         if common(known.fingerprint, await tried.fingerprint()) != known.fingerprint:
             return None
-        if known.columns and (
-            await read_columns(tried.calls, known, tried.prompt) != known.columns
-        ):
+        if known.columns and await read_columns(tried.calls, tried.prompt) != known.columns:
             return None
         words = self.unknown_fingerprints.union(tried.calls.system_fingerprints)
         self.unknown_fingerprints = frozenset()
@@ -165,7 +163,8 @@ class GeneratorTrial:
         return replace(dialect, prefix="") if self._servers.api_version else dialect
 
     def _calls(self, client: Client, kind: str) -> ModelCalls:
-        return ModelCalls(client, "", Tongue(self._dialect(kind)), is_trial=True)
+        nothing = OpenAIServer("", Tongue(self._dialect(kind)))
+        return ModelCalls(client, nothing, is_trial=True)
 
     async def _look(self, client: Client, kind: str) -> dict[str, Any]:
         """What a server of this kind says of itself; nothing where it is none, or says nothing."""
@@ -225,11 +224,10 @@ def _first_count(*said: Any) -> int:
 
 
 class _Trial:
-    """One server while it is tried out; each step adds to what it `can`."""
+    """One server while it is tried out; each step adds to what it is known to do."""
 
     def __init__(self, client: Client, can: OpenAIServer, **options: Any) -> None:
-        self.calls = ModelCalls(client, can.model_id, can.tongue, said=_PROMPTS, **options)
-        self.can = can
+        self.calls = ModelCalls(client, can, said=_PROMPTS, **options)
         self.prompt = Prompt()
         self._fixed: list[Prompt] = []
         self._greedy: list[Choice] = []
@@ -250,9 +248,10 @@ class _Trial:
         if self.can.tokenizes:
             self._set(eos_id=await self._eos_id(free, end_token))
         if free is not None:
-            self._set(reasons=_reasons(asked, free))
+            whole = behind_reasoning(to_sequence(free), free, None, opened=asked.opened)
+            self._set(reasons=whole.reasoning is not None)
         if self.can.profile.tokenizes:
-            self._set(columns=await read_columns(self.calls, self.can, self.prompt))
+            self._set(columns=await read_columns(self.calls, self.prompt))
         if hosted or self.can.no_greedy:  # the same weights answer now so, now otherwise
             return
         if self.can.columns is None:  # as they do at some other servers to some prompts
@@ -264,18 +263,16 @@ class _Trial:
         num = len(_PROMPTS) if self.can.tokenizes else 1
         self._fixed = []
         for text in _PROMPTS[:num]:
-            self._fixed.append(await render(self.calls, self.can, GenerationRequest(text)))
+            self._fixed.append(await render(self.calls, GenerationRequest(text)))
         self.prompt = self._fixed[0]
 
     async def fingerprint(self) -> Fingerprint:
         """Greedy answers to the fixed prompts, by one call."""
-        body = completion(
-            self.can, self.prompt, max_tokens=_FINGERPRINT_TOKENS, top=self.can.logprobs
-        )
+        asked = {"max_tokens": _FINGERPRINT_TOKENS, "top": self.can.logprobs}
+        further = {}
         if self.can.tokenizes:
-            body["prompt"] = [list(prompt.ids or ()) for prompt in self._fixed]
-        reply = await self.calls.post(self.prompt.path, body)
-        self._greedy = read_choices(reply, len(self._fixed))
+            further = {"prompt": [list(prompt.ids or ()) for prompt in self._fixed]}
+        self._greedy = await self.calls.complete(self.prompt, len(self._fixed), further, **asked)
         found: list[tuple[str, float | None]] = []
         for choice in self._greedy:
             logprobs, mean = choice.logprobs, None
@@ -284,8 +281,13 @@ class _Trial:
             found.append((choice.text, mean))
         return tuple(found)
 
+    @property
+    def can(self) -> OpenAIServer:
+        """What it is known to do by now."""
+        return self.calls.can
+
     def _set(self, **found: Any) -> None:
-        self.can = replace(self.can, **found)
+        self.calls.can = replace(self.can, **found)
 
     async def _endpoints(self) -> Fingerprint:
         """Find the way that answers, and tells log-probs if one does: the first answers show it."""
@@ -312,7 +314,7 @@ class _Trial:
                 break
         if found is None:
             raise Refused(f"it neither completes prompts nor chats ({refusal})")
-        self.can, self._fixed, fingerprint = found
+        self.calls.can, self._fixed, fingerprint = found
         self.prompt = self._fixed[0]
         return fingerprint
 
@@ -347,11 +349,9 @@ class _Trial:
             is_known = len(end) == _END_TAG_TOKENS.get(tags, 1)
             if not is_known or await detokenize(calls, end) != tags.end:
                 continue  # what the vocabulary does not know may be one token, too
-            body = completion(self.can, self.prompt, max_tokens=1)
-            reply = await calls.try_post(COMPLETIONS, body | {"allowed_token_ids": list(start)})
-            if reply is not None:
-                is_shown = bool(read_choices(reply, 1)[0].text)
-                found.append(TagIds(tags, start[0], end, are_special=not is_shown))
+            allowed = {"allowed_token_ids": list(start)}
+            for choice in await calls.try_complete(self.prompt, allowed, max_tokens=1):
+                found.append(TagIds(tags, start[0], end, are_special=not choice.text))
         return tuple(found)
 
     def _look_at_greedy(self) -> None:
@@ -373,10 +373,9 @@ class _Trial:
             if chats:
                 request = GenerationRequest(messages=(_SUM,))
             self._set(chats=chats)
-            prompt = await render(self.calls, self.can, request)
-            body = completion(self.can, prompt, max_tokens=_END_TOKENS)
-            if (reply := await self.calls.try_post(prompt.path, body)) is not None:
-                return prompt, read_choices(reply, 1)[0]
+            prompt = await render(self.calls, request)
+            if choices := await self.calls.try_complete(prompt, max_tokens=_END_TOKENS):
+                return prompt, choices[0]
         return self.prompt, None
 
     async def _raw_logprobs(self) -> None:
@@ -400,14 +399,10 @@ class _Trial:
         self._set(raw_greedy=raw_greedy, raw_samples=raw_samples)
 
     async def _echoes(self) -> bool:
-        text = self.prompt.text or ""
-        body = completion(self.can, self.prompt, max_tokens=1, top=self.can.logprobs)
-        reply = await self.calls.try_post(self.prompt.path, body | {"echo": True})
-        if reply is None or not reply.get("choices"):
-            return False
-        choice = reply["choices"][0]
-        tokens = "".join((choice.get("logprobs") or {}).get("tokens") or ())
-        return str(choice.get("text", "")).startswith(text) and len(tokens) >= len(text)
+        text, asked = self.prompt.text or "", {"max_tokens": 1, "top": self.can.logprobs}
+        choices = await self.calls.try_complete(self.prompt, {"echo": True}, **asked)
+        tokens = "".join((choices[0].tokens or ()) if choices else ())
+        return bool(choices) and choices[0].text.startswith(text) and len(tokens) >= len(text)
 
     async def _eos_id(self, free: Choice | None, end_token: str) -> int | None:
         """The id that ends answers: that of the settings, or of an answer that ends.
@@ -424,13 +419,12 @@ class _Trial:
         prompts, found = list(self._fixed), [] if free is None else [free]
         if self.can.chats:  # which most models end soonest
             request = GenerationRequest(messages=(_SHORT,))
-            prompts.insert(0, await render(self.calls, self.can, request))
+            prompts.insert(0, await render(self.calls, request))
         for closed in (None, (), *((one.start, *one.end) for one in self.can.tag_ids)):
             if closed is not None:
                 asked = [[*(prompt.ids or ()), *closed] for prompt in prompts]
-                body = completion(self.can, prompts[0], max_tokens=_END_TOKENS)
-                reply = await self.calls.post(COMPLETIONS, body | {"prompt": asked})
-                found = read_choices(reply, len(asked))
+                most = {"max_tokens": _END_TOKENS}
+                found = await self.calls.complete(prompts[0], len(asked), {"prompt": asked}, **most)
             for choice in found:
                 if choice.ended_by_eos and choice.token_ids:
                     return choice.token_ids[-1]
@@ -440,17 +434,10 @@ class _Trial:
         """Log-probs of first tokens that are drawn so, by names: each draw tells the likeliest."""
         found: list[Choice] = []
         top = min(self.can.logprobs or 0, _COMPARED)
-        body = {**completion(self.can, self.prompt, max_tokens=1, top=top), **law}
         for seed in (3,) if top else (3, 4, 5, 6):
-            reply = await self.calls.try_post(self.prompt.path, body | {"seed": seed})
-            found += [] if reply is None else read_choices(reply, 1)
+            drawn = {**law, "seed": seed}
+            found += await self.calls.try_complete(self.prompt, drawn, max_tokens=1, top=top)
         return _first(found)
-
-
-def _reasons(prompt: Prompt, free: Choice) -> bool:
-    whole = Sequence(free.text, "", 0, free.finish_reason)
-    is_tagged = parted(whole, opened=prompt.opened).reasoning is not None
-    return free.reasoning is not None or is_tagged
 
 
 def _first(choices: list[Choice]) -> dict[str, float]:

@@ -16,9 +16,9 @@ from models.probes.card import STATISTIC, read_card
 from tests.tiny_probes import saved
 from tests.unit.docker.vllm.fakes import D, V, domain, prompts_file, reader, sampled
 from workers.openai import columns as read
-from workers.openai.dialect import Dialect
+from workers.openai.dialect import Dialect, Tongue
 from workers.openai.found import OpenAIServer
-from workers.openai.model_calls import Tongue
+from workers.openai.model_calls import ModelCalls
 from workers.openai.profiles import PROFILES
 from workers.openai.replies import ENTROPY_COLUMN, FIRST_SENTINEL, read_choices
 from workers.openai.requests import Prompt
@@ -33,14 +33,15 @@ TOP = 20
 REVISION = "4bdbf27c164c" + "0" * 28
 
 
-class Worker:
+class Worker(ModelCalls):
     """A plugin's reader behind an adapter's calls, one token a reply."""
 
     def __init__(self, of):
+        super().__init__(None, CAN)
         self.of = of
         self.logits = torch.randn(1, V)
 
-    async def try_post(self, path, body):
+    async def post(self, path, body, **_):
         """A completion of one token in the mode that the body asks for."""
         return self.reply(body["vllm_xargs"][modes.ARGUMENT], body["logprobs"])
 
@@ -85,7 +86,7 @@ def test_constants_are_the_same():
 
 async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
     of = reader(*folders, revision=REVISION)
-    found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
+    found = await read.read_columns(Worker(of), Prompt(ids=(1,)))
     assert found.mark == of._mark
     assert found.revision == REVISION[:12]
     assert not found.no_light
@@ -95,7 +96,7 @@ async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
 @pytest.mark.parametrize("obstacle", range(1, 6))
 async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
     of = reader(*folders, obstacle=obstacle, revision=REVISION)
-    found = await read.read_columns(Worker(of), CAN, Prompt(ids=(1,)))
+    found = await read.read_columns(Worker(of), Prompt(ids=(1,)))
     assert found.no_light == read._NO_LIGHT[obstacle]
     assert read.probes_read(found, known(folders)) == {}
 
@@ -114,7 +115,7 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
         prompts = prompts_file(tmp_path, kinds=kinds)
         sha256 = digest_of(prompts)
     worker = Worker(reader(*folders, prompts=prompts, revision=REVISION))
-    told = await read.read_columns(worker, CAN, Prompt(ids=(1,)))
+    told = await read.read_columns(worker, Prompt(ids=(1,)))
     known_prompts = read.prompts_read(told, sha256)
     found = {"columns": told, "probes": known(folders), "prompts": known_prompts}
     server = OpenAIServer("fake", TONGUE, logprobs=20, **found)

@@ -14,10 +14,9 @@ from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
-from workers.openai.dialect import Dialect
+from workers.openai.dialect import Dialect, Tongue
 from workers.openai.formats import check_followed, for_tokens
 from workers.openai.found import OpenAIServer
-from workers.openai.model_calls import Tongue
 from workers.openai.profiles import PROFILES
 from workers.openai.soundness import UNMASKED
 
@@ -146,17 +145,18 @@ async def test_a_grammar_that_a_server_does_not_follow_is_refused_by_its_field(t
 class OneToken:
     """A server that reads any text as its token 5."""
 
+    can = OpenAIServer("tiny", Tongue(Dialect.of(PROFILES["vllm"])), tokenizes=True)
+
     async def post(self, path, body):
         return {"tokens": [5]}
 
 
 async def test_a_mark_of_calls_that_is_one_token_of_the_servers_is_that_token():
     calls = grammar_of_calls([TOOL], several=True, answer=None)
-    can = OpenAIServer("tiny", Tongue(Dialect.of(PROFILES["vllm"])), tokenizes=True)
-    told = await for_tokens(OneToken(), can, calls)
+    told = await for_tokens(OneToken(), calls)
     assert told.source == calls.source.replace(f'mark: "{MARK}"', "mark: <[5]>")
     assert told != calls
-    assert await for_tokens(OneToken(), can, CHOICES) == CHOICES
+    assert await for_tokens(OneToken(), CHOICES) == CHOICES
 
 
 async def test_a_schema_that_the_server_refuses_is_told_as_such():

@@ -30,7 +30,7 @@ def chat(message, pieces=PIECES, finish_reason="stop"):
 
 
 def sequence(choice, *, texts=None, opened=False):
-    whole = to_sequence(choice, wanted=WANTED, opened=opened, num_tokens=0)
+    whole = to_sequence(choice, WANTED)
     return behind_reasoning(whole, choice, texts or token_texts(choice), opened=opened)
 
 
