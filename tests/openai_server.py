@@ -113,8 +113,6 @@ class Traits:
     shows_end: bool = True
     heeds_top_k: bool = True
     heeds_seed: bool = True
-    echoes: bool = True
-    strict: bool = False
     probes: tuple[str, ...] | None = None
     prompts: str = ""
     prompt_percentile: float | None = 50.0
@@ -515,16 +513,8 @@ def _named_refusal(traits, name):
     return _error(400, "Invalid request")
 
 
-_KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
-_KNOWN |= {"logprobs", "top_logprobs", "n", "stream", "stream_options"}
-_KNOWN |= {"presence_penalty", "frequency_penalty", "response_format"}
-
-
 def _refusal(traits, body, sent):
     """Why the server does not take a body; None where it does."""
-    unknown = body.keys() - _KNOWN - ({"echo"} if traits.echoes else set())
-    if traits.strict and unknown:
-        return _error(400, f"unknown: {min(unknown)}")
     unknown = set() if traits.takes is None else sent - traits.takes
     if refused := sorted(unknown | set(traits.refuses) & sent):
         return _named_refusal(traits, refused[0])

@@ -8,9 +8,13 @@ import httpx
 
 from models.errors import EscalationFailed, Overloaded
 from workers.calling import deadline_of
-from workers.calls import Calls, Failed, Rejected
+from workers.calls import Failed, Rejected
 from workers.client import NO_ANSWER, Client, reason_of
 from workers.config import EscalationConfig
+from workers.openai.dialect import Dialect, Tongue
+from workers.openai.found import OpenAIServer
+from workers.openai.model_calls import ModelCalls
+from workers.openai.profiles import GENERIC, PROFILES, by_host
 
 # What a reply may bring for each token that was asked for, and beside them.
 _TOKEN_BYTES, _OTHER_BYTES = 1024, 65_536
@@ -38,6 +42,8 @@ class SecondModel:
         if key:
             headers["Authorization"] = f"Bearer {key}"
         self._client = Client(config.url, headers=headers)
+        kind = by_host(config.url, config.model) or GENERIC
+        self._server = OpenAIServer(config.model, Tongue(Dialect.of(PROFILES[kind])))
 
     async def answer(
         self,
@@ -61,9 +67,9 @@ class SecondModel:
         most_s = self._timeout_s
         if timeout_s is not None:
             most_s = min(most_s, timeout_s)
-        calls = Calls(
-            self._client, self.model, deadline_of(most_s), headers=dict(self._own_headers())
-        )
+        own_headers = dict(self._own_headers())
+        until = deadline_of(most_s)
+        calls = ModelCalls(self._client, self._server, until=until, headers=own_headers)
         body = {
             "messages": list(messages or [{"role": "user", "content": prompt or ""}]),
             "max_tokens": max_tokens,

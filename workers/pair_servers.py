@@ -18,9 +18,8 @@ from workers.hooks import Hooks
 from workers.language_model import LanguageModel
 from workers.pair_apis import EmbeddingsApi, PairApi, PairServer, TeiApi, VllmApi
 from workers.protocol import Comparer, ComparerInfo, PairReply, PairScore
-from workers.remote_worker import RemoteWorker
 from workers.standing import Server, unchanged
-from workers.upstream import Upstream
+from workers.upstream import RemoteWorker, Upstream
 
 Reply = TypeVar("Reply")
 

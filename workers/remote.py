@@ -19,7 +19,6 @@ from models.records import Generation, GenerationRequest, OnToken, Pair
 from models.similarity import OVER_NLI
 from models.similarity.protocol import ContextAndText
 from workers import wire
-from workers.asked_for import most_tokens
 from workers.calling import Listener, deadline_of, in_time
 from workers.client import NO_ANSWER, Client, Refused, Unreachable, body_of
 from workers.config import OurComparers, OurGenerators, Role
@@ -35,9 +34,8 @@ from workers.protocol import (
     PairReply,
     PairScore,
 )
-from workers.remote_worker import RemoteWorker, prompt_key
 from workers.standing import Known, Server
-from workers.upstream import Upstream, session_of
+from workers.upstream import RemoteWorker, Upstream, prompt_key, session_of
 from workers.worker_replies import MAX_INFO_BYTES, bounded, refusal_of, result_of
 
 Decoded = TypeVar("Decoded")
@@ -168,7 +166,7 @@ class RemoteGenerator(_OurWorker[wire.GenerationInfo]):
         decode = partial(wire.decode_generation, request)
         listener = Listener(on_token)
         if on_token is not None and (request.answer is None or request.streamed):
-            listener = Listener(bounded(on_token, most_tokens(request)))
+            listener = Listener(bounded(on_token, wire.most_tokens(request)))
         generation = await self._answer("/v1/generate", body, decode, request, listener)
         # What the way took is time in which nothing was computed.
         total_s = time.monotonic() - began_at

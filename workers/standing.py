@@ -67,7 +67,7 @@ class Server(Generic[Known]):
         url: of it.
         client: keeps connections to it.
         known: what it was last found to be; None until it was.
-        is_up: whether it answered when it was last asked.
+        trouble: why it is not asked; "" where it is well, or was never looked at.
         num_calls: under way.
         num_failed: looks at it in a row that found it failing.
         look_at: monotonic second before which it is not looked at again.
@@ -82,7 +82,7 @@ class Server(Generic[Known]):
         self.url = client.url
         self.client = client
         self.known: Known | None = None
-        self.is_up = True
+        self.trouble = ""
         self.num_calls = self.num_failed = 0
         self.look_at = 0.0
         self.role = role
@@ -94,6 +94,11 @@ class Server(Generic[Known]):
         self._failure: Exception | None = None
         self._hangs = False
         self._learning = asyncio.Lock()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answered when it was last asked."""
+        return not self.trouble
 
     async def check(self) -> None:
         """What the watch asks every second: whether it is there, and has been found out.

@@ -8,6 +8,7 @@ the fewest calls are under way. A server that cannot be reached is left out unti
 import asyncio
 import hashlib
 import logging
+import socket
 import ssl
 import time
 from collections import deque
@@ -16,9 +17,10 @@ from functools import partial
 from typing import Generic, Literal, TypeVar
 
 import httpx
+import orjson
 
 from models.errors import ModelNotLoaded, NotReady
-from workers.addresses import Resolve, urls_of
+from models.records import GenerationRequest
 from workers.client import NO_ANSWER, POOL_S, Client, Pending, Refused, Unreachable, reason_of
 from workers.config import Role, Servers, api_keys, variable, why_unusable
 from workers.hooks import Hooks
@@ -27,6 +29,8 @@ from workers.standing import Kind, Known, Server, unavailable
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
+# The addresses of a host, which raises OSError where it has none.
+Resolve = Callable[[str], Awaitable[list[str]]]
 # Whose the servers are decides how often they are looked at: our own, somebody's, or one whose
 # calls cost money.
 Whose = Literal["ours", "others", "hosted"]
@@ -109,17 +113,10 @@ class Upstream(Generic[Known]):
 
     async def connect(self) -> None:
         """Wait until one of the servers answers."""
-        told: dict[str, str] = {}
         while True:
             await self._follow_names()
-            for server in self.servers:
-                if not self._is_due(server):
-                    continue
-                reason = await self._trouble_of(server)
-                self._keep(server, reason)
-                if reason and told.get(server.url) != reason:
-                    told[server.url] = reason
-                    logger.warning("waiting for %s at %s: %s", self.role, server.url, reason)
+            for server in filter(self._is_due, self.servers):
+                self._mark(server, await self._trouble_of(server))
             if any(server.is_up and server.look_at for server in self.servers):
                 return
             await asyncio.sleep(_WATCH_S)
@@ -240,7 +237,7 @@ class Upstream(Generic[Known]):
             for url in sorted(urls - here):
                 client = self._client(url, named)
                 server = Server(self.role, client, self._kind)
-                server.is_up = False  # until it was looked at
+                server.trouble = "it has not been looked at"
                 self.servers.append(server)
             found |= urls
         if not found:
@@ -304,15 +301,46 @@ class Upstream(Generic[Known]):
         return min(_WATCH_S * 2.0 ** min(server.num_failed - 1, 8), most_s)
 
     def _mark(self, server: Server[Known], trouble: str) -> None:
-        if server.is_up and trouble:
+        if trouble and trouble != server.trouble:
             logger.warning("%s at %s is left out: %s", self.role, server.url, trouble)
-        elif not server.is_up and not trouble:
+        elif not trouble and not server.is_up:
             logger.info("%s at %s is back", self.role, server.url)
-        self._keep(server, trouble)
-
-    def _keep(self, server: Server[Known], trouble: str) -> None:
-        server.is_up = not trouble
+        server.trouble = trouble
         self._on_server(self.role, server.url, trouble)
+
+
+class RemoteWorker(Generic[Known]):
+    """A worker whose model is held by servers; to be connected before anything else.
+
+    Attributes:
+        upstream: the servers.
+        busy_since: None, since nothing blocks here.
+        num_waiting: 0, since what waits in a server is for its own metrics to tell.
+    """
+
+    busy_since: float | None = None
+    num_waiting: int = 0
+
+    def __init__(self, upstream: Upstream[Known]) -> None:
+        self.upstream = upstream
+
+    async def run(self) -> None:
+        """Watch the servers until closed."""
+        await self.upstream.run()
+
+    async def warm_up(self) -> None:
+        """Nothing: the servers have warmed up by themselves, or by being tried out."""
+
+    async def close(self) -> None:
+        """End `run` and all connections."""
+        await self.upstream.close()
+
+
+def prompt_key(request: GenerationRequest) -> str:
+    """Equal for requests of the same prompt, so that they reach the server that has it cached."""
+    if request.prompt is not None:
+        return request.prompt
+    return orjson.dumps(list(map(dict, request.messages or ()))).decode()
 
 
 def session_of(key: str) -> str:
@@ -340,3 +368,25 @@ def _tls(config: Servers, role: Role) -> ssl.SSLContext:
         reason = f"cannot be used: {why_unusable(getattr(config, setting), error)}"
         raise ModelNotLoaded(f"{variable(f'{role}.{setting}')} {reason}") from None
     return context
+
+
+async def addresses(host: str) -> list[str]:
+    """What the system's resolver says: of a headless Service the addresses of its ready pods."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return sorted({str(address[0]) for *_, address in found})
+
+
+async def urls_of(url: str, resolve: Resolve) -> list[str]:
+    """The url once for each address of its host; none where the host has none.
+
+    >>> async def resolve(host): return ["10.0.0.7", "fd00::1"]
+    >>> asyncio.run(urls_of("http://vllm-pods:8000/v", resolve))
+    ['http://10.0.0.7:8000/v', 'http://[fd00::1]:8000/v']
+    """
+    named = httpx.URL(url)
+    try:
+        found = await resolve(named.host)
+    except OSError:
+        return []
+    return [str(named.copy_with(host=address)) for address in found]

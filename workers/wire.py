@@ -31,9 +31,16 @@ from models.codec import (
     request_to_json,
 )
 from models.ranges import Entropy, Logprob, Probability
-from models.records import Generation, GenerationRequest, Pair, Token
+from models.records import DEFAULT_NEW_TOKENS, Generation, GenerationRequest, Pair, Token
 from models.similarity.protocol import ContextAndText
-from workers.asked_for import check_answers
+from models.statistics import (
+    ANSWER_STATISTICS,
+    PROBE_STATISTICS,
+    SAMPLE_STATISTICS,
+    SENTENCES_READ,
+    STATISTICS,
+)
+from models.waves import num_taken
 from workers.protocol import ComparerInfo, FirstTokenReply, GeneratorInfo, PairReply, PairScore
 
 VERSION = 5
@@ -50,6 +57,8 @@ HEARTBEAT = b"\n"
 # Larger calls are split: what a worker holds at once of one of them.
 MAX_PAIRS = 4096
 MAX_CHARACTERS = 4_000_000
+# Of a token's text, on the average.
+_MAX_TOKEN_CHARACTERS = 1024
 
 Texts = TypeVar("Texts", str, tuple[str, str])
 
@@ -173,7 +182,7 @@ def decode_generation(request: GenerationRequest, value: Any) -> Generation:
     """A generation, if it answers the request."""
     with garbled("no generation"):
         generation = generation_from_json(value)
-        check_answers(request, generation)
+        _check_answers(request, generation)
         return generation
 
 
@@ -183,6 +192,46 @@ def decode_first_token_reply(num_groups: int, value: Any) -> FirstTokenReply:
         found = _FIRST_TOKEN_REPLY.validate_python(value)
         _expect(len(found["logprobs"]) == num_groups)
         return FirstTokenReply(tuple(found["logprobs"]), found["identity"])
+
+
+def _check_answers(request: GenerationRequest, generation: Generation) -> None:
+    """Refuse a generation that has less than was asked for, or more."""
+    samples, wanted = generation.samples, request.statistics
+    generated = samples
+    if request.answer is None:
+        generated = (generation.answer, *samples)
+    most = most_tokens(request)
+    for sequence in generated:
+        num_tokens = sequence.num_tokens
+        if sequence.reasoning is not None:
+            num_tokens += sequence.reasoning.num_tokens
+        _expect(num_tokens <= most)
+        _expect(len(sequence.text) <= most * _MAX_TOKEN_CHARACTERS)
+    _expect(num_taken(request, generation) == len(samples))
+    for names, sequences in (
+        (ANSWER_STATISTICS, (generation.answer,)),
+        (SAMPLE_STATISTICS - {"sample_texts"}, samples),
+    ):
+        for name in names:
+            field = STATISTICS[name].field or ""
+            for sequence in sequences:
+                _expect((getattr(sequence, field) is not None) == (name in wanted))
+    for index, sequence in enumerate((generation.answer, *samples)):
+        num_tops = request.num_tops_of(index)
+        _expect((sequence.token_tops is not None) == (num_tops > 0))
+        for tops in sequence.token_tops or ():
+            _expect(len(tops) <= num_tops)
+    _expect(generation.probe_readings.keys() <= wanted & PROBE_STATISTICS)
+    _expect(not generation.sentence_readings or SENTENCES_READ in wanted)
+    hidden = () if generation.answer_hidden_mean is None else generation.answer_hidden_mean
+    _expect(len(request.hidden_layers) == len(hidden))
+    _expect(request.by_sentence or not generation.sentence_hidden_means)
+    _expect((request.prompt_layer > 0) == (generation.prompt_state is not None))
+
+
+def most_tokens(request: GenerationRequest) -> int:
+    """The most tokens of each generated sequence, the one that ends it included."""
+    return (request.sampling.max_new_tokens or DEFAULT_NEW_TOKENS) + 1
 
 
 def encode_compare(comparer: str | None, pairs: Sequence[Pair]) -> bytes:

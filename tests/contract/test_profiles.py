@@ -174,6 +174,7 @@ async def test_what_an_unknown_server_refuses_is_left_out_or_renamed(form, lacks
     assert len(found.samples) == LAW.num_samples
     if form != "unnamed":
         assert ("seed_not_heeded" in found.warnings) == (lacks == "seed")
+        assert ("top_k_not_heeded" in found.warnings) == (lacks == "top_k")
     assert found.answer.token_logprobs is not None
 
 

@@ -1,5 +1,6 @@
 """One request at one server: its answer and its samples, side by side."""
 
+import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -26,16 +27,16 @@ from models.statistics import (
     fields_of,
     supplied_by,
 )
+from models.units.tool_calls import Call, names_of, read
 from models.waves import num_further
 from workers.calling import Listener, together
 from workers.calls import Rejected
 from workers.client import Unreachable
 from workers.openai import columns
 from workers.openai.dialect import TOO_LONG
-from workers.openai.formats import check_called, check_followed, for_tokens, under_grammar
 from workers.openai.found import BOUNDS_TOP
 from workers.openai.model_calls import ModelCalls
-from workers.openai.prompts import render
+from workers.openai.prompts import for_tokens, render
 from workers.openai.reading import Forms, forms_of, score_given, texts_of
 from workers.openai.reasoning import behind_reasoning, needs_texts
 from workers.openai.replies import (
@@ -55,6 +56,7 @@ from workers.openai.requests import (
     drawn,
     first_seed,
     most_bytes,
+    under_grammar,
     within_budget,
 )
 from workers.openai.soundness import ALL_ZERO, UNCOVERED, are_of, contradict
@@ -248,9 +250,8 @@ class OpenAIRequest:
         body = self._body(0, top=top, mode=mode, by_text=by_text)
         [choice] = await self._choices(body, 1, is_streamed=not self._request.streamed)
         if mode:
-            columns.check(choice, self._can)
-            self._readings = columns.readings_of(choice, self._can, wanted)
             is_foreign = columns.is_foreign(choice, self._can)
+            self._readings = columns.readings_of(choice, self._can, wanted)
         else:
             is_foreign = await columns.is_prompt_foreign(self._calls, self._prompt)
             self._absent |= columns.absent_beside_texts(self._can, wanted)
@@ -397,11 +398,7 @@ class OpenAIRequest:
             why_unsound = UNCOVERED
         if "token_texts" not in wanted:
             sequence = replace(sequence, token_texts=None)
-        grammar = self._request.grammar
-        if self._holds_calls and not sequence.is_withheld:
-            check_called(self._request.tools, sequence)
-        elif grammar is not None and not sequence.is_withheld:
-            check_followed(grammar, sequence)
+        check_followed(self._request, sequence, is_call=self._holds_calls)
         return self._without_logprobs(sequence, source, why_unsound) if why_unsound else sequence
 
     def _covers(self, choice: Choice, sequence: records.Sequence) -> bool:
@@ -459,3 +456,23 @@ class OpenAIRequest:
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
             self._warnings.append(code)
+
+
+def check_followed(request: GenerationRequest, text: records.Sequence, *, is_call: bool) -> None:
+    """Refuse a finished text that cannot have followed its schema, or has not called a tool.
+
+    Raises:
+        EngineError: it is no JSON, or no call where that had to come.
+    """
+    if request.grammar is None or text.is_withheld or text.finish_reason != "stop":
+        return
+    if is_call:
+        calls = read(text.text, names_of(request.tools))
+        if not any(isinstance(one, Call) for one in calls):
+            raise EngineError("the server of the model has not called the tool that it had to")
+    elif request.grammar.kind == "json_schema":
+        try:
+            json.loads(text.text)
+        except (ValueError, RecursionError):
+            message = "the server of the model has not held a text to its schema"
+            raise EngineError(message) from None

@@ -23,23 +23,20 @@ from models.images import images_of
 from models.probes.card import STATISTIC, ProbeMismatch, read_card
 from models.probes.protocol import ProbeConfig
 from models.records import EFFORT, Generation, GenerationRequest, OnToken
-from workers.addresses import Resolve, addresses
 from workers.calling import Listener, deadline_of, in_time
 from workers.calls import Failed, Rejected
 from workers.config import OpenAIServers, api_keys, further_headers, probe_folders, variable
 from workers.hooks import Hooks
 from workers.openai.answering import OpenAIRequest
 from workers.openai.dialect import TOO_LONG
-from workers.openai.formats import under_schema
 from workers.openai.found import UNKNOWN_CONTEXT, OpenAIServer
 from workers.openai.model_calls import ModelCalls
 from workers.openai.reading import first_tokens
 from workers.openai.requests import BUDGET
-from workers.openai.trial import GeneratorTrial
+from workers.openai.trial import GeneratorTrial, under_schema
 from workers.protocol import FirstTokenReply, Generator, GeneratorInfo, ProbeInfo
-from workers.remote_worker import RemoteWorker, prompt_key
 from workers.standing import Server, unchanged
-from workers.upstream import Upstream, session_of
+from workers.upstream import RemoteWorker, Resolve, Upstream, addresses, prompt_key, session_of
 from workers.wire import SESSION_HEADER
 
 Reply = TypeVar("Reply")

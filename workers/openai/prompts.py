@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from pydantic import Strict, TypeAdapter
 from typing_extensions import TypedDict
 
+from models.call_grammars import MARK, with_mark
 from models.engines.protocol import check_no_images
 from models.engines.shown_messages import check_none_left_out, stand_ins
 from models.errors import ChatTemplateError, InvalidRequest
 from models.images import as_sent, images_of
-from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest
+from models.records import EFFORT, NO_EFFORT, AnswerForm, GenerationRequest, Grammar
 from models.units.reasoning import KNOWN_TAGS
 from models.units.tool_calls import example, reads_back
 from workers.calls import Calls, Rejected, read
@@ -111,6 +112,16 @@ async def tokenize(calls: Calls, text: str) -> tuple[int, ...]:
         return ()
     body = {"prompt": text, "add_special_tokens": False}
     return token_ids(await calls.post("/tokenize", body))
+
+
+async def for_tokens(calls: ModelCalls, grammar: Grammar) -> Grammar:
+    """A grammar in which a mark that is a token of the server's is one."""
+    if grammar.kind == "json_schema" or not calls.can.tokenizes:
+        return grammar
+    ids = await tokenize(calls, MARK)
+    if len(ids) != 1:
+        return grammar
+    return Grammar("lark", with_mark(grammar, ids[0]))
 
 
 async def answer_forms(

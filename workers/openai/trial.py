@@ -1,8 +1,7 @@
 """What a server is, by one look, and what is tried out of it: that on which numbers stand.
 
 Whether log-probs are those of the untouched distribution, whether a reasoning comes before answers,
-how a text that exists can be read; and, once a request needs it, what a schema makes of log-probs
-(`workers.openai.formats`).
+how a text that exists can be read; and, once a request needs it, what a schema makes of log-probs.
 """
 
 import logging
@@ -14,14 +13,14 @@ from typing import Any, Literal
 
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
-from models.records import GenerationRequest
+from models.grammars import grammar_of
+from models.records import GenerationRequest, Grammar
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
 from workers.config import OpenAIServers, variable
-from workers.openai.columns import check_revision, probes_read, prompts_read, read_columns
+from workers.openai.columns import read_columns, with_known
 from workers.openai.dialect import Dialect, Tongue
-from workers.openai.formats import REFUSED
 from workers.openai.found import (
     LARGEST_VOCABULARY,
     UNKNOWN_CONTEXT,
@@ -36,16 +35,17 @@ from workers.openai.profiles import GENERIC, PROFILES, Profile, by_entry, by_hos
 from workers.openai.prompts import detokenize, render, token_ids, tokenize
 from workers.openai.reasoning import behind_reasoning
 from workers.openai.replies import Choice, to_sequence
-from workers.openai.requests import Prompt
-from workers.openai.soundness import ALL_ZERO
+from workers.openai.requests import Prompt, under_grammar
+from workers.openai.soundness import ALL_ZERO, UNMASKED
 from workers.protocol import ProbeInfo
 
 logger = logging.getLogger(__name__)
 
 # Fixed texts, asked of every server; none of them is a client's. Where the server takes token ids,
 # all of them go with one call; else the first stands for them.
+_FRANCE = "What is the capital of France?"
 _PROMPTS = (
-    "What is the capital of France?",
+    _FRANCE,
     "The three primary colours are",
     "Translate to German: the old house by the river.",
 )
@@ -61,6 +61,21 @@ _NARROW, _WHOLE = {**_HOT, "temperature": 1.0}, {**_HOT, "temperature": 1.0, "to
 # What of a model's entry says what it is; the rest is of the moment.
 _TELLING = ("id", "root", "max_model_len", "meta", "context_length", "context_window", "owned_by")
 _NO_IMAGES = "the server of the model takes no images"
+# What the server is held to while a schema is tried out: nobody answers the question so by chance.
+_VALUE = '{"word":"cocoa"}'
+_SCHEMA = {
+    "type": "object",
+    "properties": {"word": {"const": "cocoa"}},
+    "required": ["word"],
+    "additionalProperties": False,
+}
+# Tokens for it, and for the thoughts before it.
+_NUM_TOKENS = 96
+# Likeliest tokens that are asked for with it, and log-probs of what cannot and of what has to come.
+_TOP, _UNLIKELY, _FORCED = 5, -20.0, -3.0
+_NO_LOGPROBS = "the server of the model tells no log-probs under a response_format"
+_REFUSED = "the server of the model takes no response_format"
+_IGNORED = "the server of the model takes a response_format, and answers otherwise"
 # Tokens of an end tag, where it is not one.
 _END_TAG_TOKENS = {HARMONY: 3}
 
@@ -128,13 +143,7 @@ class GeneratorTrial:
         if not can.profile.is_hosted or can.logprobs is not None:
             await tried.all(settings.end_token)
         can = replace(tried.can, system_fingerprints=frozenset(tried.calls.system_fingerprints))
-        if can.columns is not None:
-            check_revision(can.columns, settings.revision)
-            can = replace(
-                can,
-                probes=probes_read(can.columns, self._probes),
-                prompts=prompts_read(can.columns, self._prompts),
-            )
+        can = with_known(can, self._probes, self._prompts)
         price = kind, tried.calls.num_posts, tried.calls.num_tokens
         logger.info("the language model's server is %s: looked at by %d calls, %d tokens", *price)
         found = ", ".join(f"{name}={one}" for name, one in can.told.items() if one)
@@ -194,7 +203,7 @@ def _as_said(
     sees = profile.images and _mapping(look.get("modalities")).get("vision", True)
     version, no_grammar, unmasked = look.get("version"), None, None
     if not profile.formats:
-        no_grammar = REFUSED
+        no_grammar = _REFUSED
     elif profile.logprobs is None:
         no_grammar = unmasked = ""
     return OpenAIServer(
@@ -454,3 +463,76 @@ def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     """Whether the log-probs that both know are the same; where they share none, they are not."""
     shared = one.keys() & other.keys()
     return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
+
+
+async def under_schema(calls: ModelCalls) -> OpenAIServer:
+    """What the server can, `no_grammar` and `unmasked` included."""
+    can, grammar, unmasked = calls.can, grammar_of(_SCHEMA), ""
+    if not can.tells_logprobs:
+        reason, _ = await _held(calls, grammar)
+        return replace(can, no_grammar=reason, unmasked=unmasked)
+    reason, choice = await _held(calls, grammar, min(can.logprobs or 0, _TOP))
+    if choice is None:  # maybe it takes one of the two alone
+        reason, _ = await _held(calls, grammar)
+    if choice is None or (choice.logprobs is None and not choice.unsound):
+        unmasked = _NO_LOGPROBS
+    elif not _is_masked(choice):
+        unmasked = UNMASKED
+    return replace(can, no_grammar=reason, unmasked=unmasked)
+
+
+def _is_masked(choice: Choice) -> bool:
+    """Whether the log-probs of the text that had to come are those among what was allowed.
+
+    They are where nothing else is likely in the place of its brace.
+    """
+    if choice.unsound or choice.tokens is None or choice.logprobs is None:
+        return False
+    places = [i for i, token in enumerate(choice.tokens) if "{" in token]
+    if not places:
+        return False
+    tops = choice.tops[places[-1]] if choice.tops else {}
+    if len(tops) < 2:  # the chosen one alone
+        return bool((choice.logprobs[places[-1] :] > _FORCED).all())
+    likely = [name for name, one in tops.items() if one > _UNLIKELY]
+    return all(not name.strip() or name.lstrip().startswith("{") for name in likely)
+
+
+async def _held(
+    calls: ModelCalls, grammar: Grammar, top: int | None = None
+) -> tuple[str, Choice | None]:
+    """Why it does not follow a grammar that has one text, "" where it does; and its last answer.
+
+    `top` is how many likeliest tokens are asked for with it; None for no log-probs.
+    """
+    can, request = calls.can, GenerationRequest(prompt=_FRANCE)
+    if can.chats:
+        request = GenerationRequest(messages=({"role": "user", "content": _FRANCE},))
+    prompt = await render(calls, request)
+    reason, choice = _REFUSED, None
+    # Some begin behind a reasoning, which is closed at once where that is possible.
+    for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
+        asked = prompt
+        if closed:
+            asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
+        held = under_grammar(can, asked, grammar)
+        choices = await calls.try_complete(
+            asked, held, max_tokens=_NUM_TOKENS, top=top, by_text=True
+        )
+        if not choices:
+            break
+        [choice] = choices
+        if _is_held(choice.text):
+            return "", choice
+        reason = _IGNORED
+    return reason, choice
+
+
+def _is_held(text: str) -> bool:
+    """Whether an answer is the one valid value, as far as it came; a reasoning aside.
+
+    A model may fill its tokens with the blanks that JSON leaves open.
+    """
+    _, begin, rest = text.rpartition("{")
+    written = "".join((begin + rest).split())
+    return bool(begin) and _VALUE.startswith(written)

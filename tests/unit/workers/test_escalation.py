@@ -16,12 +16,14 @@ pytestmark = pytest.mark.anyio
 ANSWER = {"choices": [{"message": {"content": "Paris"}}]}
 
 
-async def asked(reply, status=200):
+async def asked(reply, status=200, refused=frozenset()):
     """What the second model answers, and the requests that its server got."""
     requests = []
 
     async def chat(request):
         requests.append((request.headers.get("authorization"), await request.json()))
+        if "max_tokens" in refused & requests[-1][1].keys():
+            return JSONResponse({"error": {"param": "max_tokens"}}, 400)
         return reply if isinstance(reply, Response) else JSONResponse(reply, status)
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
@@ -39,6 +41,11 @@ async def test_a_prompt_is_sent_as_one_message_with_the_key():
     assert (answer, key) == ("Paris", "Bearer key")
     assert body["messages"] == [{"role": "user", "content": "Where?"}]
     assert (body["model"], body["max_tokens"], body["temperature"]) == ("large", 8, 0)
+
+
+async def test_it_is_spoken_to_as_it_wants():
+    answer, [_, (_, body)] = await asked(ANSWER, refused=frozenset({"max_tokens"}))
+    assert (answer, body["max_completion_tokens"]) == ("Paris", 8)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ async def test_connecting_waits_for_the_first_that_answers(monkeypatch):
 async def test_a_watch_heals_until_it_is_closed(monkeypatch):
     monkeypatch.setattr("workers.upstream._WATCH_S", 0.01)
     servers = Servers(a=DOWN)
-    servers.upstream.servers[1].is_up = False
+    servers.upstream.servers[1].trouble = "it was away"
     watches = [asyncio.create_task(servers.upstream.run()) for _ in range(2)]
     await asyncio.sleep(0.1)
     assert [server.is_up for server in servers.upstream.servers] == [False, True, True]

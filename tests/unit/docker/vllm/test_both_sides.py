@@ -74,6 +74,11 @@ def known(folders):
     return {STATISTIC[card.target]: ProbeInfo.of(card) for card in cards}
 
 
+def bound(columns, folders, prompts=""):
+    """A server with these columns of which a deployment knows the probes, and these prompts."""
+    return read.with_known(replace(CAN, columns=columns), known(folders), prompts)
+
+
 def test_constants_are_the_same():
     assert FIRST_SENTINEL == written.FIRST_ID
     assert read.FORMAT == identity.FORMAT
@@ -90,7 +95,7 @@ async def test_the_adapter_reads_the_identity_that_the_plugin_writes(folders):
     assert found.mark == of._mark
     assert found.revision == REVISION[:12]
     assert not found.no_light
-    assert read.probes_read(found, known(folders)) == known(folders)
+    assert bound(found, folders).probes == known(folders)
 
 
 @pytest.mark.parametrize("obstacle", range(1, 6))
@@ -98,7 +103,7 @@ async def test_the_adapter_understands_why_there_is_no_light(obstacle, folders):
     of = reader(*folders, obstacle=obstacle, revision=REVISION)
     found = await read.read_columns(Worker(of), Prompt(ids=(1,)))
     assert found.no_light == read._NO_LIGHT[obstacle]
-    assert read.probes_read(found, known(folders)) == {}
+    assert bound(found, folders).probes == {}
 
 
 def digest_of(path):
@@ -116,22 +121,19 @@ async def test_the_adapter_asks_for_as_many_columns_as_it_reads(
         sha256 = digest_of(prompts)
     worker = Worker(reader(*folders, prompts=prompts, revision=REVISION))
     told = await read.read_columns(worker, Prompt(ids=(1,)))
-    known_prompts = read.prompts_read(told, sha256)
-    found = {"columns": told, "probes": known(folders), "prompts": known_prompts}
-    server = OpenAIServer("fake", TONGUE, logprobs=20, **found)
-    assert known_prompts == sha256
-    assert not read.prompts_read(told, "f" * 64)
+    server = bound(told, folders, sha256)
+    assert server.prompts == sha256
+    assert not bound(told, folders, "f" * 64).prompts
     mode, top = read.mode_of(server, frozenset(statistics))
     assert modes.complaint({modes.ARGUMENT: mode}, top) is None
     (choice,) = read_choices(worker.reply(mode, top), 1)
-    read.check(choice, server)
     assert read.is_foreign(choice, server) == (
         bool(kinds) and domain(kinds=kinds).is_foreign(np.ones(D))
     )
     if kinds:
         other = replace(server, prompts="0" * 64)
         with pytest.raises(ChangedModel):
-            read.check(choice, other)
+            read.is_foreign(choice, other)
     exact = entropies(worker.logits.log_softmax(-1)).tolist()
     assert choice.column(ENTROPY_COLUMN).tolist() == pytest.approx(exact, abs=1e-5)
     readings = read.readings_of(choice, server, frozenset(statistics))

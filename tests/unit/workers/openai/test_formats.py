@@ -14,10 +14,11 @@ from models.records import Grammar, Sequence
 from tests.openai_server import openai_server
 from tests.unit.workers.openai.test_limiting import REQUEST, over
 from tests.unit.workers.openai.test_tools import TOOL
+from workers.openai.answering import check_followed
 from workers.openai.dialect import Dialect, Tongue
-from workers.openai.formats import check_followed, for_tokens
 from workers.openai.found import OpenAIServer
 from workers.openai.profiles import PROFILES
+from workers.openai.prompts import for_tokens
 from workers.openai.soundness import UNMASKED
 
 pytestmark = pytest.mark.anyio
@@ -179,9 +180,9 @@ async def test_a_text_that_is_no_json_is_never_taken_for_a_held_one():
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1} {', "Rome", "[" * 100_000])
 def test_what_has_ended_and_is_no_json_has_not_followed_a_schema(text):
     with pytest.raises(EngineError):
-        check_followed(CHOICES, Sequence(text, text, 1, "stop"))
-    check_followed(CHOICES, Sequence(text, text, 1, "length"))
-    check_followed(Grammar("lark", ""), Sequence(text, text, 1, "stop"))
+        check_followed(HELD, Sequence(text, text, 1, "stop"), is_call=False)
+    check_followed(HELD, Sequence(text, text, 1, "length"), is_call=False)
+    check_followed(LARK, Sequence(text, text, 1, "stop"), is_call=False)
 
 
 PLAIN, CHATS = {"tokenizes": False}, {"completes": False}
