@@ -17,7 +17,7 @@ from app.cli.worker import worker
 
 # Other distributions add commands under this group; each entry point is a function or a Typer.
 _ADDED = "cocoa.commands"
-_IN_LAB = ("calibrate", "evaluate", "probe")
+_IN_LAB = ("calibrate", "check", "evaluate", "probe")
 
 
 class _Commands(TyperGroup):

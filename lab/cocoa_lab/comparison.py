@@ -13,7 +13,7 @@ from cocoa_lab.metrics import Interval, Metric, auroc, percentile_interval, prr,
 from models.estimators import ESTIMATORS
 from models.records import Array
 
-MEAN = "mean"
+MEAN, POOLED = "mean", "pooled"
 MIN_RIGHT_AND_WRONG = 10  # answers of either kind, below which a task ranks nothing
 
 
@@ -26,6 +26,7 @@ class Column:
         is_binary: whether quality is 0 or 1.
         scores: estimator to its uncertainties (n,), NaN where it has no value.
         num_tokens: (n,) lengths of the answers; None where they are not known.
+        kinds: (n,) tasks of answers that are pooled; else none.
     """
 
     task: str
@@ -33,6 +34,7 @@ class Column:
     is_binary: bool
     scores: Mapping[str, Array]
     num_tokens: Array | None = None
+    kinds: Sequence[str] = ()
 
     @property
     def known_quality(self) -> Array:
@@ -162,6 +164,23 @@ def table(
     if len(averaged) > 1:
         by_task[MEAN] = _mean(averaged)
     return by_task
+
+
+def pooled(columns: Sequence[Column], left_out: Collection[str] = ()) -> Column | None:
+    """All answers of the tasks that rank something as one task, whatever they are answers to.
+
+    None for fewer than two such tasks, and where qualities are not right or wrong, since those of
+    two measures are not comparable.
+    """
+    kept = [one for one in columns if one.task not in left_out and why_left_out(one) is None]
+    if len(kept) < 2 or not all(column.is_binary for column in kept):
+        return None
+    scores: dict[str, Array] = {}
+    for name in kept[0].scores:
+        if all(name in column.scores for column in kept):
+            scores[name] = np.concatenate([column.scores[name] for column in kept])
+    quality = np.concatenate([column.quality for column in kept])
+    return Column(POOLED, quality, is_binary=True, scores=scores)
 
 
 def without(table: Table, tasks: Collection[str]) -> Table:

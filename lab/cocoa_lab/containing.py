@@ -5,8 +5,6 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 
-from cocoa_lab.examples import Example
-
 _MONEY = "$\u00a2-\u00a5\u20a0-\u20cf"
 _BEFORE = f"<>\u2264\u2265#{_MONEY}"
 # A number is one word, with sign, decimals and grouping commas: "3.5" does not contain "5". Another
@@ -27,15 +25,6 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _ARTICLE_OF = re.compile(r"""\s+["'(\[*_\u201c\u2018]*(?!(?:and|as|because|is|or|since|was)\b)\w""")
 _IN_SENTENCE = re.compile(r"[\w,;)]\s+$")
 _CAPITAL_NEXT = re.compile(r"\W*[^\Wa-z_]")
-
-
-def contains(output: str, example: Example) -> float:
-    """1 where a reference occurs in the output as whole words.
-
-    Case, punctuation and the articles a, an, the do not count; signs that belong to a word do. The
-    unit of a number (10%, $5) counts where the reference has one.
-    """
-    return float(any(_occurs(reference, output) for reference in example.references))
 
 
 def words(text: str, *, capital_is_article: bool = True) -> tuple[str, ...]:
@@ -79,7 +68,12 @@ def _is_article(text: str, match: re.Match[str], capital_is_article: bool) -> bo
     return capital_is_article
 
 
-def _occurs(reference: str, output: str) -> bool:
+def says(reference: str, output: str) -> bool:
+    """Whether a reference occurs in a text as whole words.
+
+    Case, punctuation and the articles a, an, the do not count; signs that belong to a word do. The
+    unit of a number (10%, $5) counts where the reference has one.
+    """
     for wanted_reading, said_reading in product((True, False), repeat=2):
         wanted = words(reference, capital_is_article=wanted_reading)
         said = words(output, capital_is_article=said_reading)

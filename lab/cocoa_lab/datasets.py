@@ -42,8 +42,9 @@ TESTBEDS: dict[str, Callable[[Example], Example]] = {
 # Questions with a truth by rule (`cocoa_lab.atlas`), as chats that ask for few words or for a
 # sentence, and behind examples for models without chats.
 ATLAS = ("atlas", "atlas-sentence", "atlas-raw")
-# Facts of countries as JSON objects, whose fields are scored (`--units fields`).
-ATLAS_RECORDS = "atlas-json"
+# Facts of countries as JSON objects and as paragraphs, whose fields or sentences are scored by
+# themselves, too (`--units`).
+ATLAS_OF_PARTS = ("atlas-json", "atlas-paragraph")
 
 
 def load(
@@ -52,7 +53,7 @@ def load(
     """Examples in their own order; with a limit, that many drawn with the seed.
 
     Args:
-        name_or_path: a key of `TESTBEDS` or `ATLAS`, one of its tasks ("testbed/facts",
+        name_or_path: a key of `TESTBEDS`, `ATLAS` or `ATLAS_OF_PARTS`, a task ("testbed/facts",
             "atlas/capital"), a .jsonl file, or a key of `NAMED`.
         limit: number of examples kept; None keeps all.
         seed: seed of that draw.
@@ -80,7 +81,7 @@ def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
         if slash:
             tasks = (task,)
         return _testbed(TESTBEDS[testbed], tasks)
-    if testbed in ATLAS:
+    if testbed in ATLAS or name in ATLAS_OF_PARTS:
         return _atlas(testbed, task)
     if name in NAMED:
         source = NAMED[name]
@@ -91,7 +92,7 @@ def _all_examples(name: str, data_dir: Path | None) -> list[Example]:
     if name.endswith(".jsonl"):
         return read_jsonl(Path(name))
     with_task = map("/".join, product(TESTBEDS, TASKS))
-    known = ", ".join([*TESTBEDS, *with_task, *ATLAS, *NAMED])
+    known = ", ".join([*TESTBEDS, *with_task, *ATLAS, *ATLAS_OF_PARTS, *NAMED])
     raise ValueError(f"unknown dataset {name!r}: neither a .jsonl file nor one of {known}")
 
 
@@ -102,11 +103,11 @@ def _testbed(form: Callable[[Example], Example], tasks: Sequence[str]) -> list[E
     return examples
 
 
-def atlas_records() -> list[dict[str, Any]]:
-    """Lines of a file of prompts whose answers are JSON objects, with the right ones."""
+def atlas_records(form: str) -> list[dict[str, Any]]:
+    """Lines of a file of one of `ATLAS_OF_PARTS`."""
     with _atlas_installed():
         from cocoa_lab.atlas.questions import records
-    return records()
+    return records(form)
 
 
 @contextmanager
@@ -129,7 +130,9 @@ def _atlas(form: str, kind: str) -> list[Example]:
         ValueError: the kind is none, or the packages of the extra are missing.
     """
     with _atlas_installed():
-        from cocoa_lab.atlas.questions import FORMS, KINDS
+        from cocoa_lab.atlas.questions import FORMS, KINDS, OF_PARTS
+    if form in OF_PARTS:
+        return OF_PARTS[form]()
     if kind and kind not in KINDS:
         raise ValueError(f"{form} has no questions of kind {kind!r}, but {', '.join(KINDS)}")
     examples: list[Example] = []

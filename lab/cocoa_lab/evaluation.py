@@ -339,7 +339,15 @@ def origin_of(prompts: Sequence[ScoredPrompt], workers: Workers) -> Origin:
         max_new_tokens=max(prompt.example.max_new_tokens for prompt in prompts),
         share_cut=reasons.count("length") / len(reasons),
         stop=stop,
+        schema_use=_schema_use(prompts),
     )
+
+
+def _schema_use(prompts: Sequence[ScoredPrompt]) -> str | None:
+    schemas = {prompt.example.json_schema is not None for prompt in prompts}
+    if len(schemas) > 1:
+        return None
+    return "followed" if schemas == {True} else "none"
 
 
 def _named(info: ComparerInfo) -> str:

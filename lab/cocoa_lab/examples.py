@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cocoa_lab.facts import Known
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -18,6 +20,8 @@ class Example:
         messages: of a chat {"role", "content"}; None of a prompt.
         references: accepted texts, at least one; none of an unlabelled prompt.
         context: the text that the answer is about: article, story, or the sentence to translate.
+        json_schema: that the answer is held to; None for any text.
+        known: of what the answer speaks, for `quality.facts`; None where nothing is.
         fame: how often the testbed's fact was trained; see docs/embedded-models.md.
     """
 
@@ -30,6 +34,8 @@ class Example:
     stop: tuple[str, ...] = ()
     fame: float | None = None
     messages: tuple[Mapping[str, str], ...] | None = None
+    json_schema: Mapping[str, Any] | None = None
+    known: Known | None = None
 
     @property
     def input(self) -> Literal["prompt", "messages"]:
@@ -141,6 +147,7 @@ def example_of(given: Mapping[str, Any], labelled: bool, **defaults: str) -> Exa
         references=_references(fields, labelled),
         stop=_strings(fields, "stop"),
         context=fields.get("context"),
+        json_schema=_schema(fields),
         **_numbers(fields),
     )
 
@@ -167,6 +174,13 @@ def _references(fields: Mapping[str, Any], labelled: bool) -> tuple[str, ...]:
     if labelled and not references:
         raise ValueError("field 'reference' or 'references' is missing or empty")
     return references
+
+
+def _schema(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    schema = fields.get("json_schema")
+    if schema is not None and not isinstance(schema, dict):
+        raise ValueError("field 'json_schema' is no schema")
+    return schema
 
 
 def _strings(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:

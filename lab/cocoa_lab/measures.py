@@ -12,4 +12,6 @@ MEASURES = (
     "align",
     "align_context",
     "comet",
+    "fields",
+    "facts",
 )

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from cocoa_lab import quality
-from cocoa_lab.comparison import MEAN, MIN_RIGHT_AND_WRONG
-from cocoa_lab.containing import contains
+from cocoa_lab.comparison import MEAN, MIN_RIGHT_AND_WRONG, difference, overall, without
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.run import Run
 
@@ -16,6 +15,7 @@ def notes(run: Run, rankings: Rankings, num_resamples: int) -> list[str]:
     """One sentence or two for each thing, the gravest first."""
     return [
         *_foreign(run),
+        *_as_good_as(rankings),
         *_left_out(rankings),
         *_undefined(rankings, num_resamples),
         *few_prompts(_num_prompts(rankings)),
@@ -54,6 +54,24 @@ def _foreign(run: Run) -> list[str]:
         f"{run.header.model}, and what reads its scores says little. Set COCOA_SIMILARITY__MODEL "
         "(or COCOA_NLI__MODEL) to a model that does, or compare by --similarity added."
     ]
+
+
+def _as_good_as(rankings: Rankings) -> list[str]:
+    """Controls that no estimator beats, so that the tables say little of uncertainty."""
+    strategy = rankings.strategies[0]
+    table = without(rankings.tables["prr"][strategy], rankings.left_out)
+    column = overall(table)
+    if column is None:
+        return []
+    found = []
+    for control, measured in rankings.controls["prr"][strategy].get(column, {}).items():
+        gains = [difference(values, measured) for values in table[column].values()]
+        if not any(gain is not None and gain.low > 0 for gain in gains):
+            found.append(
+                f"{control}, which is no estimator, ranks as well as any by the column {column}: "
+                "these prompts do not show which estimator is better."
+            )
+    return found
 
 
 def _left_out(rankings: Rankings) -> list[str]:
@@ -106,7 +124,7 @@ def _contained(run: Run) -> list[str]:
             text = prompt.answers[0].text
             num_answers += 1
             is_equal = quality.exact_match(text, prompt.example)
-            num_contained += not is_equal and bool(contains(text, prompt.example))
+            num_contained += not is_equal and bool(quality.contains(text, prompt.example))
     if not num_contained:
         return []
     return [

@@ -176,6 +176,7 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "costs": list(map(asdict, run.costs)),
         "tasks": _tasks(run, rankings),
         **metrics,
+        "controls": _controls(rankings),
         "undefined_resamples": rankings.undefined_resamples,
         "similarity": similarity,
         "samples": _draws(rankings),
@@ -187,6 +188,14 @@ def _results(run: Run, rankings: Rankings, page: Report) -> dict[str, Any]:
         "notes": page.notes,
         "recommendation": recommended and asdict(recommended),
     }
+
+
+def _controls(rankings: Rankings) -> dict[str, Any]:
+    """Metric to strategy to column to what is no estimator."""
+    found: dict[str, Any] = {}
+    for metric, tables in rankings.controls.items():
+        found[metric] = {strategy: report.to_json(table) for strategy, table in tables.items()}
+    return found
 
 
 def _draws(rankings: Rankings) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from cocoa_lab.containing import contains
+from cocoa_lab.containing import says
 from cocoa_lab.examples import Example
+from cocoa_lab.facts import share_of_fields
 from models.estimators.overlap import rouge_l_f, word_stems
 from models.records import Array, Pair
 
@@ -95,7 +96,8 @@ def quality_names(examples: Iterable[Example], name: str | None) -> dict[str, st
 def default_quality(task: str) -> str:
     """Name of the measure that the paper takes for a task.
 
-    It is `contains` for the atlas, and `exact_match` for the testbed and for files of one's own.
+    It is `contains` for the atlas' questions, and `exact_match` for the testbed and for files of
+    one's own.
     """
     if task.startswith("atlas/"):
         return "contains"
@@ -109,6 +111,23 @@ def default_quality(task: str) -> str:
 def exact_match(output: str, example: Example) -> float:
     """1 where the stripped output equals one of the stripped references."""
     return float(output.strip() in map(str.strip, example.references))
+
+
+def contains(output: str, example: Example) -> float:
+    """1 where a reference occurs in the output as whole words (`cocoa_lab.containing.says`)."""
+    return float(any(says(reference, output) for reference in example.references))
+
+
+def fields(output: str, example: Example) -> float:
+    """Share of the fields of the reference, a JSON object, that the output has right."""
+    return share_of_fields(output, example.json_schema or {}, example.references[0])
+
+
+def facts(output: str, example: Example) -> float:
+    """Share of the output's sentences about known facts that are right; NaN without any."""
+    if example.known is None:
+        return float("nan")
+    return example.known.share_right(output)
 
 
 def accuracy(output: str, example: Example) -> float:
@@ -268,6 +287,8 @@ QUALITY: dict[str, Measure] = {
     "align": Measure(align, needs_support=True),
     "align_context": Measure(align_context, needs_support=True),
     "comet": Measure(comet),
+    "fields": Measure(_each(fields)),
+    "facts": Measure(_each(facts)),
 }
 
 _DEFAULTS = {
@@ -276,4 +297,6 @@ _DEFAULTS = {
     "coqa": "align",
     "trivia_qa": "align",
     "xsum": "align_context",
+    "atlas-json": "fields",
+    "atlas-paragraph": "facts",
 }

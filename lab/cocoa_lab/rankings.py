@@ -1,16 +1,20 @@
 """How well every estimator ranks the answers of a run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from cocoa_lab import comparison
-from cocoa_lab.comparison import Column, Table
-from cocoa_lab.metrics import prr
-from cocoa_lab.run import Run, Variant
+from cocoa_lab.comparison import POOLED, Column, Table
+from cocoa_lab.metrics import Metric, prr
+from cocoa_lab.run import Run, ScoredPrompt, Variant
 from models.records import Array
+
+# What an estimator has to rank better than, or it says no more: how many tokens an answer has, and
+# the share of its samples that are another text.
+LENGTH, EQUAL_TEXTS = CONTROLS = ("length", "equal_texts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Rankings:
 
     Attributes:
         columns: one a task, by strategy, under the run's default similarity function.
-        tables: metric to strategy to table, "prr" first.
+        tables: metric to strategy to table, "prr" first; tasks, their mean, and all answers pooled.
+        controls: metric to strategy to what is no estimator, on the same resamples (`CONTROLS`).
         by_similarity: similarity function to PRR under the first strategy, the default first.
         by_draw: strategy to draw of samples to PRR, the default first.
         mean_samples: samples a prompt, by strategy and draw.
@@ -30,6 +35,7 @@ class Rankings:
 
     columns: Mapping[str, Sequence[Column]]
     tables: Mapping[str, Mapping[str, Table]]
+    controls: Mapping[str, Mapping[str, Table]]
     by_similarity: Mapping[str, Table]
     by_draw: Mapping[str, Mapping[str, Table]]
     mean_samples: Mapping[str, Mapping[str, float]]
@@ -54,12 +60,16 @@ def rank(run: Run, num_resamples: int) -> Rankings:
     seed = run.header.seed
     left_out = _left_out(every)
 
-    table_of = partial(comparison.table, left_out=left_out, num_resamples=num_resamples, seed=seed)
+    table_of = partial(_table, left_out=left_out, num_resamples=num_resamples, seed=seed)
     tables: dict[str, dict[str, Table]] = {}
+    controls: dict[str, dict[str, Table]] = {}
     for metric, function in comparison.metrics_of(every[first]).items():
-        tables[metric] = {}
+        tables[metric], controls[metric] = {}, {}
         for strategy in strategies:
             tables[metric][strategy] = table_of(function, columns[strategy])
+            plan = run.variants.index(first._replace(strategy=strategy))
+            others = _with_controls(columns[strategy], run, plan)
+            controls[metric][strategy] = table_of(function, others)
     by_similarity: dict[str, Table] = {}
     for name in similarities:
         by_similarity[name] = table_of(prr, every[first._replace(similarity=name)])
@@ -77,12 +87,32 @@ def rank(run: Run, num_resamples: int) -> Rankings:
     return Rankings(
         columns=columns,
         tables=tables,
+        controls=controls,
         by_similarity=by_similarity,
         by_draw=by_draw,
         mean_samples=mean_samples,
         left_out=left_out,
         undefined_resamples=undefined,
     )
+
+
+def _table(
+    metric: Metric,
+    columns: Sequence[Column],
+    left_out: Collection[str],
+    num_resamples: int,
+    seed: int,
+) -> Table:
+    """Of each task, of their mean, and of all their answers pooled."""
+    found = dict(
+        comparison.table(metric, columns, left_out=left_out, num_resamples=num_resamples, seed=seed)
+    )
+    every = comparison.pooled(columns, left_out)
+    if every is not None:
+        found[POOLED] = comparison.measure(
+            metric, every, num_resamples=num_resamples, seed=seed + len(columns)
+        )
+    return found
 
 
 def _columns(run: Run) -> dict[Variant, list[Column]]:
@@ -97,6 +127,34 @@ def _columns(run: Run) -> dict[Variant, list[Column]]:
             column = Column(task, quality, task in run.binary_tasks, scores, num_tokens)
             columns.setdefault(first.variant, []).append(column)
     return columns
+
+
+def _with_controls(columns: Sequence[Column], run: Run, plan: int) -> list[Column]:
+    """The tasks with `CONTROLS` in the place of the estimators."""
+    found = []
+    for column in columns:
+        rows = run.rows_of(column.task)
+        num_tokens = _num_tokens(run, rows, plan)
+        controls = {
+            LENGTH: np.where(num_tokens > 0, num_tokens, np.nan),
+            EQUAL_TEXTS: np.array([_share_unequal(run.prompts[i], plan) for i in rows]),
+        }
+        found.append(replace(column, scores=controls))
+    return found
+
+
+def _share_unequal(prompt: ScoredPrompt, plan: int) -> float:
+    """Share of the samples that are another text than the answer, up to case; NaN without any."""
+    generation, answer = prompt.recording.generation, prompt.answers[plan]
+    if generation is None:
+        return np.nan
+    others = list(generation.samples[: answer.num_samples])
+    if answer.sample is not None:
+        del others[answer.sample]
+    if not others:
+        return np.nan
+    text = answer.text.strip().casefold()
+    return float(np.mean([one.compared_text.strip().casefold() != text for one in others]))
 
 
 def _left_out(every: Mapping[Variant, Sequence[Column]]) -> dict[str, dict[str, str]]:

@@ -12,6 +12,7 @@ from models.estimators import ESTIMATORS
 
 _DIGITS = 3
 _GROUPS = ("baselines", "CoCoA", "alternative formulations", "Rao-Blackwellised")
+_CONTROLS = "controls, no estimators"
 _GROUP_OF = dict(zip(("cocoa", "alternative", "rao_blackwell"), _GROUPS[1:], strict=True))
 
 
@@ -127,10 +128,16 @@ class Report:
     plots: Mapping[str, str]
 
 
-def grid(title: str, table: Table, left_out: Collection[str] = ()) -> Grid:
+def grid(
+    title: str, table: Table, left_out: Collection[str] = (), controls: Table | None = None
+) -> Grid:
     """A table with its marks: best and second of each column, and what beats its base.
 
-    left_out: columns that rank nothing; their head says so, and no cell of theirs is marked.
+    Args:
+        title: of the table.
+        table: values of the estimators.
+        left_out: columns that rank nothing; their head says so, and no cell of theirs is marked.
+        controls: of the same columns, what is no estimator; they stand last and are not marked.
     """
     cells: dict[str, Mapping[str, Cell]] = {}
     heads: list[str] = []
@@ -148,7 +155,21 @@ def grid(title: str, table: Table, left_out: Collection[str] = ()) -> Grid:
     for name in sorted(methods, key=lambda name: _GROUPS.index(group_of(name))):
         line = Line(name, group_of(name), tuple(cells[column].get(name) for column in table))
         lines.append(line)
+    lines += _control_lines(table, controls or {})
     return Grid(title, tuple(heads), tuple(lines))
+
+
+def _control_lines(table: Table, controls: Table) -> list[Line]:
+    """Lines of what is no estimator, in the columns of a table."""
+    found = {column: intervals(controls.get(column, {})) for column in table}
+    lines = []
+    for name in dict.fromkeys(name for values in found.values() for name in values):
+        cells: list[Cell | None] = []
+        for column in table:
+            interval = found[column].get(name)
+            cells.append(None if interval is None else Cell(interval))
+        lines.append(Line(name, _CONTROLS, tuple(cells)))
+    return lines
 
 
 def marked(values: Mapping[str, Interval]) -> dict[str, Cell]:

@@ -123,6 +123,7 @@ class Origin:
         max_new_tokens: the largest limit of a prompt.
         share_cut: of all answers and samples, those that ended at their prompt's limit.
         stop: the prompts' stop strings; None where they differ.
+        schema_use: of a JSON schema, as in `models.calibration.Binding`; None where prompts differ.
     """
 
     generator: str
@@ -131,6 +132,7 @@ class Origin:
     max_new_tokens: int
     share_cut: float
     stop: tuple[str, ...] | None
+    schema_use: str | None = "none"
 
 
 @dataclass(frozen=True, slots=True)

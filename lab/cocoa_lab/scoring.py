@@ -16,6 +16,7 @@ from cocoa_lab.run import AnswerScores, Draw
 from cocoa_lab.running import seed_of
 from models.errors import InvalidLogits, InvalidRequest, PromptTooLong
 from models.estimators import needs
+from models.grammars import grammar_of
 from models.records import Generation, SamplingParams
 from models.selection import Strategy
 from models.statistics import reads_samples
@@ -30,9 +31,13 @@ def ask_of(example: Example, header: RecordingHeader) -> Ask:
         seed=seed_of(header.seed, example.id),
         **header.sampling,
     )
+    ask = Ask(prompt=example.prompt, sampling=sampling)
     if example.messages is not None:
-        return Ask(messages=example.messages, sampling=sampling)
-    return Ask(prompt=example.prompt, sampling=sampling)
+        ask = Ask(messages=example.messages, sampling=sampling)
+    if example.json_schema is None:
+        return ask
+    grammar = grammar_of(example.json_schema)
+    return replace(ask, grammar=grammar, json_schema=example.json_schema)
 
 
 def variants(

@@ -113,7 +113,8 @@ def _grids(rankings: Rankings) -> list[Grid]:
     for metric, by_strategy in rankings.tables.items():
         for strategy, table in by_strategy.items():
             title = f"{_TITLES[metric]}, {strategy} answers"
-            grids.append(report.grid(title, table, rankings.left_out))
+            controls = rankings.controls[metric][strategy]
+            grids.append(report.grid(title, table, rankings.left_out, controls))
     return grids
 
 

@@ -6,7 +6,7 @@ Sentences about one subject are alike whatever they say of it.
 import re
 
 # Words that say nothing by themselves, in the languages of `models.similarity.numbers`.
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     word
     for words in (
         "a an the and or of in on at to from by with for as is are was were be been being am",
@@ -31,6 +31,7 @@ _FUNCTION_WORDS = frozenset(
     )
     for word in words.split()
 )
+_SHORT_NOT = re.compile(r"n['\u2019]t$|^cannot$", re.IGNORECASE)
 # Of scripts without blanks each character is a word.
 _WORD = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
@@ -63,7 +64,9 @@ def added(text: str, asked: frozenset[str]) -> str:
     said = []
     for number, word in enumerate(words(text)):
         is_name = number > 0 and word[0].isupper() and len(word) > 1
-        if is_name or word.casefold() not in _FUNCTION_WORDS:
+        if _SHORT_NOT.search(word):
+            said.append("not")  # the verb before it says nothing
+        elif is_name or word.casefold() not in FUNCTION_WORDS:
             said.append(word)
     new = [word for word in said if word[0].isdigit() or word_set(word).isdisjoint(asked)]
     return " ".join(new) or " ".join(said) or text

@@ -43,7 +43,14 @@ class Number:
 
 
 _UNITS = (  # dimension, factor, how people write it
-    *(("length", f, w) for f, w in ((1e-9, "nm"), (1e-6, "µm μm"), (1e-3, "mm"), (1e-2, "cm"))),
+    *(("length", f, w) for f, w in ((1e-9, "nm nanometers nanometres"), (1e-6, "µm μm"))),
+    ("length", 1e-3, "mm millimeter millimeters millimetre millimetres millimètres milímetros"),
+    (
+        "length",
+        1e-2,
+        "cm centimeter centimeters centimetre centimetres zentimeter zentimetern centimètres",
+    ),
+    ("length", 1e-2, "centímetros centimetri"),
     ("length", 1.0, "m meter meters metre metres metern mètre mètres metro metros metri"),
     (
         "length",
@@ -54,11 +61,13 @@ _UNITS = (  # dimension, factor, how people write it
     ("length", 1609.344, "mile miles mi meile meilen"),
     ("length", 0.3048, "foot feet ft"),
     ("length", 0.0254, "inch inches"),
+    ("length", 0.9144, "yard yards"),
     *(("mass", f, w) for f, w in ((1e-9, "µg μg mcg"), (1e-6, "mg milligram milligrams"))),
     ("mass", 1e-3, "g gram grams gramm gramme grammes gramos grammi gramas"),
     ("mass", 1.0, "kg kilo kilos kilogram kilograms kilogramm"),
     ("mass", 1e3, "t ton tons tonne tonnes tonnen"),
     ("mass", 0.45359237, "lb lbs pound pounds"),
+    ("mass", 0.45359237 / 16, "oz ounce ounces"),
     ("time", 1e-3, "ms"),
     ("time", 1.0, "s sec second seconds sekunde sekunden seconde secondes segundos secondi"),
     ("time", 60.0, "min mins minute minutes minuten minutos minuti"),
@@ -70,7 +79,8 @@ _UNITS = (  # dimension, factor, how people write it
         31557600.0,
         "year years jahr jahre jahren an ans année années año años anno anni anos",
     ),
-    ("volume", 1e-3, "ml milliliter milliliters"),
+    ("volume", 1e-3, "ml milliliter milliliters millilitre millilitres"),
+    ("volume", 3.785411784, "gallon gallons"),
     ("volume", 1.0, "l liter liters litre litres litro litros litri"),
     ("share", 0.01, "% percent prozent"),
     ("temperature C", 1.0, "°c celsius"),
@@ -79,6 +89,7 @@ _UNITS = (  # dimension, factor, how people write it
     ("euro", 1.0, "€ eur euro euros"),
     ("pound sterling", 1.0, "£ gbp"),
 )
+_DEGREES = frozenset(("degree", "degrees", "grad", "degrés", "grados", "gradi", "graus"))
 _UNIT_OF: Mapping[str, tuple[str, float]] = {
     word: (dimension, factor) for dimension, factor, words in _UNITS for word in words.split()
 }
@@ -256,9 +267,12 @@ def _joined(items: Sequence[str | Number]) -> Iterator[str | Number]:
             if value is not None and value < min(scales):
                 values, i = [one + value for one in values], behind
             item = replace(item, values=tuple(values))
-        if not item.dimension and i < len(items) and (unit := _UNIT_OF.get(_word(items[i]))):
+        of_degrees = i + 1 < len(items) and _word(items[i]) in _DEGREES
+        behind = i + of_degrees  # "24 degrees Celsius"
+        unit = _UNIT_OF.get(_word(items[behind])) if behind < len(items) else None
+        if unit and not item.dimension:
             item = Number(item.values, *unit)
-            i += 1
+            i = behind + 1
         yield item
 
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from models.similarity.added import FUNCTION_WORDS
 from models.similarity.numbers import JOINING, Number, read
 
 Relation = Literal["same", "different"]
 
 # Of these rules, in the names of what is remembered.
-VERSION = 1
+VERSION = 2
 # Of a text that they are for.
 MAX_CHARACTERS = 400
 
@@ -100,13 +101,16 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
     """How two texts of nearly the same words are related; None for others.
 
     - The same: equal up to case, articles, punctuation and the form of numbers.
-    - Different: the same words around other numbers, or with a negation more.
+    - Different: the same words around other numbers, or with a negation more; or one negates what
+      the other says among other things.
     """
     if not a.frame or not b.frame:
         return None
     if a.frame == b.frame:
         return _in_one_frame(a.numbers, b.numbers)
-    if a.affirmed == b.affirmed and a.is_negated != b.is_negated:
+    if a.is_negated and not b.is_negated and _denies(a, b):
+        return "different"
+    if b.is_negated and not a.is_negated and _denies(b, a):
         return "different"
     return None
 
@@ -114,6 +118,16 @@ def relation_of_words(a: Reading, b: Reading) -> Relation | None:
 def covers(numbers: Sequence[Number], others: Iterable[Number]) -> bool:
     """Whether each of the others may be one of the numbers."""
     return all(any(one.may_be(other) for one in numbers) for other in others)
+
+
+def _denies(negated: Reading, other: Reading) -> bool:
+    """Whether all that the one denies is said by the other: not "not Lima but Cusco" by "Cusco"."""
+    if negated.affirmed == other.affirmed:
+        return True
+    denied = frozenset(negated.affirmed)
+    if not denied - FUNCTION_WORDS or not denied <= frozenset(other.affirmed):
+        return False
+    return covers(other.numbers, negated.numbers)
 
 
 def _in_one_frame(ours: Sequence[Number], theirs: Sequence[Number]) -> Relation | None:
@@ -154,7 +168,8 @@ def _frame(items: Sequence[str | Number]) -> tuple[tuple[str, ...], tuple[Number
 def _words(item: str, *, is_first: bool, following: str | Number) -> list[str]:
     """What a word counts as: nothing if it is an article, two words if it ends in "n't"."""
     word = item.casefold().replace("\u2019", "'")
-    is_article = item.islower() or (is_first and len(item) > 1)  # "O negative", "A minor"
+    begins = is_first or str(following).islower()  # a sentence; "The Hague" is a name
+    is_article = item.islower() or (begins and len(item) > 1)  # "O negative", "A minor"
     if word in _ARTICLES and following != "" and is_article:
         return []
     if word == "no" and (isinstance(following, Number) or following[:1].isupper()):

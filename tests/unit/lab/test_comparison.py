@@ -54,6 +54,20 @@ def test_one_task_has_no_mean_and_the_mean_holds_what_every_task_has():
     assert set(table[MEAN]) == {"sp"}
 
 
+def test_pooled_answers_are_one_task_of_those_that_rank_something():
+    shifted = {"sp": GOOD + 10.0}  # each task well ranked, and both together badly
+    empty = Column("empty", np.ones(30), is_binary=True, scores={"sp": NOISE[0][:30]})
+    pooled = comparison.pooled([a_column("a", sp=GOOD), a_column("b", **shifted), empty])
+    assert len(pooled.quality) == 800
+    assert prr(pooled.scores["sp"], pooled.quality) == pytest.approx(
+        prr(np.concatenate([GOOD, GOOD + 10.0]), np.concatenate([CORRECT, CORRECT]))
+    )
+    assert prr(pooled.scores["sp"], pooled.quality) < prr(GOOD, CORRECT)
+    graded = Column("graded", NOISE[0], is_binary=False, scores={"sp": GOOD})
+    for columns in ([a_column("a", sp=GOOD), empty], [a_column("a", sp=GOOD), graded]):
+        assert comparison.pooled(columns) is None
+
+
 def test_roc_auc_is_of_binary_tasks_only():
     graded = Column("graded", NOISE[0], is_binary=False, scores={"sp": GOOD})
     table = a_table(a_column("a", sp=FAIR), graded, metric=auroc)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cocoa_lab.containing import contains
 from cocoa_lab.examples import Example
+from cocoa_lab.quality import contains
 
 
 @pytest.mark.parametrize(

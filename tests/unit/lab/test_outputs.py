@@ -94,7 +94,7 @@ def test_the_results_hold_every_metric_task_and_strategy(folder):
     results = json.loads((folder / "results.json").read_text())
 
     assert set(results["prr"]) == set(results["auroc"]) == set(STRATEGIES)
-    assert set(results["prr"]["greedy"]) == {"facts", "numbers", "mean"}
+    assert set(results["prr"]["greedy"]) == {"facts", "numbers", "mean", "pooled"}
     assert set(results["prr"]["greedy"]["mean"]) == set(ESTIMATORS)
     assert set(results["similarity"]) == {"fake", "jaccard"}
     assert set(results["similarity"]["fake"]["mean"]) == set(COMPARED)

@@ -26,6 +26,7 @@ def ranked(*columns, left_out=()):
     return Rankings(
         columns={"greedy": columns},
         tables={"prr": tables},
+        controls={"prr": {"greedy": {}}},
         by_similarity={},
         by_draw={},
         mean_samples={},

@@ -63,7 +63,7 @@ def test_the_help_lists_them_with_the_others(installed):
     assert "serve" in shown
 
 
-@pytest.mark.parametrize("name", ["calibrate", "evaluate", "probe"])
+@pytest.mark.parametrize("name", ["calibrate", "check", "evaluate", "probe"])
 def test_without_the_lab_its_commands_say_what_to_install(name, installed):
     installed()
     result = run(name, "testbed")

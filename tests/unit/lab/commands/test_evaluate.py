@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from cocoa_lab.calibration.fitting import CannotCalibrate
+from cocoa_lab.calibration.labels import read_labels
 
 FAKE = {
     "COCOA_GENERATION__ENGINE": "fake",
@@ -28,8 +30,8 @@ def cocoa():
     """Run `cocoa` over the fake models, without COCOA_ variables of the machine."""
     unset = {name: None for name in os.environ if name.upper().startswith("COCOA_")}
 
-    def run(*arguments):
-        variables = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"} | unset | FAKE
+    def run(*arguments, models=FAKE):
+        variables = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"} | unset | models
         return CliRunner().invoke(app, [*map(str, arguments)], env=variables)
 
     return run
@@ -62,7 +64,9 @@ def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, co
 
     results = json.loads((out / "results.json").read_text())
     prrs = results["prr"]["greedy"]
-    assert list(prrs) == ["facts", "sums", "poems", "mean"]
+    assert list(prrs) == ["facts", "sums", "poems", "mean", "pooled"]
+    controls = results["controls"]["prr"]["greedy"]
+    assert set(controls["facts"]) == set(controls["pooled"]) == {"length", "equal_texts"}
     for name, value in prrs["mean"].items():
         both = prrs["facts"][name]["value"], prrs["sums"][name]["value"]
         assert value["value"] == pytest.approx(sum(both) / 2)
@@ -84,11 +88,13 @@ def test_a_task_that_ranks_nothing_is_said_and_left_out_of_the_mean(tmp_path, co
         f"intervals: {undefined['poems']} (greedy) of 200.",
         contained,
     ]
-    assert results["notes"] == told
+    of_controls = [note for note in results["notes"] if "which is no estimator" in note]
+    assert results["notes"] == of_controls + told
     tables, page = (out / "report.md").read_text(), (out / "report.html").read_text()
-    assert "| method | facts | sums | poems (left out) | mean |" in tables
+    assert "| method | facts | sums | poems (left out) | mean | pooled |" in tables
     for text in (tables, page):
         assert "poems (left out)" in text
+        assert "equal_texts" in text
         for note in told:
             assert note in text
     for note in told:
@@ -250,3 +256,31 @@ def test_a_run_killed_in_its_midst_goes_on_to_the_same_file(tmp_path):
     assert (killed / "scores.jsonl").read_bytes() == (
         tmp_path / "whole" / "scores.jsonl"
     ).read_bytes()
+
+
+def test_answers_are_held_to_the_schema_of_their_line_and_bound_to_it(tmp_path, cocoa):
+    schema = {
+        "type": "object",
+        "properties": {"capital": {"enum": ["Rome", "Paris"]}},
+        "required": ["capital"],
+        "additionalProperties": False,
+    }
+    rows = [one | {"json_schema": schema} for one in rows_of("facts", 6, ['{"capital": "Rome"}'])]
+    out = tmp_path / "out"
+    dataset = dataset_of(tmp_path / "made.jsonl", *rows)
+    models = FAKE | {"COCOA_GENERATION__ENGINE": "transformers"}  # the fake one follows no schema
+    asked = ["--answers", "greedy", *QUICK]
+    result = cocoa("evaluate", dataset, "--out", out, "--quality", "fields", *asked, models=models)
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in (out / "scores.jsonl").read_text().splitlines()]
+    for line in lines:
+        capital = json.loads(line["text"])["capital"]
+        assert line["quality"] == (capital == "Rome")
+    assert json.loads((out / "results.json").read_text())["origin"]["schema_use"] == "followed"
+
+    del rows[0]["json_schema"]
+    mixed = dataset_of(tmp_path / "mixed.jsonl", *rows)
+    result = cocoa("evaluate", mixed, "--out", tmp_path / "both", *asked, models=models)
+    assert result.exit_code == 0, result.output
+    with pytest.raises(CannotCalibrate, match="some prompts have a JSON schema"):
+        read_labels(tmp_path / "both")

@@ -26,6 +26,8 @@ CAPITAL = "What is the capital of Peru?"
         ("Which band is it?", "It is played by The Who.", "played The Who"),
         ("Is it safe?", "It is not safe.", "not"),
         ("", "The author is Leo Tolstoy.", "author Leo Tolstoy"),
+        ("", "The plant isn\u2019t poisonous.", "plant not poisonous"),
+        ("", "It cannot be restored.", "not restored"),
     ],
 )
 def test_what_a_text_adds_is_what_tells_it_from_other_answers(question, text, expected):
@@ -52,6 +54,9 @@ def similarity(question, a, b):
         ("How many?", "12", "twelve", 1),
         ("Is it safe?", "Yes, it is safe.", "No, it is not safe.", 0),
         ("Is it safe?", "Yes.", "", 0),
+        ("What of it?", "The plant is poisonous.", "The plant isn't poisonous.", 0),
+        ("What of it?", "The plant is not poisonous.", "The plant isn't poisonous.", 1),
+        ("What of it?", "In fact, the lake is salty.", "The lake isn't salty.", 0),
     ],
 )
 def test_answers_are_as_alike_as_what_they_add(question, a, b, expected):

@@ -37,6 +37,12 @@ SAME = [
     ("ventuno", "21"),
     ("trentadue anni", "32 anni"),
     ("vinte e dois", "22"),
+    ("17 cm", "17 centimetres"),
+    ("It is 24 °C.", "It is 24 degrees Celsius."),
+    ("9 ounces", "9 oz"),
+    ("It cannot be restored.", "It can't be restored."),
+    ("The plant is green.", "the plant is green"),
+    ("The Hague", "Hague"),
 ]
 DIFFERENT = [
     ("It is 24.", "It is 42."),
@@ -68,6 +74,11 @@ DIFFERENT = [
     ("É seguro.", "Não é seguro."),
     ("zwölf Stunden", "zwanzig Stunden"),
     ("trois jours", "treize jours"),
+    ("24 degrees Celsius", "24 degrees Fahrenheit"),
+    ("Yes. The lake is salty.", "The lake is not salty."),
+    ("In fact, the plant is poisonous.", "The plant isn't poisonous."),
+    ("As far as I know the train stops here and there.", "The train never stops here."),
+    ("Es ist wohl sicher.", "Das ist nicht sicher."),
 ]
 OF_A_MODEL = [
     ("In 1945", "On 8 May 1945"),
@@ -84,6 +95,9 @@ OF_A_MODEL = [
     ("one of them", "two of them"),
     ("!!!", "???"),
     ("It happened once.", "It happened 11 times."),
+    ("It is not Lima but Cusco.", "Cusco"),
+    ("It is not.", "It is Lima."),
+    ("No, it is not safe.", "It is safe, but not for children."),
 ]
 
 

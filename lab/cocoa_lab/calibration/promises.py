@@ -1,0 +1,260 @@
+"""What becomes of a promise over many calibrations, and where traffic shifts from kind to kind.
+
+    python -m cocoa_lab.calibration.promises FOLDER … --estimator rb_cocoa_sp --num-labels 300
+
+Each folder is one of `cocoa evaluate`, whose answers stand for all that are to come.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from app.scoring.defaults import DEFAULT_ESTIMATORS
+from cocoa_lab.calibration.checking import risk_coverage
+from cocoa_lab.calibration.fitting import CannotCalibrate, fit
+from cocoa_lab.calibration.labels import Labelled
+from cocoa_lab.choosing import answers_of
+from cocoa_lab.metrics import ece, expected_ece
+from cocoa_lab.rendering import markdown_table
+from models.calibration import Binding, Calibration, Calibrator, Part, ShiftMonitor, Threshold
+from models.records import Array
+
+_LONGEST_STREAM = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What calibrations of so many labels promised, and what all answers say of it.
+
+    Attributes:
+        num_draws: calibrations that could be fitted.
+        share_promised: of them, those that have a threshold.
+        share_broken: of all, those whose threshold accepts more wrong ones than promised.
+        accepted: mean share of the answers that pass, 0 without a threshold.
+        best: the largest share that any threshold of this score could let pass.
+        ece, expected: mean calibration error, and what exact confidences would show on as many.
+    """
+
+    num_draws: int
+    share_promised: float
+    share_broken: float
+    accepted: float
+    best: float
+    ece: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A promise on other answers, in words.
+
+    Attributes:
+        accepted: how many pass.
+        wrong: how many of these are wrong.
+        chance: in how many of 100 draws so many are, where just the promised share is.
+    """
+
+    accepted: str
+    wrong: str
+    chance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A kind of question that the calibration never had, as the only one from some moment on.
+
+    Attributes:
+        share_told: of streams, those that raise the alarm within 2,000 answers.
+        until: median answers until the alarm; None where most streams raise none.
+        accepted, wrong: share of the kind's answers that pass, and of these that are wrong.
+    """
+
+    kind: str
+    share_told: float
+    until: float | None
+    accepted: float
+    wrong: float | None
+
+
+def part_for(labelled: Labelled, calibrator: Calibrator) -> Part | None:
+    """The part of a calibrator that speaks of such answers, whatever their length."""
+    asked = [_way(binding) for binding in labelled.bindings]
+    return next((part for part in calibrator.parts if _way(part.binding) in asked), None)
+
+
+def held_to(threshold: Threshold, uncertainty: Array, correct: Array) -> Held:
+    """What other answers, with a score each, show of a promise."""
+    if threshold.uncertainty is None:
+        return Held("no threshold", "-", "-")
+    passes = uncertainty <= threshold.uncertainty
+    num_passed, num_wrong = int(passes.sum()), int((1 - correct[passes]).sum())
+    accepted = f"{num_passed} of {len(correct)}"
+    if not num_passed:
+        return Held(accepted, "-", "-")
+    chance = float(binom.sf(num_wrong - 1, num_passed, threshold.target_error))
+    share = 100 * num_wrong / num_passed
+    return Held(accepted, f"{num_wrong} ({share:.1f} %)", f"{100 * chance:.3g} of 100")
+
+
+def promise(
+    uncertainty: Array,
+    correct: Array,
+    *,
+    num_labels: int,
+    target: float,
+    num_draws: int = 1000,
+    seed: int = 0,
+) -> Promise:
+    """Calibrations of labels that are drawn with replacement, held to all answers.
+
+    Args:
+        uncertainty: (n,), finite.
+        correct: (n,), 0 or 1.
+        num_labels: of each calibration.
+        target: promised share of wrong ones among the accepted.
+        num_draws: calibrations.
+        seed: of the draws.
+    """
+    rng = np.random.default_rng(seed)
+    accepted: list[float] = []
+    errors: list[float] = []
+    broken = promised = 0
+    for _ in range(num_draws):
+        rows = rng.integers(len(correct), size=num_labels)
+        try:
+            one = fit(uncertainty[rows], correct[rows])
+        except CannotCalibrate:
+            continue
+        passes = _accepted(one, target, uncertainty)
+        accepted.append(float(passes.mean()))
+        promised += bool(passes.any())
+        broken += bool(passes.any()) and 1 - correct[passes].mean() > target
+        confidence = np.interp(uncertainty, one.knots, one.confidences)
+        errors.append(ece(confidence, correct) or 0.0)
+    shares, risks = risk_coverage(uncertainty, correct)
+    num_fitted = max(len(accepted), 1)
+    exact = np.interp(uncertainty, *_curve(uncertainty, correct))
+    return Promise(
+        num_draws=len(accepted),
+        share_promised=promised / num_fitted,
+        share_broken=broken / num_fitted,
+        accepted=float(np.mean(accepted or [0.0])),
+        best=float(max(shares[risks <= target], default=0.0)),
+        ece=float(np.mean(errors or [np.nan])),
+        expected=float(expected_ece(exact, correct, num_draws=200) or np.nan),
+    )
+
+
+def shifts(
+    uncertainty: Array,
+    correct: Array,
+    kinds: Sequence[str],
+    *,
+    num_labels: int,
+    target: float,
+    num_streams: int = 200,
+    seed: int = 0,
+) -> list[Shift]:
+    """Each kind as the only one that is served after a calibration on the others."""
+    rng, found = np.random.default_rng(seed), []
+    names = np.array(kinds)
+    for kind in dict.fromkeys(kinds):
+        others, own = np.flatnonzero(names != kind), np.flatnonzero(names == kind)
+        until, passed, wrong = [], 0, 0
+        num_served = 0
+        for _ in range(num_streams):
+            rows = rng.choice(others, size=num_labels)
+            try:
+                one = fit(uncertainty[rows], correct[rows])
+            except CannotCalibrate:
+                continue
+            served = rng.choice(own, size=_LONGEST_STREAM)
+            length = _until_alarm(one, uncertainty[served])
+            until.append(length)
+            passes = _accepted(one, target, uncertainty[served[: int(min(length, len(served)))]])
+            passed += int(passes.sum())
+            wrong += int((1 - correct[served[: len(passes)]][passes]).sum())
+            num_served += len(passes)
+        if not until:
+            continue  # the others cannot be calibrated
+        told = np.isfinite(until)
+        found.append(
+            Shift(
+                kind=kind,
+                share_told=float(told.mean()),
+                until=float(np.median(until)) if told.mean() > 0.5 else None,
+                accepted=passed / max(num_served, 1),
+                wrong=wrong / passed if passed else None,
+            )
+        )
+    return found
+
+
+def main(
+    folders: Annotated[list[Path], typer.Argument(help="Of `cocoa evaluate`, greedy answers.")],
+    estimator: Annotated[str, typer.Option(help="Whose scores are calibrated.")] = (
+        DEFAULT_ESTIMATORS[0]
+    ),
+    num_labels: Annotated[int, typer.Option(help="Of each calibration.")] = 300,
+    target: Annotated[float, typer.Option(help="Promised share of wrong ones.")] = 0.1,
+    num_draws: Annotated[int, typer.Option(help="Calibrations.")] = 1000,
+) -> None:
+    """Print what the promise is worth on each run's answers, and by kind what a shift does."""
+    rows, of_shifts = [], []
+    for folder in folders:
+        column = answers_of(folder)
+        known = ~np.isnan(column.scores[estimator]) & ~np.isnan(column.quality)
+        u, correct = column.scores[estimator][known], (column.quality[known] == 1).astype(float)
+        one = promise(u, correct, num_labels=num_labels, target=target, num_draws=num_draws)
+        row = [folder.name, str(len(u)), f"{correct.mean():.2f}"]
+        row += [f"{value:.3f}" for value in (one.share_promised, one.share_broken, one.accepted)]
+        row += [f"{value:.3f}" for value in (one.best, one.ece, one.expected)]
+        rows.append(row)
+        kinds = [kind for kind, is_known in zip(column.kinds, known, strict=True) if is_known]
+        if len(set(kinds)) > 1:
+            for shift in shifts(u, correct, kinds, num_labels=num_labels, target=target):
+                wrong = "-" if shift.wrong is None else f"{shift.wrong:.2f}"
+                until = "-" if shift.until is None else f"{shift.until:.0f}"
+                told = [f"{shift.share_told:.2f}", until, f"{shift.accepted:.2f}", wrong]
+                of_shifts.append([folder.name, shift.kind, *told])
+    head = ["answers", "n", "right", "promised", "broken", "accepted", "at best", "ECE", "exact"]
+    typer.echo(markdown_table(head, rows))
+    if of_shifts:
+        head = ["answers", "kind", "told", "answers until then", "accepted", "wrong of these"]
+        typer.echo(markdown_table(head, of_shifts))
+
+
+def _accepted(one: Calibration, target: float, uncertainty: Array) -> NDArray[np.bool_]:
+    threshold = one.threshold(target)
+    if threshold is None or threshold.uncertainty is None:
+        return np.zeros(len(uncertainty), dtype=bool)
+    return uncertainty <= threshold.uncertainty
+
+
+def _way(binding: Binding) -> Binding:
+    return replace(binding, max_new_tokens=0, share_cut=0.0)
+
+
+def _until_alarm(one: Calibration, uncertainty: Array) -> float:
+    monitor = ShiftMonitor(one)
+    for number, value in enumerate(uncertainty.tolist(), start=1):
+        monitor.observe(value)
+        if monitor.has_shifted:
+            return number
+    return float("inf")
+
+
+def _curve(uncertainty: Array, correct: Array) -> tuple[Array, Array]:
+    """The curve of all answers, which stands for exact confidences."""
+    one = fit(uncertainty, correct)
+    return one.knots, one.confidences
+
+
+if __name__ == "__main__":
+    typer.run(main)
