@@ -3,6 +3,11 @@
 A call that has a key goes where the hash of key and url is least, to a server whose prefix cache
 knows its beginning: while servers come and go, only the keys of these move. One without goes where
 the fewest calls are under way. A server that cannot be reached is left out until it answers again.
+
+A call is tried again at four places, from the inside out: by the same server, which asks for
+patience or has failed once (`workers.calls`); by the same one in another dialect
+(`workers.openai.model_calls`); by another server, here; by the model that has taken the place of the
+one that was asked (`workers.standing.unchanged`).
 """
 
 import asyncio
