@@ -6,8 +6,8 @@ the fewest calls are under way. A server that cannot be reached is left out unti
 
 A call is tried again at four places, from the inside out: by the same server, which asks for
 patience or has failed once (`workers.calls`); by the same one in another dialect
-(`workers.openai.model_calls`); by another server, here; by the model that has taken the place of the
-one that was asked (`workers.standing.unchanged`).
+(`workers.openai.model_calls`); by another model that has taken its place
+(`workers.standing.unchanged`); by another server, here.
 """
 
 import asyncio
