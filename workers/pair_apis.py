@@ -41,16 +41,8 @@ class _Score(TypedDict):
     index: NotRequired[int]
 
 
-class _VllmModel(TypedDict):
-    max_model_len: _Count
-
-
-class _VllmReply(TypedDict):
+class _Scores(TypedDict):
     data: list[_Score]
-
-
-class _VllmTokens(TypedDict):
-    count: Annotated[int, Strict()]
 
 
 class _Embedding(TypedDict):
@@ -62,18 +54,13 @@ class _Embeddings(TypedDict):
     data: list[_Embedding]
 
 
-class _TeiModel(TypedDict):
-    model_id: str
-    max_input_length: _Count
-
-
-_VLLM_MODEL, _TEI_MODEL = TypeAdapter(_VllmModel), TypeAdapter(_TeiModel)
-_VLLM_REPLY, _EMBEDDINGS = TypeAdapter(_VllmReply), TypeAdapter(_Embeddings)
+_OBJECT, _COUNT = TypeAdapter(dict[str, Any]), TypeAdapter(_Count)
+_NUM_TOKENS = TypeAdapter(Annotated[int, Strict()])
+_SCORES, _EMBEDDINGS = TypeAdapter(_Scores), TypeAdapter(_Embeddings)
 # One pair alone comes without the list of pairs around it.
-_TEI_REPLY = TypeAdapter(list[list[_Score]] | list[_Score])
-_TEI_INFO = TypeAdapter(dict[str, Any])
-_VLLM_TOKENS = TypeAdapter(_VllmTokens)
-_TEI_TOKENS = TypeAdapter(tuple[list[Any]])
+_ROWS = TypeAdapter(list[list[_Score]] | list[_Score])
+_TOKENS = TypeAdapter(tuple[list[Any]])
+_OF_MODEL = "what it says of its model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +153,7 @@ class VllmApi(_ListedApi):
     """vLLM's `/score`, of a model that was served with `--runner pooling`."""
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
-        length = read(_VLLM_MODEL, said, "what it says of its model")["max_model_len"]
+        length = read(_COUNT, said["max_model_len"], _OF_MODEL)
         if length in _ROBERTA_LENGTHS:
             length = 512
         return PairServer(said["id"], "", length, _VLLM_CALL, flags=(str(said["root"]),))
@@ -179,21 +166,21 @@ class VllmApi(_ListedApi):
             "text_2": seconds,
             "truncate_prompt_tokens": server.max_pair_tokens,
         }
-        reply = read(_VLLM_REPLY, await calls.post("/score", body), "its answer")
+        reply = read(_SCORES, await calls.post("/score", body), "its answer")
         found = sorted(reply["data"], key=lambda one: one.get("index", 0))
         return _scores(found, len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
         reply = await calls.post("/tokenize", {"model": server.model_id, "prompt": text})
-        return read(_VLLM_TOKENS, reply, "its count of tokens")["count"]
+        what = "its count of tokens"
+        return read(_NUM_TOKENS, read(_OBJECT, reply, what).get("count"), what)
 
 
 class TeiApi(PairApi):
     """text-embeddings-inference's `/predict`."""
 
     async def said(self, calls: Calls) -> Mapping[str, Any]:
-        reply = await calls.get("/info")
-        return read(_TEI_INFO, reply, "what it says of its model")
+        return read(_OBJECT, await calls.get("/info"), _OF_MODEL)
 
     def server(self, said: Mapping[str, Any]) -> PairServer:
         if "embedding" in str(said.get("model_type")):
@@ -201,21 +188,20 @@ class TeiApi(PairApi):
                 "its model gives embeddings, and no scores of pairs: serve a cross-encoder, "
                 "or set COCOA_SIMILARITY__API=embeddings"
             )
-        model = read(_TEI_MODEL, said, "what it says of its model")
         most = said.get("max_client_batch_size")
         if type(most) is not int or most < 1:
             most = _TEI_CALL
         return PairServer(
-            model["model_id"],
+            str(said.get("model_id") or ""),
             str(said.get("model_sha") or ""),
-            model["max_input_length"],
+            read(_COUNT, said.get("max_input_length"), _OF_MODEL),
             most,
             flags=(str(said.get("model_dtype")), str(said.get("version"))),
         )
 
     async def score(self, calls: Calls, server: PairServer, pairs: Sequence[Pair]) -> list[float]:
         body = {"inputs": pairs, "raw_scores": False, "truncate": True}
-        rows: Any = read(_TEI_REPLY, await calls.post("/predict", body), "its answer")
+        rows: Any = read(_ROWS, await calls.post("/predict", body), "its answer")
         if rows and not isinstance(rows[0], list):
             rows = [rows]
         if set(map(len, rows)) - {1}:
@@ -223,7 +209,7 @@ class TeiApi(PairApi):
         return _scores([row[0] for row in rows], len(pairs))
 
     async def count(self, calls: Calls, server: PairServer, text: str) -> int:
-        [tokens] = read(_TEI_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
+        [tokens] = read(_TOKENS, await calls.post("/tokenize", {"inputs": text}), "its tokens")
         return len(tokens)
 
 

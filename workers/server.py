@@ -76,31 +76,14 @@ class HeadCheck:
 
     def _refusal(self, request: Request) -> Response | None:
         shown = request.headers.get("authorization", "").encode()
+        closing = {"Connection": "close"}  # what is left of the body is not read
         if self._expected and not any(hmac.compare_digest(shown, one) for one in self._expected):
             message = "the caller does not show this worker's secret"
-            refusal = _Refusal(401, "unauthorized", message)
-        elif request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
+            return _refused(401, "unauthorized", message, closing)
+        if request.method == "POST" and request.headers.get(wire.WIRE_HEADER) != _VERSION:
             message = f"this worker speaks version {_VERSION} of the wire"
-            refusal = _Refusal(400, "wire_mismatch", message)
-        else:
-            return None
-        refusal.response.headers["Connection"] = "close"  # what is left of the body is not read
-        return refusal.response
-
-
-class _Refusal(Exception):
-    """A call that is not taken.
-
-    Attributes:
-        response: what is answered.
-    """
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        body = {"code": code, "message": message, "field": None, "retry_after_s": None}
-        self.response = JSONResponse({"error": body}, status)
-        if status == 503:
-            self.response.headers["Retry-After"] = "1"
+            return _refused(400, "wire_mismatch", message, closing)
+        return None
 
 
 class _Doors:
@@ -112,10 +95,8 @@ class _Doors:
 
     async def info(self, request: Request) -> Response:
         """What this worker is."""
-        try:
-            served = self._served()
-        except _Refusal as refusal:
-            return refusal.response
+        if (served := self._get_served()) is None:
+            return _not_ready()
         if served.generator is not None:
             body = wire.encode_info("generation", wire.GenerationInfo(served.generator.info))
         else:
@@ -126,26 +107,31 @@ class _Doors:
 
     async def answer(self, request: Request) -> Response:
         """The lines of one call, or why it is not taken."""
+        if (served := self._get_served()) is None:
+            return _not_ready()
         try:
-            served = self._served()
             timeout_s = _timeout_of(request)
             prepare = _CALLS[request.scope["path"]]
             body = await request.body()
             work = prepare(served, body, timeout_s)
             digest = wire.digest_of_call(request.scope["path"], body)
-        except _Refusal as refusal:
-            return refusal.response
         except wire.Garbled as error:
-            return _Refusal(400, "wire_mismatch", f"the body is {error}").response
+            return _refused(400, "wire_mismatch", str(error))
         except CocoaError as error:
             return JSONResponse(wire.error_to_json(error), 422)
         said = _lines(work, digest, self._on_defect)
         return StreamingResponse(said, media_type="text/plain")
 
-    def _served(self) -> Served:
-        if (served := self._get_served()) is None:
-            raise _Refusal(503, NotReady.code, "the model is not ready")
-        return served
+
+def _refused(
+    status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    body = {"code": code, "message": message, "field": None, "retry_after_s": None}
+    return JSONResponse({"error": body}, status, headers)
+
+
+def _not_ready() -> Response:
+    return _refused(503, NotReady.code, "the model is not ready", {"Retry-After": "1"})
 
 
 def _generate(served: Served, body: bytes, timeout_s: float | None) -> Work:
@@ -245,7 +231,7 @@ def _timeout_of(request: Request) -> float | None:
         timeout_s = -1.0
     if not 0 <= timeout_s <= _MAX_TIMEOUT_S:  # NaN is not, either
         message = f"{wire.TIMEOUT_HEADER} must lie between 0 and {_MAX_TIMEOUT_S:g} seconds"
-        raise _Refusal(400, "wire_mismatch", message)
+        raise wire.Garbled(message)
     return timeout_s
 
 

@@ -5,6 +5,7 @@ it may have become another one: after it was away, after a new connection, and e
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -140,15 +141,9 @@ class OpenAIGenerator(RemoteWorker[OpenAIServer]):
                     said=said,
                 )
 
-                async def extended(found: OpenAIServer) -> OpenAIServer:
-                    if not found.needs_schema(request):  # others have tried it out
-                        return found
-                    calls.can = found
-                    return await under_schema(calls)
-
                 try:
                     if known.needs_schema(request):
-                        calls.can = await server.extended(extended)
+                        calls.can = await server.extended(partial(under_schema, calls, request))
                     return await ask(calls)
                 finally:
                     if unknown := calls.system_fingerprints - known.system_fingerprints:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from models.engines.protocol import EngineConfig
 from models.errors import ModelNotLoaded
 from models.grammars import grammar_of
-from models.records import GenerationRequest, Grammar
+from models.records import GenerationRequest
 from models.units.reasoning import HARMONY, KNOWN_TAGS
 from workers.calls import Denied, Failed, Rejected, listed_model
 from workers.client import Client, Refused, Unreachable
@@ -49,8 +49,7 @@ _PROMPTS = (
     "The three primary colours are",
     "Translate to German: the old house by the river.",
 )
-_SUM = {"role": "user", "content": "What is 12 + 5 + 7?"}
-_SHORT = {"role": "user", "content": "Reply with one word: yes or no?"}
+_SUM, _SHORT = "What is 12 + 5 + 7?", "Reply with one word: yes or no?"
 _FINGERPRINT_TOKENS = 12
 _END_TOKENS = 48
 # Likeliest tokens that are compared, and nats by which those of one distribution may differ.
@@ -378,11 +377,8 @@ class _Trial:
     async def _sum_answer(self) -> tuple[Prompt, Choice | None]:
         """How it begins to answer a sum, which a model that reasons thinks about."""
         for chats in (True, False) if self.can.chats else (False,):
-            request = GenerationRequest(prompt=_SUM["content"])
-            if chats:
-                request = GenerationRequest(messages=(_SUM,))
             self._set(chats=chats)
-            prompt = await render(self.calls, request)
+            prompt = await render(self.calls, _asking(_SUM, is_chat=chats))
             if choices := await self.calls.try_complete(prompt, max_tokens=_END_TOKENS):
                 return prompt, choices[0]
         return self.prompt, None
@@ -427,8 +423,7 @@ class _Trial:
         # A reasoning may take longer than these few tokens, and is closed at once then.
         prompts, found = list(self._fixed), [] if free is None else [free]
         if self.can.chats:  # which most models end soonest
-            request = GenerationRequest(messages=(_SHORT,))
-            prompts.insert(0, await render(self.calls, request))
+            prompts.insert(0, await render(self.calls, _asking(_SHORT, is_chat=True)))
         for closed in (None, (), *((one.start, *one.end) for one in self.can.tag_ids)):
             if closed is not None:
                 asked = [[*(prompt.ids or ()), *closed] for prompt in prompts]
@@ -449,6 +444,12 @@ class _Trial:
         return _first(found)
 
 
+def _asking(text: str, *, is_chat: bool) -> GenerationRequest:
+    if is_chat:
+        return GenerationRequest(messages=({"role": "user", "content": text},))
+    return GenerationRequest(prompt=text)
+
+
 def _first(choices: list[Choice]) -> dict[str, float]:
     """Log-probs of first tokens by their names."""
     found: dict[str, float] = {}
@@ -465,19 +466,20 @@ def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     return bool(shared) and all(math.isclose(one[n], other[n], abs_tol=_NOISE) for n in shared)
 
 
-async def under_schema(calls: ModelCalls) -> OpenAIServer:
-    """What the server can, `no_grammar` and `unmasked` included."""
-    can, grammar, unmasked = calls.can, grammar_of(_SCHEMA), ""
-    if not can.tells_logprobs:
-        reason, _ = await _held(calls, grammar)
-        return replace(can, no_grammar=reason, unmasked=unmasked)
-    reason, choice = await _held(calls, grammar, min(can.logprobs or 0, _TOP))
-    if choice is None:  # maybe it takes one of the two alone
-        reason, _ = await _held(calls, grammar)
-    if choice is None or (choice.logprobs is None and not choice.unsound):
+async def under_schema(
+    calls: ModelCalls, request: GenerationRequest, can: OpenAIServer
+) -> OpenAIServer:
+    """What the server can, `no_grammar` and `unmasked` included, if the request needs to know."""
+    if not can.needs_schema(request):  # another one has found it out
+        return can
+    calls.can = can
+    top = min(can.logprobs or 0, _TOP) if can.tells_logprobs else None
+    reason, choice = await _held(calls, top)
+    if choice is None and top is not None:  # maybe it takes one of the two alone
+        reason, _ = await _held(calls, None)
+    unmasked = "" if top is None or (choice is not None and _is_masked(choice)) else UNMASKED
+    if unmasked and (choice is None or (choice.logprobs is None and not choice.unsound)):
         unmasked = _NO_LOGPROBS
-    elif not _is_masked(choice):
-        unmasked = UNMASKED
     return replace(can, no_grammar=reason, unmasked=unmasked)
 
 
@@ -498,24 +500,19 @@ def _is_masked(choice: Choice) -> bool:
     return all(not name.strip() or name.lstrip().startswith("{") for name in likely)
 
 
-async def _held(
-    calls: ModelCalls, grammar: Grammar, top: int | None = None
-) -> tuple[str, Choice | None]:
-    """Why it does not follow a grammar that has one text, "" where it does; and its last answer.
+async def _held(calls: ModelCalls, top: int | None) -> tuple[str, Choice | None]:
+    """Why it does not follow a schema that has one text, "" where it does; and its last answer.
 
     `top` is how many likeliest tokens are asked for with it; None for no log-probs.
     """
-    can, request = calls.can, GenerationRequest(prompt=_FRANCE)
-    if can.chats:
-        request = GenerationRequest(messages=({"role": "user", "content": _FRANCE},))
-    prompt = await render(calls, request)
-    reason, choice = _REFUSED, None
+    can, reason, choice = calls.can, _REFUSED, None
+    prompt = await render(calls, _asking(_FRANCE, is_chat=can.chats))
     # Some begin behind a reasoning, which is closed at once where that is possible.
     for closed in ((), *((one.start, *one.end) for one in can.tag_ids)):
         asked = prompt
         if closed:
             asked = replace(prompt, ids=(*(prompt.ids or ()), *closed))
-        held = under_grammar(can, asked, grammar)
+        held = under_grammar(can, asked, grammar_of(_SCHEMA))
         choices = await calls.try_complete(
             asked, held, max_tokens=_NUM_TOKENS, top=top, by_text=True
         )
