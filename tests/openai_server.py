@@ -5,6 +5,7 @@ one to the same adapter.
 """
 
 import asyncio
+import functools
 import hashlib
 import itertools
 import json
@@ -183,16 +184,23 @@ def log_softmax(logits):
 
 def next_logprobs(ids, weights):
     """Raw log-probs (V,) of what follows; a function of the last tokens and of the length."""
-    key = hashlib.sha256(repr((ids[-2:], len(ids) % 5, weights)).encode()).digest()
+    return _logprobs_behind(tuple(ids[-2:]), len(ids) % 5, weights)
+
+
+@functools.lru_cache(8192)
+def _logprobs_behind(last, remainder, weights):
+    key = hashlib.sha256(repr((list(last), remainder, weights)).encode()).digest()
     noise = np.random.Generator(np.random.Philox(int.from_bytes(key[:8]))).standard_normal(
         len(VOCABULARY)
     )
     logits = noise - 14.0
     logits[_LIKELY] = 2.0 * noise[_LIKELY]
     logits[EOS] += 1.0
-    if ids[-1] == _HALF:
+    if last[-1] == _HALF:
         logits[_OTHER_HALF] = 40.0
-    return log_softmax(logits)
+    logprobs = log_softmax(logits)
+    logprobs.setflags(write=False)
+    return logprobs
 
 
 @dataclass
@@ -296,14 +304,22 @@ def _calls(body):
 
 def _held(raw, texts, ids):
     """The law (V,) among the tokens that lead to one of these texts."""
-    written = b"".join(VOCABULARY[i] for i in ids)
+    allowed = _allowed(tuple(texts), b"".join(VOCABULARY[i] for i in ids))
     held = np.full(len(raw), -9999.0)
-    for i, piece in enumerate(VOCABULARY[len(_SPECIALS) :], start=len(_SPECIALS)):
-        if any(text.startswith(written + piece) for text in texts):
-            held[i] = raw[i]
-    if written in texts:
-        held[EOS] = raw[EOS]
+    held[allowed] = raw[allowed]
     return log_softmax(held)
+
+
+@functools.lru_cache(8192)
+def _allowed(texts, written):
+    """Ids of the tokens that may follow what is written of one of these texts."""
+    rests = [text.removeprefix(written) for text in texts if text.startswith(written)]
+    first = len(_SPECIALS)
+    allowed = []
+    for i, piece in enumerate(VOCABULARY[first:], start=first):
+        if any(rest.startswith(piece) for rest in rests):
+            allowed.append(i)
+    return [*allowed, EOS] if b"" in rests else allowed
 
 
 def _parted(traits, ids):
