@@ -52,7 +52,7 @@ def calibration(threshold=1.0, **fields):
 def calibrator(groups=None, **changes):
     """One part of the fake deployment's, with changes of its binding."""
     binding = {name: getattr(BINDING, name) for name in BINDING.__dataclass_fields__}
-    every = groups or {ALL: {"rb_cocoa_sp": calibration()}}
+    every = groups or {ALL: {"rb_cocoa_root_sp": calibration()}}
     part = Part(Binding(**binding | changes), every)
     return Calibrator("made", "made, 500 labels", 0.1, (part,))
 

@@ -23,6 +23,8 @@ SCORE_NAMES = (
     "cocoa_sp_light",
     "cocoa_ppl_light",
     "cocoa_mte_light",
+    "cocoa_root_sp",
+    "rb_cocoa_root_sp",
     "rb_cocoa_sp",
     "rb_cocoa_ppl",
     "rb_cocoa_mte",
@@ -112,7 +114,7 @@ GAUGES = {
     "calibration_shift_ratio": Row(
         "Distance of the latest scores from the calibration's; above 1 it is more than chance.",
         ["group", "estimator"],
-        [["all"], ["rb_cocoa_sp"]],
+        [["all"], ["rb_cocoa_root_sp"]],
     ),
     # the cache
     "cache_breaker_open": Row("1 while the cache is not asked."),

@@ -6,7 +6,8 @@ from app.scoring.ask import Ask
 from models.estimators import needs
 
 DEFAULT_ESTIMATORS = (
-    "rb_cocoa_sp",
+    "rb_cocoa_root_sp",
+    "cocoa_root_sp",
     "cocoa_sp",
     "cocoa_ppl",
     "cocoa_mte",
@@ -27,9 +28,9 @@ LIGHT_ESTIMATORS = (
 # Without samples, which were found to say little more of tool calls.
 TOKEN_ESTIMATORS = ("sp", "ppl", "mte")
 # Where draws do not repeat: those of the first that do not count samples.
-DISTINCT_ESTIMATORS = ("rb_cocoa_sp", "sp", "ppl", "mte")
+DISTINCT_ESTIMATORS = ("rb_cocoa_root_sp", "sp", "ppl", "mte")
 # Reported as the uncertainty where none is named: the first of these that is scored and can be.
-PRIMARY = ("rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
+PRIMARY = ("rb_cocoa_root_sp", "cocoa_root_sp", "rb_cocoa_sp", "cocoa_sp", "cocoa_sp_light")
 # Behind a reasoning, where the first of them has no meaning and the answer's own log-probs, once
 # its reasoning has said it, hardly any.
 _PRIMARY_OF_REASONED = ("consistency", "cocoa_sp", "cocoa_sp_light", "sp")

@@ -26,12 +26,13 @@ from models.records import Array
 BASELINES = ("sp", "mte", "consistency")
 # Of a winner, to the best single one of any cell.
 MAX_LOSS = 0.02
+_CAP = 16  # tokens as which an answer counts at most, by the estimators of version 0.2
 _EXPONENTS = {"¼": 0.25, "½": 0.5, "¾": 0.75}
 _SIMPLE = ("consistency", "sp", "ppl", "mte")
 _SERVED = (
     *_SIMPLE,
     *("cocoa_sp", "cocoa_ppl", "cocoa_mte"),
-    *("rb_cocoa_sp", "rb_cocoa_ppl", "rb_cocoa_mte", "capped_rb_cocoa_sp"),
+    *("rb_cocoa_sp", "rb_cocoa_ppl", "rb_cocoa_mte"),
 )
 
 
@@ -127,6 +128,7 @@ def candidates(column: Column) -> dict[str, Array]:
     lengths = np.maximum(_lengths(column), 1.0)
     for told, exponent in _EXPONENTS.items():
         scores[f"sp / T^{told} * rb_consistency"] = sp / lengths**exponent * rb
+    scores[f"sp * min(1, {_CAP} / T) * rb_consistency"] = sp / np.maximum(1, lengths / _CAP) * rb
     ranks = [_ranks(column.scores[name]) for name in ("mte", "consistency")]
     scores["ranks of mte and consistency"] = np.mean(ranks, axis=0)
     return scores

@@ -22,7 +22,7 @@ from models.estimators import ESTIMATORS
 
 Verdict = Literal["supported", "refuted", "undecided"]
 # The formulations that the paper sets beside the product, by the prefix of their names.
-ALTERNATIVES = ("prob_", "additive_", "full_sample_", "capped_")
+ALTERNATIVES = ("prob_", "additive_", "full_sample_")
 
 
 @dataclass(frozen=True, slots=True)

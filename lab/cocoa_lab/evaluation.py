@@ -136,6 +136,7 @@ def _generator_of(header: RecordingHeader) -> RecordedGenerator:
         statistics=recorded_statistics(header),
         max_context_tokens=0,
         no_distinct="",  # what was drawn so can be scored
+        no_grammar="",  # and what was held to a schema
     )
     return RecordedGenerator(info)
 

@@ -25,7 +25,7 @@ _COLOURS = {"sp": "#b8500f", "ppl": "#0f6f8f", "mte": "#6a4c93", "consistency": 
 # What is drawn against the number of samples.
 _BY_SAMPLES = {
     "cocoa_sp": "#b8500f",
-    "rb_cocoa_sp": "#6a4c93",
+    "rb_cocoa_root_sp": "#6a4c93",
     "consistency": "#3f7d3a",
     "semantic_entropy": "#0f6f8f",
 }

@@ -17,16 +17,12 @@ from cocoa_lab.comparison import (
 )
 from cocoa_lab.metrics import Interval
 from cocoa_lab.rankings import Rankings
-from cocoa_lab.report import number, signed
-from models.estimators import ESTIMATORS
+from cocoa_lab.report import number
 
 # What the service reports where no estimator is named.
 _DEFAULT = DEFAULT_ESTIMATORS[0]
-_GROWING = {name for name, row in ESTIMATORS.items() if row.grows_with_length}
 # Fewer prompts show by chance alone that one of many estimators is better.
 _MIN_PROMPTS = 100
-# Answers differ in length where the longer ones have so many times the tokens of the shorter ones.
-_MIXED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +43,6 @@ class Halves:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
-    """How long answers are, where they differ in length, and what that means for the default.
-
-    Attributes:
-        low, high: tokens of an answer, 10th and 90th percentile.
-        normalised: the best of the estimators that do not grow with length.
-        gain: its PRR minus that of the default, which grows.
-    """
-
-    low: int
-    high: int
-    normalised: str
-    gain: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class Recommendation:
     """The default, or an estimator that ranks better: by an interval above 0, not by chance.
 
@@ -73,7 +53,6 @@ class Recommendation:
             its gain allows for that choice.
         halves: over the prompts of all tasks; None where quality is not right or wrong.
         is_default: whether it is what the service reports anyway.
-        lengths: None where answers are of one length, or where the default was not scored.
     """
 
     strategy: str
@@ -84,7 +63,6 @@ class Recommendation:
     num_chosen_from: int
     halves: Halves | None
     is_default: bool = False
-    lengths: Lengths | None = None
 
 
 def why_none(rankings: Rankings) -> str | None:
@@ -123,34 +101,7 @@ def recommend(rankings: Rankings) -> Recommendation | None:
         num_chosen_from=len(found) if _DEFAULT in found else 1,
         halves=halves(rankings.columns[strategy], best),
         is_default=best == _DEFAULT,
-        lengths=lengths(rankings.columns[strategy], table[column]),
     )
-
-
-def lengths(columns: Sequence[Column], values: ByEstimator) -> Lengths | None:
-    """How far answers differ in length, and whether a score that does not grow ranks better.
-
-    Args:
-        columns: all tasks.
-        values: of the estimators, by which they are compared.
-    """
-    counts = []
-    for column in columns:
-        if column.num_tokens is not None:
-            counts.append(column.num_tokens[column.num_tokens > 0])
-    known = np.concatenate(counts) if counts else np.empty(0)
-    kept = {name: one for name, one in values.items() if name not in _GROWING}
-    found = intervals(kept)
-    if not len(known) or not found or _DEFAULT not in values:
-        return None
-    low, high = np.percentile(known, (10, 90), method="nearest")
-    if high < _MIXED * low:
-        return None
-    best = max(found, key=lambda name: found[name].value)
-    gain = difference(values[best], values[_DEFAULT])
-    if gain is None:
-        return None
-    return Lengths(int(low), int(high), best, gain)
 
 
 def halves(columns: Sequence[Column], estimator: str) -> Halves | None:
@@ -227,8 +178,6 @@ def sentence(recommended: Recommendation | None, why: str | None = None) -> str:
         text += " That may be chance."
     if recommended.num_equals:
         text += f" Estimators that cannot be told apart from it: {recommended.num_equals}."
-    if recommended.lengths is not None:
-        text += f" {_about(recommended.lengths)}"
     if (split := recommended.halves) is None:
         return text
     surest, others = f"{100 * split.share_surest:.0f} %", "others"
@@ -239,16 +188,6 @@ def sentence(recommended: Recommendation | None, why: str | None = None) -> str:
         f"of, {100 * split.right_surest:.0f} % are right, of the {others} "
         f"{100 * split.right_others:.0f} %."
     )
-
-
-def _about(lengths: Lengths) -> str:
-    gain = lengths.gain
-    by = f"{signed(gain.value)} [{signed(gain.low)}, {signed(gain.high)}]"
-    text = f"Answers have {lengths.low} to {lengths.high} tokens (8 of 10 of them), and {_DEFAULT}"
-    text += " grows with their number"
-    if gain.low > 0:
-        return f"{text}: {lengths.normalised}, which does not, ranks better by {by}."
-    return f"{text}; no score that does not grow ranks better ({lengths.normalised}: {by})."
 
 
 def _num_equals(best: str, values: ByEstimator) -> int:

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any, Literal
 
 from models.estimators import (
-    capped,
     cocoa,
     information,
     light,
     reflection,
     relevance,
+    rooted,
     semantic,
     unseen,
 )
@@ -53,7 +53,7 @@ Family = Literal[
     "relevance",
     "reflection",
 ]
-Base = Literal["sp", "ppl", "mte"]
+Base = Literal["sp", "root_sp", "ppl", "mte"]
 # Told of an estimator that failed.
 OnFailure = Callable[[str, Exception], None]
 
@@ -82,7 +82,6 @@ class Estimator:
             not repeat; else samples weigh by their probability, or are not read.
         moves_with_samples: its values move with their number M, so that waves, which draw more
             where the model is unsure, spoil their order.
-        grows_with_length: it sums over tokens, so that longer answers have more.
         takes_long: over long samples, as word overlap does; others take less than handing them to a
             thread.
         needs: statistics that it reads.
@@ -93,7 +92,6 @@ class Estimator:
     base: Base | None = None
     counts_samples: bool = False
     moves_with_samples: bool = False
-    grows_with_length: bool = False
     takes_long: bool = False
     needs: frozenset[str] = frozenset()
 
@@ -129,58 +127,57 @@ def row(
     *,
     counts: bool = False,
     moves: bool = False,
-    grows: bool = False,
     slow: bool = False,
 ) -> Estimator:
     """The row of a function; see `Estimator` for what is said of it."""
     read = frozenset(inspect.signature(function).parameters)
-    return Estimator(function, family, base, counts, moves, grows, slow, read)
+    return Estimator(function, family, base, counts, moves, slow, read)
 
 
 _counting = partial(row, counts=True)
 
 _ROWS = (
-    row(information.sp, "likelihood", grows=True),
+    row(information.sp, "likelihood"),
+    row(rooted.root_sp, "likelihood"),
     row(information.ppl, "likelihood"),
     row(information.mte, "likelihood"),
     row(information.reasoning_length, "reasoning"),
-    _counting(information.mcse, "likelihood", moves=True, grows=True),
+    _counting(information.mcse, "likelihood", moves=True),
     _counting(information.mcnse, "likelihood", moves=True),
     _counting(cocoa.consistency, "consistency"),
-    _counting(cocoa.cocoa_sp, "cocoa", "sp", grows=True),
+    _counting(cocoa.cocoa_sp, "cocoa", "sp"),
+    _counting(rooted.cocoa_root_sp, "cocoa", "root_sp"),
     _counting(cocoa.cocoa_ppl, "cocoa", "ppl"),
     _counting(cocoa.cocoa_mte, "cocoa", "mte"),
     row(light.consistency_light, "consistency"),
-    row(light.cocoa_sp_light, "cocoa", "sp", grows=True),
+    row(light.cocoa_sp_light, "cocoa", "sp"),
     row(light.cocoa_ppl_light, "cocoa", "ppl"),
     row(light.cocoa_mte_light, "cocoa", "mte"),
     row(light.high_semantic_entropy_light, "semantic"),
     _counting(cocoa.prob_cocoa_sp, "alternative", "sp"),
     _counting(cocoa.prob_cocoa_ppl, "alternative", "ppl"),
-    _counting(cocoa.additive_cocoa_sp, "alternative", "sp", grows=True),
+    _counting(cocoa.additive_cocoa_sp, "alternative", "sp"),
     _counting(cocoa.additive_cocoa_ppl, "alternative", "ppl"),
     _counting(cocoa.additive_cocoa_mte, "alternative", "mte"),
-    _counting(cocoa.full_sample_cocoa_sp, "alternative", "sp", grows=True),
+    _counting(cocoa.full_sample_cocoa_sp, "alternative", "sp"),
     _counting(cocoa.full_sample_cocoa_ppl, "alternative", "ppl"),
     _counting(cocoa.full_sample_cocoa_mte, "alternative", "mte"),
     row(cocoa.rb_consistency, "rao_blackwell"),
-    row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp", grows=True),
+    row(cocoa.rb_cocoa_sp, "rao_blackwell", "sp"),
+    row(rooted.rb_cocoa_root_sp, "rao_blackwell", "root_sp"),
     row(cocoa.rb_cocoa_ppl, "rao_blackwell", "ppl"),
     row(cocoa.rb_cocoa_mte, "rao_blackwell", "mte"),
-    row(capped.capped_sp, "alternative"),
-    _counting(capped.capped_cocoa_sp, "alternative", "sp"),
-    row(capped.capped_rb_cocoa_sp, "alternative", "sp"),
     row(unseen.unseen_rb_consistency, "unseen"),
-    row(unseen.unseen_rb_cocoa_sp, "unseen", "sp", grows=True),
+    row(unseen.unseen_rb_cocoa_sp, "unseen", "sp"),
     _counting(semantic.degmat, "semantic"),
     _counting(semantic.ce_degmat, "semantic"),
     _counting(semantic.eigv, "semantic"),
     _counting(semantic.num_sem_sets, "semantic"),
-    _counting(semantic.semantic_entropy, "semantic", moves=True, grows=True),
+    _counting(semantic.semantic_entropy, "semantic", moves=True),
     _counting(semantic.lexical_similarity, "semantic", moves=True, slow=True),
     _counting(semantic.semantic_density, "semantic"),
     row(relevance.token_sar, "relevance"),
-    _counting(relevance.sentence_sar, "relevance", moves=True, grows=True),
+    _counting(relevance.sentence_sar, "relevance", moves=True),
     _counting(relevance.sar, "relevance", moves=True),
     row(reflection.p_true, "reflection"),
     _counting(reflection.bsdetector, "reflection"),

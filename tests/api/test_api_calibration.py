@@ -17,8 +17,8 @@ from workers.config import EscalationConfig
 
 pytestmark = pytest.mark.anyio
 
-NOTHING_PASSES = {ALL: {"rb_cocoa_sp": calibration(threshold=-1.0)}}
-ALL_PASS = {ALL: {"rb_cocoa_sp": calibration(threshold=1e6)}}
+NOTHING_PASSES = {ALL: {"rb_cocoa_root_sp": calibration(threshold=-1.0)}}
+ALL_PASS = {ALL: {"rb_cocoa_root_sp": calibration(threshold=1e6)}}
 TARGET = {"target_error": 0.05, "seed": 1}
 
 
@@ -58,8 +58,8 @@ async def test_an_answer_has_a_confidence_a_percentile_and_names_its_calibrator(
     assert body["reasons"] == {}
     assert not body.keys() & {"decision", "escalation"}
     assert version["calibrator"]["target_errors"] == [0.01, 0.05]
-    assert version["calibrator"]["estimators"] == ["rb_cocoa_sp"]
-    told = version["calibrator"]["thresholds"]["rb_cocoa_sp"]
+    assert version["calibrator"]["estimators"] == ["rb_cocoa_root_sp"]
+    told = version["calibrator"]["thresholds"]["rb_cocoa_root_sp"]
     assert len(told) == len(one.thresholds) == 2
     for shown, threshold in zip(told, one.thresholds, strict=True):
         assert shown["target_error"] == threshold.target_error
@@ -212,7 +212,7 @@ async def test_a_second_model_that_fails_leaves_the_first_answer_and_says_so(
     assert body["text"] == body["escalation"]["first_text"]
     assert body["escalation"]["error"] == why
     assert "escalation_failed" in body["warnings"]
-    assert body["scores"]["rb_cocoa_sp"] is not None
+    assert body["scores"]["rb_cocoa_root_sp"] is not None
 
 
 async def test_a_dead_second_model_leaves_the_first_answer_and_says_so(calibrated):
@@ -264,7 +264,7 @@ async def test_what_is_served_and_has_drifted_is_warned_of_and_measured(calibrat
 
     assert "calibration_shift" not in first["warnings"]
     assert "calibration_shift" in last["warnings"]
-    name = 'cocoa_calibration_shift_ratio{estimator="rb_cocoa_sp",group="all"}'
+    name = 'cocoa_calibration_shift_ratio{estimator="rb_cocoa_root_sp",group="all"}'
     [line] = (line for line in metrics.splitlines() if line.startswith(name))
     assert float(line.split()[-1]) > 1
 

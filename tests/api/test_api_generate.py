@@ -96,7 +96,7 @@ async def test_usage_counts_tokens_of_prompt_answer_and_samples(service):
 @pytest.mark.parametrize(
     ("body", "scored", "primary"),
     [
-        pytest.param({}, list(DEFAULT_ESTIMATORS), "rb_cocoa_sp", id="default"),
+        pytest.param({}, list(DEFAULT_ESTIMATORS), "rb_cocoa_root_sp", id="default"),
         pytest.param({"estimators": ["mte", "sp"]}, ["mte", "sp"], "mte", id="the first named"),
         pytest.param(
             {"estimators": ["sp", "cocoa_sp"]},

@@ -95,7 +95,7 @@ async def test_without_entropies_there_are_bounds_and_a_reason():
     assert 0 < lower < upper
     assert (provenance["entropy_method"], result["scores"]["mte"]) == ("topk_bounds", None)
     assert "cocoa-vllm" in result["reasons"]["mte"]
-    assert (result["estimator"], result["provenance"]["degraded"]) == ("rb_cocoa_sp", False)
+    assert (result["estimator"], result["provenance"]["degraded"]) == ("rb_cocoa_root_sp", False)
     [mte] = [one for one in estimators if one["name"] == "mte"]
     assert not mte["available"]
     assert "cocoa-vllm" in mte["reason"]

@@ -122,7 +122,7 @@ async def test_a_request_that_is_not_calibrated_is_answered_without_a_verdict(br
         await visit.ask(MADE_UP, num_samples=5)
 
         await expect(visit(".verdict")).to_contain_text("not calibrated for num_samples 5")
-        await expect(visit(".gauge.plain")).to_contain_text("rb_cocoa_sp")
+        await expect(visit(".gauge.plain")).to_contain_text("rb_cocoa_root_sp")
         await expect(visit("#notice")).to_be_empty()
 
 

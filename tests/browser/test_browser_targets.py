@@ -23,7 +23,7 @@ def as_shown(shares):
 
 @pytest.mark.parametrize("size", [(1280, 900), PHONE, (390, 844)], ids=str)
 async def test_each_step_says_how_many_answers_pass_in_the_chosen_mode(browser, url, size):
-    full, light = await promised(url, "rb_cocoa_sp"), await promised(url, "cocoa_sp_light")
+    full, light = await promised(url, "rb_cocoa_root_sp"), await promised(url, "cocoa_sp_light")
     assert full != light
     async with visiting(browser, url, size=size) as visit:
         await visit.is_ready()
@@ -45,7 +45,7 @@ async def test_what_cannot_be_promised_is_grey_and_says_how_many_labels_are_miss
     async def few(route):
         response = await route.fetch()
         told = await response.json()
-        strict, *_ = told["calibrator"]["thresholds"]["rb_cocoa_sp"]
+        strict, *_ = told["calibrator"]["thresholds"]["rb_cocoa_root_sp"]
         strict |= {"uncertainty": None, "share_accepted": 0.0, "labels_missing": 4321}
         await route.fulfill(json=told)
 

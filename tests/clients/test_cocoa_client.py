@@ -64,7 +64,7 @@ async def test_tokens_come_before_the_result(service, client):
 async def test_what_runs_there_is_told(client):
     assert (await client.version()).model.id == "fake"
     names = [one.name for one in (await client.estimators()).estimators]
-    assert "rb_cocoa_sp" in names
+    assert "rb_cocoa_root_sp" in names
     assert (await client.livez()).status == "alive"
     assert (await client.readyz()).status == "ready"
 

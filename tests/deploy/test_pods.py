@@ -31,7 +31,7 @@ def test_the_default_chart_answers_a_full_and_a_light_request(cluster):
     full = ask(url, "What is the capital of France?", num_samples=10)
     assert full.status_code == 200, full.text
     assert full.json()["provenance"]["mode"] == "full"
-    assert full.json()["scores"]["rb_cocoa_sp"] is not None
+    assert full.json()["scores"]["rb_cocoa_root_sp"] is not None
     light = ask(url, "What is the capital of France?", mode="light", num_samples=None)
     assert light.status_code == 200, light.text
     assert light.json()["provenance"]["mode"] == "light"

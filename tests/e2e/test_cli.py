@@ -96,7 +96,7 @@ def test_ask_prints_the_answer_its_uncertainty_every_score_and_the_samples(cocoa
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[0] == "answer The capital is Paris."
-    assert lines[1].endswith("(rb_cocoa_sp)")
+    assert lines[1].endswith("(rb_cocoa_root_sp)")
     for name in DEFAULT_ESTIMATORS:
         called = {"consistency": "disagreement (consistency)"}.get(name, name)
         assert any(f"│ {called} " in line for line in lines), name
@@ -113,7 +113,7 @@ def test_ask_prints_json_that_is_the_http_response(cocoa):
     assert response.text == " The capital is Paris."
     assert (response.provenance.seed, response.provenance.num_samples) == (2, 4)
     assert len(response.samples) == 4
-    assert response.uncertainty == response.scores["rb_cocoa_sp"]
+    assert response.uncertainty == response.scores["rb_cocoa_root_sp"]
 
 
 def test_ask_shows_text_as_it_is_and_no_markup_in_it(cocoa, monkeypatch):

@@ -83,8 +83,8 @@ def unseen_rb_consistency(s):
     return rb_consistency(s) + (1 - mass) * mass * (1 - consistency(s)) / 2
 
 
-def capped_sp(s):
-    return sp(s) * min(1.0, 16 / len(s["answer_token_logprobs"]))
+def root_sp(s):
+    return sp(s) / math.sqrt(len(s["answer_token_logprobs"]))
 
 
 def of_samples(s, number):
@@ -242,9 +242,9 @@ PLAIN = {
     "rb_consistency": rb_consistency,
     "unseen_rb_consistency": unseen_rb_consistency,
     "unseen_rb_cocoa_sp": times(sp, unseen_rb_consistency),
-    "capped_sp": capped_sp,
-    "capped_cocoa_sp": times(capped_sp, consistency),
-    "capped_rb_cocoa_sp": times(capped_sp, rb_consistency),
+    "root_sp": root_sp,
+    "cocoa_root_sp": times(root_sp, consistency),
+    "rb_cocoa_root_sp": times(root_sp, rb_consistency),
     "degmat": degmat,
     "ce_degmat": ce_degmat,
     "eigv": eigv,

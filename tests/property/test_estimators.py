@@ -152,7 +152,7 @@ def test_full_sample_cocoa_lies_between_zero_and_its_base(base, stats):
 
 MONOTONE = ["sp", "ppl", "cocoa_sp", "cocoa_ppl", "prob_cocoa_sp", "prob_cocoa_ppl"]
 MONOTONE += ["additive_cocoa_sp", "additive_cocoa_ppl"]
-MONOTONE += ["capped_sp", "capped_cocoa_sp"]
+MONOTONE += ["root_sp", "cocoa_root_sp"]
 MONOTONE += ["full_sample_cocoa_sp", "full_sample_cocoa_ppl"]
 MONOTONE += ["mcse", "mcnse", "token_sar", "sentence_sar", "sar"]
 
@@ -306,13 +306,15 @@ def test_a_certain_answer_scores_plain_zero():
 
 
 @given(values=st.lists(st.floats(-50, 0), min_size=1, max_size=60))
-def test_a_capped_sum_is_the_sum_up_to_sixteen_tokens_and_sixteen_means_beyond(values):
+def test_over_the_root_of_the_length_lies_between_sum_and_mean(values):
     stats = {"answer_token_logprobs": np.array(values)}
-    expected = value("sp", stats) if len(values) <= 16 else 16 * value("ppl", stats)
-    assert value("capped_sp", stats) == pytest.approx(expected)
+    total, mean = value("sp", stats), value("ppl", stats)
+    assert value("root_sp", stats) ** 2 == pytest.approx(total * mean)
 
 
 @given(stats=statistics())
-def test_capped_scores_of_short_answers_are_the_others(stats):
-    for name in ("cocoa_sp", "rb_cocoa_sp"):
-        assert value(f"capped_{name}", stats) == value(name, stats)
+def test_over_the_root_of_the_length_the_products_have_the_same_consistency(stats):
+    num_tokens = len(stats["answer_token_logprobs"])
+    for name in ("cocoa_{}", "rb_cocoa_{}"):
+        expected = value(name.format("sp"), stats) / num_tokens**0.5
+        assert value(name.format("root_sp"), stats) == pytest.approx(expected)

@@ -162,7 +162,7 @@ async def calibrated_for(server, domain, path):
         info, pair_model = workers.generator.info, workers.comparers["cross_encoder"].info
         nli = workers.nli and workers.nli.info.identity
     made = calibrator(
-        {ALL: {"rb_cocoa_sp": calibration(1e6)}},
+        {ALL: {"rb_cocoa_root_sp": calibration(1e6)}},
         model_id=info.model_id,
         revision=info.revision,
         generator=info.identity,

@@ -28,7 +28,7 @@ from workers.config import ComparerConfig, GeneratorConfig
 pytestmark = pytest.mark.anyio
 SAMPLES = {"n": 10, "temperature": 1, "top_k": 50, "top_p": 1, "logprobs": 0}
 TIMED = 60
-RANKED = ("rb_cocoa_sp", "cocoa_sp", "cocoa_ppl", "cocoa_mte")
+RANKED = ("rb_cocoa_root_sp", "cocoa_sp", "cocoa_ppl", "cocoa_mte")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ const DEFAULT = 0.1;
 // Of the parts that a request may name.
 const KINDS = { fields: "field", sentences: "sentence", claims: "claim" };
 // Estimators that are reported as the uncertainty where none is named, by mode.
-const REPORTED = { full: ["rb_cocoa_sp", "cocoa_sp"], light: ["cocoa_sp_light"] };
+const REPORTED = { full: ["rb_cocoa_root_sp", "cocoa_root_sp"], light: ["cocoa_sp_light"] };
 
 /** The slider; its value is kept by a select of the form, so that links and requests read it. */
 export class Targets {

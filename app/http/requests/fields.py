@@ -264,8 +264,8 @@ class ScoresWanted(NullIsDefault):
         ),
     ] = None
     estimator: EstimatorName | None = None
-    """The one reported as `uncertainty`. Default: rb_cocoa_sp, cocoa_sp or cocoa_sp_light, or the
-    first of `estimators`."""
+    """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or
+    cocoa_sp_light, or the first of `estimators`."""
     similarity: Annotated[str | None, Field(max_length=32)] = None
     """Similarity function, among those that GET /version lists."""
     num_samples: Annotated[

@@ -23,6 +23,7 @@ class ClientSample(TypedDict, total=False):
 
 EstimatorName: TypeAlias = Literal[
     "sp",
+    "root_sp",
     "ppl",
     "mte",
     "reasoning_length",
@@ -30,6 +31,7 @@ EstimatorName: TypeAlias = Literal[
     "mcnse",
     "consistency",
     "cocoa_sp",
+    "cocoa_root_sp",
     "cocoa_ppl",
     "cocoa_mte",
     "consistency_light",
@@ -47,11 +49,9 @@ EstimatorName: TypeAlias = Literal[
     "full_sample_cocoa_mte",
     "rb_consistency",
     "rb_cocoa_sp",
+    "rb_cocoa_root_sp",
     "rb_cocoa_ppl",
     "rb_cocoa_mte",
-    "capped_sp",
-    "capped_cocoa_sp",
-    "capped_rb_cocoa_sp",
     "unseen_rb_consistency",
     "unseen_rb_cocoa_sp",
     "degmat",
@@ -230,9 +230,9 @@ class GenerateOptions(TypedDict, total=False):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
-    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
+    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
     estimator: EstimatorName | None
-    """The one reported as `uncertainty`. Default: rb_cocoa_sp, cocoa_sp or cocoa_sp_light, or the first of `estimators`."""
+    """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
     """Similarity function, among those that GET /version lists."""
     num_samples: int | Literal["auto"] | None
@@ -302,9 +302,9 @@ class ScoreOptions(TypedDict, total=False):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
     """How long the model may reason: the template's variable of that name."""
     estimators: list[EstimatorName] | None
-    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
+    """Names of scores, among those that GET /estimators lists. Default: rb_cocoa_root_sp, cocoa_root_sp, cocoa_sp, cocoa_ppl, cocoa_mte, sp, ppl, mte, consistency."""
     estimator: EstimatorName | None
-    """The one reported as `uncertainty`. Default: rb_cocoa_sp, cocoa_sp or cocoa_sp_light, or the first of `estimators`."""
+    """The one reported as `uncertainty`. Default: rb_cocoa_root_sp, cocoa_root_sp or cocoa_sp_light, or the first of `estimators`."""
     similarity: str | None
     """Similarity function, among those that GET /version lists."""
     num_samples: int | Literal["auto"] | None

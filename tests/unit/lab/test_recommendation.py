@@ -8,7 +8,6 @@ from cocoa_lab.comparison import Column
 from cocoa_lab.metrics import prr
 from cocoa_lab.rankings import Rankings
 from cocoa_lab.recommendation import Halves, halves, recommend, sentence, why_none
-from models.estimators import ESTIMATORS
 
 RNG = np.random.default_rng(0)
 CORRECT = np.arange(200) % 5 > 1
@@ -98,7 +97,7 @@ def test_the_best_of_many_that_rank_by_chance_is_no_better_than_the_default():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         blind = {f"blind_{i}": rng.random(200) for i in range(30)}
-        found = recommend(ranked(a_column(rb_cocoa_sp=rng.random(200), **blind)))
+        found = recommend(ranked(a_column(rb_cocoa_root_sp=rng.random(200), **blind)))
         chosen_by_chance += not found.is_default
         assert found.num_chosen_from == 31
     assert chosen_by_chance <= 2
@@ -138,62 +137,18 @@ def test_shares_other_than_half_are_told():
 
 def test_the_default_is_kept_unless_another_is_better_by_more_than_chance():
     near = GOOD + 1e-9 * RNG.random(200)
-    kept = recommend(ranked(a_column(rb_cocoa_sp=near, consistency=GOOD, sp=BLIND)))
-    assert (kept.estimator, kept.is_default) == ("rb_cocoa_sp", True)
+    kept = recommend(ranked(a_column(rb_cocoa_root_sp=near, consistency=GOOD, sp=BLIND)))
+    assert (kept.estimator, kept.is_default) == ("rb_cocoa_root_sp", True)
     assert sentence(kept).startswith(
-        "Keep rb_cocoa_sp, the default: no other ranks greedy answers better on facts by more than "
-        "chance, PRR "
+        "Keep rb_cocoa_root_sp, the default: no other ranks greedy answers better on facts by more "
+        "than chance, PRR "
     )
-    beaten = recommend(ranked(a_column(rb_cocoa_sp=BLIND, consistency=GOOD)))
+    beaten = recommend(ranked(a_column(rb_cocoa_root_sp=BLIND, consistency=GOOD)))
     assert (beaten.estimator, beaten.is_default) == ("consistency", False)
     assert sentence(beaten).startswith("Use consistency: it ranks greedy answers best on facts")
-    assert "It is the best of 2 estimators; that it beats rb_cocoa_sp holds" in sentence(beaten)
+    assert "It is the best of 2 estimators; that it beats rb_cocoa_root_sp holds" in sentence(
+        beaten
+    )
     assert "It is the best of" not in sentence(kept)
     alone = recommend(ranked(a_column(consistency=GOOD, sp=BLIND)))
     assert "It is the best of" not in sentence(alone), "the default was not scored"
-
-
-LONG = np.where(np.arange(200) % 3 > 0, 40.0, 5.0)
-
-
-def of_lengths(num_tokens, **scores):
-    column = Column("facts", CORRECT.astype(float), True, scores, num_tokens)
-    return recommend(ranked(column))
-
-
-def test_where_lengths_differ_a_score_that_does_not_grow_with_them_may_rank_better():
-    meter = LONG + 0.01 * GOOD
-    found = of_lengths(LONG, rb_cocoa_sp=meter, sp=meter, rb_cocoa_ppl=GOOD)
-    assert (found.lengths.low, found.lengths.high) == (5, 40)
-    assert (found.estimator, found.lengths.normalised) == ("rb_cocoa_ppl", "rb_cocoa_ppl")
-    assert found.lengths.gain.low > 0
-    assert (
-        "Answers have 5 to 40 tokens (8 of 10 of them), and rb_cocoa_sp grows with their number: "
-        "rb_cocoa_ppl, which does not, ranks better by +"
-    ) in sentence(found)
-
-
-def test_where_lengths_differ_and_the_sum_ranks_as_well_the_report_says_so_too():
-    found = of_lengths(LONG, rb_cocoa_sp=GOOD, rb_cocoa_ppl=BLIND)
-    assert found.is_default
-    assert "no score that does not grow ranks better (rb_cocoa_ppl: -" in sentence(found)
-
-
-@pytest.mark.parametrize(
-    "num_tokens", [None, np.zeros(200), np.full(200, 7.0), 6 + np.arange(200) % 4], ids=str
-)
-def test_of_answers_of_one_length_or_of_none_that_is_known_nothing_is_said(num_tokens):
-    found = of_lengths(num_tokens, rb_cocoa_sp=GOOD, rb_cocoa_ppl=BLIND)
-    assert found.lengths is None
-    assert "tokens" not in sentence(found)
-
-
-@pytest.mark.parametrize(
-    ("names", "grows"),
-    [
-        (["sp", "cocoa_sp", "rb_cocoa_sp", "cocoa_sp_light", "additive_cocoa_sp", "mcse"], True),
-        (["ppl", "mte", "rb_cocoa_ppl", "consistency", "capped_sp", "prob_cocoa_sp"], False),
-    ],
-)
-def test_sums_over_tokens_grow_with_an_answer_and_means_do_not(names, grows):
-    assert {ESTIMATORS[name].grows_with_length for name in names} == {grows}

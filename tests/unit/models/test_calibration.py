@@ -20,7 +20,7 @@ def saved(path, made):
 
 
 def test_a_file_brings_back_what_was_written_and_is_named_by_its_content(tmp_path):
-    made = calibrator({ALL: {"rb_cocoa_sp": calibration()}, "facts": {}})
+    made = calibrator({ALL: {"rb_cocoa_root_sp": calibration()}, "facts": {}})
     back = Calibrator.load(saved(tmp_path / "one.json", made))
     other = Calibrator.load(saved(tmp_path / "two.json", calibrator(num_samples=5)))
 
@@ -92,7 +92,7 @@ def in_calibration(name, value):
 
 
 def calibration_in(value):
-    return value["parts"][0]["groups"][ALL]["rb_cocoa_sp"]
+    return value["parts"][0]["groups"][ALL]["rb_cocoa_root_sp"]
 
 
 def binding_in(value):

@@ -18,7 +18,7 @@ from tests.made_calibrators import calibration, calibrator
 from tests.results import ABLE, a_deployment, a_plan, comparer_info, sequence
 
 ASK = Ask(prompt="Hi", sampling=SamplingParams(max_new_tokens=64))
-PLAN = a_plan(estimators=("rb_cocoa_sp",), primary="rb_cocoa_sp")
+PLAN = a_plan(estimators=("rb_cocoa_root_sp",), primary="rb_cocoa_root_sp")
 TARGET = replace(ASK, target_error=0.05)
 ANSWER = sequence("Paris")
 
@@ -154,7 +154,7 @@ def several(*parts):
     return replace(calibrator(), parts=tuple(made))
 
 
-STRICT, LOOSE = ({ALL: {"rb_cocoa_sp": calibration(threshold=u)}} for u in (0.1, 3.0))
+STRICT, LOOSE = ({ALL: {"rb_cocoa_root_sp": calibration(threshold=u)}} for u in (0.1, 3.0))
 
 
 def test_the_first_part_that_is_good_for_an_ask_speaks_of_it():
@@ -171,7 +171,7 @@ def test_a_part_without_the_estimator_or_of_parts_of_answers_does_not_speak():
     known = several(({ALL: {"sp": calibration()}}, {}), (STRICT, {"unit": "field"}), (LOOSE, {}))
     assert judge(TARGET, PLAN, known, 0.5).decision.threshold == 3.0
     known = replace(known, parts=known.parts[:2])
-    assert judge(ASK, PLAN, known, 0.5).reason.startswith("rb_cocoa_sp is not calibrated")
+    assert judge(ASK, PLAN, known, 0.5).reason.startswith("rb_cocoa_root_sp is not calibrated")
 
 
 def test_a_given_answer_that_does_not_end_is_another_thing_than_one_that_does():
@@ -220,7 +220,9 @@ def test_an_answer_passes_up_to_the_threshold(uncertainty, accept):
 
 
 def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
-    never = calibrator({ALL: {"rb_cocoa_sp": calibration(thresholds=(Threshold(0.01, None),))}})
+    never = calibrator(
+        {ALL: {"rb_cocoa_root_sp": calibration(thresholds=(Threshold(0.01, None),))}}
+    )
     said = judge(replace(ASK, target_error=0.01), PLAN, never, 0.0)
     assert (said.decision.accept, said.decision.threshold) == (False, None)
     assert "no threshold is sure to keep at most 1 % wrong" in said.decision.guarantee
@@ -229,7 +231,7 @@ def test_where_no_threshold_keeps_the_target_nothing_passes_and_it_says_so():
 
 def test_how_many_labels_are_missing_is_told_where_that_is_known():
     few = calibration(thresholds=(Threshold(0.01, None, labels_missing=800),))
-    known = calibrator({ALL: {"rb_cocoa_sp": few}})
+    known = calibrator({ALL: {"rb_cocoa_root_sp": few}})
 
     said = judge(replace(ASK, target_error=0.01), PLAN, known, 0.0)
 
@@ -239,13 +241,13 @@ def test_how_many_labels_are_missing_is_told_where_that_is_known():
 def test_an_answer_without_a_score_does_not_pass():
     said = judge(TARGET, PLAN, calibrator(), None)
     assert (said.confidence, said.decision.accept) == (None, False)
-    assert said.reason == "rb_cocoa_sp has no value"
+    assert said.reason == "rb_cocoa_root_sp has no value"
 
 
 def test_a_group_has_a_calibration_of_its_own():
     groups = {
-        ALL: {"rb_cocoa_sp": calibration()},
-        "facts": {"rb_cocoa_sp": calibration(threshold=3.0)},
+        ALL: {"rb_cocoa_root_sp": calibration()},
+        "facts": {"rb_cocoa_root_sp": calibration(threshold=3.0)},
         "sums": {},
     }
     of_facts = replace(TARGET, calibration="facts")
@@ -253,7 +255,7 @@ def test_a_group_has_a_calibration_of_its_own():
     assert not judge(TARGET, PLAN, calibrator(groups), 2.0).decision.accept
     of_sums = replace(ASK, calibration="sums")
     reason = judge(of_sums, PLAN, calibrator(groups), 2.0).reason
-    assert reason.startswith("rb_cocoa_sp is not calibrated")
+    assert reason.startswith("rb_cocoa_root_sp is not calibrated")
 
 
 REFUSED = {

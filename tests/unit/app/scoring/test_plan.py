@@ -97,7 +97,7 @@ def test_a_named_estimator_without_its_statistic_is_refused_with_its_name(body, 
 @pytest.mark.parametrize(
     ("body", "names", "primary"),
     [
-        ({}, DEFAULT_ESTIMATORS, "rb_cocoa_sp"),
+        ({}, DEFAULT_ESTIMATORS, "rb_cocoa_root_sp"),
         ({"estimators": ("mte", "sp")}, ["mte", "sp"], "mte"),
         ({"estimators": ("sp", "cocoa_sp")}, ["sp", "cocoa_sp"], "cocoa_sp"),
         ({"estimators": ("sp", "mte", "sp")}, ["sp", "mte"], "sp"),

@@ -93,8 +93,8 @@ async def test_an_ask_ends_in_a_result_with_all_that_a_door_may_say():
         result = await scorer.run(ASK)
         assert scorer.told.results == [], "whoever asked has it first"
 
-    assert (result.source, result.plan.primary) == ("computed", "rb_cocoa_sp")
-    assert result.uncertainty == result.scores["rb_cocoa_sp"] is not None
+    assert (result.source, result.plan.primary) == ("computed", "rb_cocoa_root_sp")
+    assert result.uncertainty == result.scores["rb_cocoa_root_sp"] is not None
     assert result.generation.identity == scorer.workers.generator.info.identity
     assert result.comparer == scorer.workers.comparers["fake"].info
     assert result.total_s >= result.stage_s["score"] >= 0

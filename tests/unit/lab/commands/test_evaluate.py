@@ -278,6 +278,9 @@ def test_answers_are_held_to_the_schema_of_their_line_and_bound_to_it(tmp_path, 
         assert line["quality"] == (capital == "Rome")
     assert json.loads((out / "results.json").read_text())["origin"]["schema_use"] == "followed"
 
+    again = cocoa("evaluate", dataset, "--out", out, "--rescore", *asked, "--force")
+    assert again.exit_code == 0, again.output
+
     del rows[0]["json_schema"]
     mixed = dataset_of(tmp_path / "mixed.jsonl", *rows)
     result = cocoa("evaluate", mixed, "--out", tmp_path / "both", *asked, models=models)
